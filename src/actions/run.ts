@@ -57,10 +57,7 @@ export class Run extends RunFolder {
   /** Attacks the run's model and stores the journals and the report in the run folder. */
   async attack(attacks: string | readonly string[], options: AttackOptions = {}): Promise<AttackReport> {
     const { attack } = await import("./attack/attack.js");
-    const { onProgress, onWarning, onDownload, signal, ...request } = options;
-    return attack(
-      { ...request, model: this.folder, attacks: [attacks].flat() },
-      { onProgress, onWarning, onDownload, signal },
-    );
+    const { onEvent, signal, ...request } = options;
+    return attack({ ...request, model: this.folder, attacks: [attacks].flat() }, { onEvent, signal });
   }
 }

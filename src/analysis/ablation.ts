@@ -31,6 +31,7 @@ export const ablation = defineAnalysis({
   name: "ablation",
   summary: "effect of one option on accuracy and robustness (RIFT table 4)",
   unit: "runs",
+  readsAttacks: true,
   options: {
     runs: runsOption("runs that differ in one option, or folders of them"),
     by: z.string().describe("option of a method (alpha, rift.alpha) or setting (train.learningRate)"),

@@ -1,12 +1,15 @@
 import { z } from "zod";
 import { prepareRun } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
+import { inconsistencyPrefix } from "../evaluation/metric-table.js";
+import { reportProgress, warn } from "../events.js";
 import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
+import { resolveRun, userModules } from "../runs/read-config.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
-import { type SharedPass, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
+import { singleRank, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,
@@ -29,17 +32,21 @@ const dataSchema = z.object({
 type ConsistencyData = z.output<typeof dataSchema>;
 type ConsistencySteps = ConsistencyData["steps"];
 
+const stepsSchema = z
+  .array(z.number().int().positive(), { error: "expected numbers of steps, such as 200,600,2000" })
+  .min(1)
+  .default([200, 600, 2000, 4000])
+  .describe("report the rate over the first N steps, for each N");
+
 export const consistency = defineAnalysis({
   name: "consistency",
   summary: "how often two dropout passes give different predictions (ROSE table 4)",
   unit: "steps",
+  isPerRun: true,
+  listMetrics: ({ steps }) => stepsSchema.parse(steps).map((count) => `${inconsistencyPrefix}${count}`),
   options: {
     runs: runsOption("a finished run"),
-    steps: z
-      .array(z.number().int().positive(), { error: "expected numbers of steps, such as 200,600,2000" })
-      .min(1)
-      .default([200, 600, 2000, 4000])
-      .describe("report the rate over the first N steps, for each N"),
+    steps: stepsSchema,
     device: z.string().nullable().default(null).describe("auto, cpu, cuda or cuda:N; null: as in training"),
     threads: runtimeOptions.threads.describe("CPU threads; null: as in training"),
   },
@@ -73,17 +80,16 @@ async function retrain(
   { device, threads }: { readonly device: string | null; readonly threads: number | null },
   context: AnalysisContext,
 ): Promise<ConsistencySteps> {
-  const { onWarning, onProgress, signal } = context;
   if (!run.config.train.dropout)
     throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
   const stopAfter = Math.min(results.steps, maxSteps);
-  onWarning(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
+  warn(context, `The run did not log disagreement. Training its first ${stopAfter} steps again.`);
   const { config } = run;
   const runtime = { device: device ?? config.device, threads: threads ?? config.threads };
-  const { job } = await prepareRun({ ...config, ...runtime }, context);
+  const { job } = await prepareRun(await resolveRun({ ...config, ...runtime }, userModules), context);
   return freeAfter(job.model, () =>
-    observeConsistency({ ...job, stopAfter, ...(signal && { signal }) }, (step) =>
-      onProgress?.({ stage: "consistency", done: step, total: stopAfter }),
+    observeConsistency({ ...job, stopAfter, signal: context.signal }, (step) =>
+      reportProgress(context, "consistency", step, stopAfter),
     ),
   );
 }
@@ -98,7 +104,7 @@ export function createDropoutObserver(): TrainingMethod {
     name: "dropout-observer",
     gradients(context, next) {
       const gradients = next();
-      const computeLogits = (pass: SharedPass): Tensor => noGrad(() => context.pass(pass).logits);
+      const computeLogits = (pass: string): Tensor => noGrad(() => context.pass(pass).logits);
       const first = computeLogits(context.hasPass("clean") ? "clean" : "observed");
       const second = computeLogits(context.hasPass("clean") && context.hasPass("again") ? "again" : "observed-again");
       context.log(disagreementMetric, computeDisagreement(first, second));
@@ -109,23 +115,23 @@ export function createDropoutObserver(): TrainingMethod {
 
 /** Runs a training without validation and observes how often two dropout passes disagree. */
 export async function observeConsistency(
-  job: Omit<TrainingJob, "files" | "resume">,
+  job: Omit<TrainingJob, "files" | "resume" | "ranks">,
   onStep?: (step: number) => void,
 ): Promise<ConsistencySteps> {
   const rates = new Map<number, number>();
   const examples = new Map<number, number>();
   await train({
     ...job,
+    ranks: singleRank,
     methods: [...job.methods, createDropoutObserver()],
     validation: null,
     files: null,
     resume: false,
-    callbacks: {
-      onEvent: ({ step, [disagreementMetric]: rate }) => void rates.set(step as number, rate as number),
-      onStep(report) {
-        examples.set(report.step, report.examples);
-        onStep?.(report.step);
-      },
+    onEvent(event) {
+      if (event.type === "log") rates.set(event.entry.step as number, event.entry[disagreementMetric] as number);
+      if (event.type !== "step") return;
+      examples.set(event.step, event.examples);
+      onStep?.(event.step);
     },
   });
   return [...rates].map(([step, rate]) => ({ step, rate, examples: examples.get(step) ?? 0 }));

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Callbacks } from "../actions/callbacks.js";
 import { UserError } from "../errors.js";
+import type { Callbacks } from "../events.js";
 import type { Results } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../runs/runtime-config.js";
@@ -18,7 +18,6 @@ export interface Analysis<Data> {
 export interface AnalysisContext extends Callbacks {
   /** The folder of the result. Resumable analyses store finished pieces in it. */
   readonly out: string;
-  onWarning(message: string): void;
   /** Reports progress, lets other events run, and throws `Interrupted` if `signal` is aborted. */
   advance(done: number, total: number): Promise<void>;
 }
@@ -32,13 +31,19 @@ export interface AnalysisDefinition<
   readonly name: Name;
   /** One line for lists and help. */
   readonly summary: string;
-  /** What `onProgress` counts. */
+  /** What its progress counts. */
   readonly unit: string;
   /** What is still there after the analysis was stopped; undefined if it starts over. */
   readonly keeps?: string | undefined;
   readonly request: Request;
   /** The data in NAME.json. */
   readonly data: Data;
+  /** Whether it looks at one run at a time. A sweep repeats it for each run. */
+  readonly isPerRun?: boolean;
+  /** Whether it reads the results of attacks. A sweep repeats it when the attacks change. */
+  readonly readsAttacks?: boolean;
+  /** The metrics that it adds to the runs, for the options of a request. */
+  listMetrics?(options: Readonly<Record<string, unknown>>): string[];
   run(request: z.output<Request>, context: AnalysisContext): Promise<Analysis<z.output<Data>>>;
 }
 

@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Callbacks } from "../actions/callbacks.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, reportProgress } from "../events.js";
 import { createFileError, writeFileAtomic } from "../files.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { Interrupted } from "../train/index.js";
@@ -95,9 +95,8 @@ function createContext(name: string, out: string, callbacks: Callbacks): Analysi
   return {
     ...callbacks,
     out,
-    onWarning: (message) => callbacks.onWarning?.(message),
     async advance(done, total) {
-      callbacks.onProgress?.({ stage: name, done, total });
+      reportProgress(callbacks, name, done, total);
       // Signals and other events only arrive between two turns of the event loop.
       await new Promise(setImmediate);
       if (callbacks.signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.`);

@@ -3,12 +3,12 @@ import { z } from "zod";
 import { evaluateExamples } from "../actions/evaluate/evaluate.js";
 import { prepareRun } from "../actions/train/prepare-run.js";
 import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
+import { reportProgress } from "../events.js";
 import { formatNumber, formatWithInterval } from "../format.js";
 import { openResultCache } from "../result-cache.js";
-import type { RunConfig } from "../runs/config.js";
-import { resolveRunConfig } from "../runs/read-config.js";
+import { type ResolvedRun, resolveRun, userModules } from "../runs/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
-import { train } from "../train/index.js";
+import { singleRank, train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
@@ -76,22 +76,23 @@ export const probe = defineAnalysis({
       ...(batchSize !== null && { batchSize }),
       ...(learningRate !== null && { learningRate }),
     };
-    const planned: { probe: MsgsProbe; method: string; config: RunConfig }[] = [];
+    const planned: { probe: MsgsProbe; method: string; run: ResolvedRun }[] = [];
     for (const name of request.probes)
       for (const method of request.methods)
         for (let seed = 0; seed < request.seeds; seed++) {
           const tree = { ...shared, task: `msgs:${name}`, methods: method.split("+"), seed, train: settings };
-          planned.push({ probe: name, method, config: await resolveRunConfig(tree, () => "probe") });
+          planned.push({ probe: name, method, run: await resolveRun(tree, userModules, () => "probe") });
         }
     const runs: ProbeRun[] = [];
     const cache = openResultCache<ProbeScores>(join(context.out, "probe.runs.jsonl"));
     try {
-      for (const { probe: name, method, config } of planned) {
+      for (const { probe: name, method, run } of planned) {
+        const { config } = run;
         const key = JSON.stringify(config);
         let scores = cache.get(key);
         if (!scores) {
           const stage = `run ${runs.length + 1} of ${planned.length}: ${name}, ${method}, seed ${config.seed}`;
-          scores = await runProbe(config, stage, context);
+          scores = await runProbe(run, stage, context);
           cache.add(key, scores);
         }
         runs.push({ probe: name, method, seed: config.seed, ...scores });
@@ -105,24 +106,24 @@ export const probe = defineAnalysis({
 });
 
 /** Fine-tunes on ambiguous texts and tests on disambiguating ones. */
-async function runProbe(config: RunConfig, stage: string, context: AnalysisContext): Promise<ProbeScores> {
-  const { onWarning, onProgress, signal } = context;
-  const { job, runtime, examples } = await prepareRun(config, context);
+async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContext): Promise<ProbeScores> {
+  const { job, runtime, examples } = await prepareRun(run, context);
   return freeAfter(job.model, async (model) => {
     await train({
       ...job,
       validation: null,
       files: null,
       resume: false,
-      callbacks: {
-        onWarning,
-        onStep: ({ step, totalSteps, loss }) => onProgress?.({ stage, done: step, total: totalSteps, loss }),
+      ranks: singleRank,
+      signal: context.signal,
+      onEvent(event) {
+        if (event.type === "warning") context.onEvent?.(event);
+        if (event.type === "step") reportProgress(context, stage, event.step, event.totalSteps);
       },
-      ...(signal && { signal }),
     });
     const ambiguous = examples.validation ?? examples.train;
-    const score = await evaluateExamples(model, job.task, examples.test, "test", runtime);
-    const learned = await evaluateExamples(model, job.task, ambiguous, "validation", runtime);
+    const score = await evaluateExamples(model, job.task, examples.test, "test", runtime, singleRank);
+    const learned = await evaluateExamples(model, job.task, ambiguous, "validation", runtime, singleRank);
     return { score: score.metrics.matthews!, learned: learned.metrics.matthews! };
   });
 }

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
+import type { Callbacks } from "../events.js";
 import {
   batchByLength,
   checkOutputs,
@@ -19,7 +20,7 @@ import type { Task } from "../tasks/task.js";
 import { cat, type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";
-import { type AnalysisContext, applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
+import { applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
 /** A sample of the task that several runs share. */
 interface SharedSample {
@@ -34,7 +35,7 @@ type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
 export async function loadSharedSample(
   runs: readonly LabeledRun[],
   request: SampleRequest,
-  context: Pick<AnalysisContext, "onWarning" | "onDownload">,
+  context: Pick<Callbacks, "onEvent">,
 ): Promise<SharedSample> {
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
   if (tasks.length !== 1)

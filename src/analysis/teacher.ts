@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { attack } from "../actions/attack/attack.js";
-import type { Callbacks } from "../actions/callbacks.js";
-import { fineTune } from "../actions/train/train.js";
+import { train } from "../actions/train/train.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import { formatInterval, formatPercent } from "../format.js";
 import { loadModel } from "../models/index.js";
 import { dataOptions, type RunConfigInput } from "../runs/config.js";
@@ -91,15 +91,14 @@ type TeacherRequest = z.output<(typeof teacher)["request"]>;
 /** A pooler that is not in the checkpoint is random and says nothing about the teacher. */
 async function listTrainedPoolings(request: TeacherRequest, context: AnalysisContext): Promise<Pooling[]> {
   if (!request.poolings.includes("pooler")) return request.poolings;
-  const { onDownload: onProgress } = context;
   const options = { labels: ["0", "1"], head: "mlp", pooling: "pooler" } as const;
-  const model = await loadModel(request.model, { ...options, ...(onProgress && { onProgress }) });
+  const model = await loadModel(request.model, { ...options, onEvent: context.onEvent });
   free(model.weights);
   if (!model.newlyInitialized.some((name) => name.includes("pooler"))) return request.poolings;
   const rest = request.poolings.filter((pooling) => pooling !== "pooler");
   if (rest.length === 0)
     throw new UserError(`${request.model} has no pre-trained pooler. Use --pooling cls or --pooling mean.`);
-  context.onWarning(`${request.model} has no pre-trained pooler, so that pooling is left out.`);
+  warn(context, `${request.model} has no pre-trained pooler, so that pooling is left out.`);
   return rest;
 }
 
@@ -115,7 +114,7 @@ async function measurePooling(
 ): Promise<PoolingResult> {
   const { numExamples, seed, device, precision, threads, attack: name } = request;
   const folder = join(context.out, "teacher", pooling);
-  const run = await fineTune(createConfig(request, pooling), { ...callbacks, out: folder, resume: true });
+  const run = await train({ ...createConfig(request, pooling), out: folder, resume: true }, callbacks);
   await removeRunFiles(run.folder, ["checkpoints"]);
   const settings = { numExamples, seed, device, precision, threads };
   const report = await attack({ model: folder, attacks: [name], resume: true, ...settings }, callbacks);
@@ -157,13 +156,15 @@ function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput
 }
 
 /** Callbacks whose stages say which pooling they belong to. */
-function nameStages({ onProgress, ...rest }: AnalysisContext, label: string): Callbacks {
-  const { onWarning, onDownload, signal } = rest;
+function nameStages({ onEvent, signal }: AnalysisContext, label: string): Callbacks {
   return {
-    onWarning,
-    onDownload,
     signal,
-    onProgress: (progress) => onProgress?.({ ...progress, stage: `${label}: ${progress.stage}` }),
+    onEvent(event) {
+      if (event.type === "progress") onEvent?.({ ...event, stage: `${label}: ${event.stage}` });
+      else if (event.type === "step")
+        onEvent?.({ type: "progress", stage: `${label}: train`, done: event.step, total: event.totalSteps });
+      else if (event.type === "warning" || event.type === "download") onEvent?.(event);
+    },
   };
 }
 

@@ -1,16 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
+import { type Callbacks, warn } from "../events.js";
 import { formatInterval, formatPercent } from "../format.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { getColor } from "./colors.js";
-import {
-  type AnalysisContext,
-  defineAnalysis,
-  findLabeledRuns,
-  type LabeledRun,
-  runsOption,
-} from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
@@ -47,6 +42,7 @@ export const tradeoff = defineAnalysis({
   name: "tradeoff",
   summary: "accuracy under attacks against clean accuracy (RIFT fig. 4)",
   unit: "runs",
+  readsAttacks: true,
   options: { runs: runsOption("attacked runs, or folders of them") },
   data: dataSchema,
   async run(request, context) {
@@ -86,16 +82,14 @@ export interface AttackedRun extends LabeledRun {
  * Finds finished runs and reads their metrics. Attacks that are not finished are skipped with a
  * warning.
  */
-export async function findAttackedRuns(
-  folders: readonly string[],
-  { onWarning }: Pick<AnalysisContext, "onWarning">,
-): Promise<AttackedRun[]> {
+export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<AttackedRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async (each) => {
       const [{ journals }, metrics] = [await each.run.attacks(), await readMetrics(each.run)];
       for (const { path, finished, results, header } of journals.values())
         if (!finished)
-          onWarning(
+          warn(
+            context,
             `Skipped ${path}: ${results.length} of ${header.examples} examples are done. ` +
               "Finish it with temper attack … --resume.",
           );
@@ -107,7 +101,7 @@ export async function findAttackedRuns(
         return [[attack, { accuracy, low, high, examples }]];
       });
       const degeneracy = await readDegeneracy(each.run);
-      if (degeneracy !== null) onWarning(`${each.run.folder} is degenerate: ${degeneracy}.`);
+      if (degeneracy !== null) warn(context, `${each.run.folder} is degenerate: ${degeneracy}.`);
       return { ...each, accuracy: metrics.get("accuracy")!.value, degeneracy, robust: new Map(robust) };
     }),
   );

@@ -1,4 +1,4 @@
-import type { Callbacks } from "../actions/callbacks.js";
+import type { TemperEvent } from "../events.js";
 import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
 import { getColors, type Io, type OutputStream, removeControls } from "./io.js";
 
@@ -132,7 +132,8 @@ export function createTextProgress(io: Io, label: string, quiet: boolean | undef
 }
 
 /** Callbacks for a library function that show its progress, downloads and warnings on stderr. */
-export interface CommandCallbacks extends Required<Pick<Callbacks, "onProgress" | "onWarning" | "onDownload">> {
+export interface CommandCallbacks {
+  onEvent(event: TemperEvent): void;
   /** Starts the bar of a stage of which some work is already done. */
   start(stage: string, done: number, total: number, unit: string): void;
   /** Updates the bar of a stage. */
@@ -169,17 +170,21 @@ export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "exam
     if (current) current.progress.printLine(text);
     else if (!quiet) io.stderr.write(removeControls(`${text}\n`));
   };
+  const showDownload = (file: string, received: number, total: number): void => {
+    const progress = current?.stage === file ? current.progress : start(file, received, total, "bytes");
+    progress.update(received);
+    if (received === total) end();
+  };
   return {
     start: (stage, done, total, counted) => void start(stage, done, total, counted),
     update,
     printLine,
     end,
-    onProgress: ({ stage, done, total }) => update(stage, done, total),
-    onWarning: (message) => printLine(`warning: ${message}`),
-    onDownload({ file, received, total }) {
-      const progress = current?.stage === file ? current.progress : start(file, received, total, "bytes");
-      progress.update(received);
-      if (received === total) end();
+    onEvent(event) {
+      if (event.type === "progress") update(event.stage, event.done, event.total);
+      if (event.type === "step") update("train", event.step, event.totalSteps);
+      if (event.type === "warning") printLine(`warning: ${event.message}`);
+      if (event.type === "download") showDownload(event.file, event.received, event.total);
     },
   };
 }

@@ -1,7 +1,8 @@
 import { formatPercent } from "../format.js";
 import { RunFolder, readResults } from "../runs/run-folder.js";
 import { getRunFolder } from "../sweeps/plan.js";
-import type { WorkCallbacks } from "../sweeps/run-local.js";
+import type { WorkItemResult } from "../sweeps/run-work.js";
+import type { SweepEvent } from "../sweeps/sweep-events.js";
 import { formatWorkItem, type Stage, type WorkItem } from "../sweeps/work-item.js";
 import type { Io } from "./io.js";
 import { createProgress, type Progress, type ProgressDetails } from "./progress.js";
@@ -13,7 +14,11 @@ const maxNamedItems = 2;
 const refreshMilliseconds = 1000;
 
 /** One progress line for all work items of a sweep: what is done, what runs, and how far it is. */
-export function createSweepProgress(io: Io, out: string, quiet: boolean): Required<WorkCallbacks> & { end(): void } {
+export function createSweepProgress(
+  io: Io,
+  out: string,
+  quiet: boolean,
+): { onEvent(event: SweepEvent): void; end(): void } {
   let progress: Progress | undefined;
   let done = 0;
   const running = new Map<string, WorkItem>();
@@ -25,33 +30,35 @@ export function createSweepProgress(io: Io, out: string, quiet: boolean): Requir
     progress?.update(done, details);
   };
   const timer = setInterval(() => void show(), refreshMilliseconds).unref();
+  const startStage = (stage: Stage, total: number, before: number): void => {
+    progress?.end();
+    const unit = stageUnits[stage];
+    done = before;
+    progress = createProgress({ label: stage, total, unit, start: before, quiet, stream: io.stderr });
+    if (before > 0 && before < total) progress.printLine(`${before} of ${total} ${unit} were done before`);
+  };
+  const endItem = (item: WorkItem, result: WorkItemResult): void => {
+    running.delete(formatWorkItem(item));
+    if (result.state === "done") done++;
+    if (result.state === "failed") progress?.printLine(`${formatWorkItem(item)} failed: ${result.error}`);
+    if (result.state === "done" && item.kind === "train")
+      void readResults(getRunFolder(out, item.run)).then(
+        (results) => results && progress?.printLine(`${item.run}: accuracy ${formatPercent(results.test.accuracy)}`),
+        () => undefined,
+      );
+    void show();
+  };
   return {
-    onStageStart(stage, items, before) {
-      progress?.end();
-      const unit = stageUnits[stage];
-      done = before;
-      progress = createProgress({ label: stage, total: items.length, unit, start: before, quiet, stream: io.stderr });
-      if (before > 0 && before < items.length)
-        progress.printLine(`${before} of ${items.length} ${unit} were done before`);
-    },
-    onItemStart(item) {
-      running.set(formatWorkItem(item), item);
-      void show();
-    },
-    onItemEnd(item, result) {
-      running.delete(formatWorkItem(item));
-      if (result.state === "done") done++;
-      if (result.state === "failed") progress?.printLine(`${formatWorkItem(item)} failed: ${result.error}`);
-      if (result.state === "done" && item.kind === "train")
-        void readResults(getRunFolder(out, item.run)).then(
-          (results) => results && progress?.printLine(`${item.run}: accuracy ${formatPercent(results.test.accuracy)}`),
-          () => undefined,
-        );
-      void show();
-    },
-    onWarning(message) {
-      if (progress) progress.printLine(message);
-      else if (!quiet) io.stderr.write(`${message}\n`);
+    onEvent(event) {
+      if (event.type === "stage") startStage(event.stage, event.items.length, event.done);
+      if (event.type === "item-start") {
+        running.set(formatWorkItem(event.item), event.item);
+        void show();
+      }
+      if (event.type === "item-end") endItem(event.item, event.result);
+      if (event.type !== "warning") return;
+      if (progress) progress.printLine(event.message);
+      else if (!quiet) io.stderr.write(`${event.message}\n`);
     },
     end() {
       clearInterval(timer);

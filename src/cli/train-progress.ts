@@ -1,5 +1,5 @@
+import type { TemperEvent } from "../events.js";
 import { formatCount, formatNumber, formatPercent } from "../format.js";
-import type { TrainingCallbacks } from "../train/index.js";
 import type { Io } from "./io.js";
 import { createCallbacks, createProgress, type Progress } from "./progress.js";
 
@@ -15,41 +15,32 @@ export function createTrainProgress(io: Io, options: { quiet?: boolean | undefin
   const examplesPerSecond = (): number => (seconds > 0 ? examples / seconds : 0);
   const listDetails = () => ({ loss, "examples/s": formatNumber(examplesPerSecond(), 3) });
   const printLine = (text: string): void => (steps ?? other).printLine(text);
-  const callbacks: TrainingCallbacks = {
-    onStart({ step: done, totalSteps }) {
-      options.onStart?.();
-      other.end();
-      if (done > 0) printLine(`resuming after step ${formatCount(done)} of ${formatCount(totalSteps)}`);
-      steps = createProgress({
-        label: "train",
-        total: totalSteps,
-        unit: "steps",
-        start: done,
-        quiet,
-        stream: io.stderr,
-      });
-    },
-    onStep(report) {
-      step = report.step;
-      examples += report.examples;
-      seconds += report.seconds;
-      loss = report.loss;
+  const start = ({ step: done, totalSteps: total }: Extract<TemperEvent, { type: "start" }>): void => {
+    options.onStart?.();
+    other.end();
+    if (done > 0) printLine(`resuming after step ${formatCount(done)} of ${formatCount(total)}`);
+    steps = createProgress({ label: "train", total, unit: "steps", start: done, quiet, stream: io.stderr });
+  };
+  const onEvent = (event: TemperEvent): void => {
+    if (event.type === "start") start(event);
+    else if (event.type === "step") {
+      step = event.step;
+      examples += event.examples;
+      seconds += event.seconds;
+      loss = event.loss;
       steps?.update(step, listDetails());
-      if (step === report.totalSteps) steps?.end();
-    },
-    onProgress(stage, done, total) {
+      if (step === event.totalSteps) steps?.end();
+    } else if (event.type === "progress" && event.stage === "validation") {
       // Training waits during a validation, so the bar of the steps shows it.
-      if (stage === "validation") steps?.update(step, { ...listDetails(), evaluating: formatPercent(done / total, 0) });
-      else other.update(stage, done, total);
-    },
-    onEvaluation(at, metrics, isBest) {
-      const values = Object.entries(metrics).map(([name, value]) => `${name} ${formatNumber(value, 3)}`);
-      printLine(`step ${formatCount(at)}: ${values.join(", ")}${isBest ? " (best so far)" : ""}`);
-    },
-    onWarning: (message) => printLine(`warning: ${message}`),
+      steps?.update(step, { ...listDetails(), evaluating: formatPercent(event.done / event.total, 0) });
+    } else if (event.type === "evaluation") {
+      const values = Object.entries(event.metrics).map(([name, value]) => `${name} ${formatNumber(value, 3)}`);
+      printLine(`step ${formatCount(event.step)}: ${values.join(", ")}${event.isBest ? " (best so far)" : ""}`);
+    } else if (event.type === "warning") printLine(`warning: ${event.message}`);
+    else other.onEvent(event);
   };
   return {
-    callbacks,
+    onEvent,
     /** Training examples per second of optimizer steps; 0 before the first step. */
     examplesPerSecond,
     end(): void {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import { formatPercent, formatPValue } from "../format.js";
 import { Rng } from "../tensor/random.js";
 import { describeMetric } from "./metric-table.js";
@@ -48,7 +49,7 @@ export interface CompareOptions {
   /** Seed of the bootstrap. */
   readonly seed?: number;
   /** Called for models, seeds and metrics that cannot be compared. */
-  readonly onWarning?: ((message: string) => void) | undefined;
+  readonly onEvent?: Callbacks["onEvent"];
   /**
    * Whether models that cannot be compared with the first are left out. Default: they are
    * errors.
@@ -68,13 +69,13 @@ const streamNames: Readonly<Record<string, string>> = { accuracy: "clean", "wors
  * decides which model is better: `compare`, tables and reports show its results.
  */
 export function compareModels(given: readonly ModelOutcomes[], options: CompareOptions = {}): MetricComparison[] {
-  const [first, ...others] = unifyWorstCase(given, options.onWarning);
+  const [first, ...others] = unifyWorstCase(given, options);
   if (!first || others.length === 0)
     throw new UserError(`compare: expected two or more models, received ${given.length}`);
   const rng = new Rng(options.seed ?? 0);
   const comparePair = (other: ModelOutcomes) => {
-    const pair = alignSeeds(first, other, options.onWarning);
-    return selectMetrics(pair, options.onWarning).map((metric) =>
+    const pair = alignSeeds(first, other, options);
+    return selectMetrics(pair, options).map((metric) =>
       compareMetric(metric, pair, rng.fork("compare", streamNames[metric] ?? metric)),
     );
   };
@@ -83,7 +84,7 @@ export function compareModels(given: readonly ModelOutcomes[], options: CompareO
       return comparePair(other);
     } catch (error) {
       if (!options.skipIncomparable || !(error instanceof UserError)) throw error;
-      options.onWarning?.(error.message);
+      warn(options, error.message);
       return [];
     }
   });
@@ -99,7 +100,7 @@ export function compareModels(given: readonly ModelOutcomes[], options: CompareO
 type Pair = readonly [ModelOutcomes, ModelOutcomes];
 
 /** Keeps the seeds that both models have. Two single runs are compared whatever their seeds are. */
-function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: CompareOptions["onWarning"]): Pair {
+function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, callbacks: Pick<Callbacks, "onEvent">): Pair {
   const [{ seeds: ours }, { seeds: theirs }] = [first, second];
   const [numOurs, numTheirs] = [first.outcomesPerSeed.length, second.outcomesPerSeed.length];
   if (!ours || !theirs || (numOurs === 1 && numTheirs === 1)) {
@@ -116,7 +117,7 @@ function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: Comp
     );
   const omitted = [...new Set([...ours, ...theirs])].filter((seed) => !common.includes(seed)).sort((a, b) => a - b);
   if (omitted.length > 0)
-    onWarning?.(`Skipped seeds ${omitted.join(", ")}: only one of ${first.name} and ${second.name} has them.`);
+    warn(callbacks, `Skipped seeds ${omitted.join(", ")}: only one of ${first.name} and ${second.name} has them.`);
   const pickSeeds = (model: ModelOutcomes, seeds: readonly number[]): ModelOutcomes => ({
     name: model.name,
     outcomesPerSeed: common.map((seed) => model.outcomesPerSeed[seeds.indexOf(seed)]!),
@@ -127,7 +128,7 @@ function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: Comp
 }
 
 /** Returns the metrics that both models have on common examples. */
-function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): string[] {
+function selectMetrics(pair: Pair, callbacks: Pick<Callbacks, "onEvent">): string[] {
   const [ours, theirs] = pair.map(({ outcomesPerSeed }) => [
     ...new Set(outcomesPerSeed.flatMap((seed) => [...seed.keys()])),
   ]);
@@ -151,7 +152,7 @@ function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): stri
     );
   const omitted = metrics.filter((metric) => !usable.includes(metric));
   if (omitted.length > 0)
-    onWarning?.(`Skipped ${omitted.join(", ")}: ${first} and ${second} have no examples in common.`);
+    warn(callbacks, `Skipped ${omitted.join(", ")}: ${first} and ${second} have no examples in common.`);
   return usable;
 }
 

@@ -1,3 +1,4 @@
+import { type Callbacks, warn } from "../events.js";
 import { isAttackMetric } from "./metric-table.js";
 import type { ExampleOutcomes, ModelOutcomes } from "./outcomes.js";
 
@@ -27,13 +28,14 @@ export function listCommonAttacks(seeds: readonly Outcomes[]): string[] {
  */
 export function unifyWorstCase(
   models: readonly ModelOutcomes[],
-  onWarning?: (message: string) => void,
+  callbacks: Pick<Callbacks, "onEvent"> = {},
 ): readonly ModelOutcomes[] {
   const seeds = models.flatMap(({ outcomesPerSeed }) => outcomesPerSeed);
   const common = listCommonAttacks(seeds);
   const all = [...new Set(seeds.flatMap((outcomes) => [...outcomes.keys()].filter(isAttackMetric)))];
   if (all.length > common.length && seeds.some((outcomes) => outcomes.has(worstCaseId)))
-    onWarning?.(
+    warn(
+      callbacks,
       `The models were attacked by different attacks (${all.join(", ")}), so their worst case ` +
         `${common.length > 1 ? `covers only ${common.join(", ")}.` : "is not compared."}`,
     );

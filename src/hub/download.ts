@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
+import type { Callbacks } from "../events.js";
 import { createFileError, exists, getErrorCode, hashFile } from "../files.js";
 import { isAlive } from "../processes.js";
 
@@ -23,7 +24,7 @@ export interface Download {
   readonly size: number;
   /** The hash by which the hub names the blob: SHA-256 for large files, git's SHA-1 for others. */
   readonly hash: string;
-  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  readonly onEvent?: Callbacks["onEvent"];
 }
 
 /** An HTTP error status. */
@@ -160,16 +161,16 @@ async function writeResponse(
   offset: number,
   onData: () => void,
 ): Promise<void> {
-  const { url, size, onProgress } = request;
+  const { url, size, onEvent } = request;
   let received = offset;
-  onProgress?.({ file: request.file, received, total: size });
+  onEvent?.({ type: "download", file: request.file, received, total: size });
   for await (const chunk of response.body ?? []) {
     onData();
     received += chunk.length;
     if (received > size)
       throw new UserError(`${request.file}: ${url} sends more than the expected ${size} bytes. Try again later.`);
     await file.writeFile(chunk);
-    onProgress?.({ file: request.file, received, total: size });
+    onEvent?.({ type: "download", file: request.file, received, total: size });
   }
   if (received < size) throw new Error(`${url} ended after ${received} of ${size} bytes`);
 }

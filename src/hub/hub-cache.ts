@@ -1,8 +1,9 @@
 import { mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../errors.js";
+import type { Callbacks } from "../events.js";
 import { createFileError, exists, getErrorCode, writeFileAtomic } from "../files.js";
-import { type DownloadProgress, download } from "./download.js";
+import { download } from "./download.js";
 import {
   createHubConnection,
   createHubFetch,
@@ -16,7 +17,7 @@ import {
 
 /** Options of a download. */
 export interface HubOptions {
-  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  readonly onEvent?: Callbacks["onEvent"];
 }
 
 /**
@@ -190,7 +191,7 @@ async function listCachedFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onProgress }: HubOptions): Promise<string> {
+async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onEvent }: HubOptions): Promise<string> {
   const { repo, settings, commit } = snapshot;
   const pointer = join(getSnapshotFolder(snapshot), blob.path);
   if (await exists(pointer)) return pointer;
@@ -200,7 +201,7 @@ async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onProgress }: H
   const url = `${settings.endpoint}/${repoPath}/resolve/${commit}/${path}`;
   const { hash, size } = blob;
   await withHubErrors(repo, settings, () =>
-    download({ file: blob.path, url, fetch: createHubFetch(settings), target, size, hash, onProgress }),
+    download({ file: blob.path, url, fetch: createHubFetch(settings), target, size, hash, onEvent }),
   );
   await createFolder(dirname(pointer));
   await link(target, pointer);

@@ -1,37 +1,27 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
-import type { Callbacks } from "../actions/callbacks.js";
 import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
 import { estimateRun } from "../actions/train/estimate-run.js";
-import { fineTune } from "../actions/train/train.js";
+import { train } from "../actions/train/train.js";
 import { getErrorMessage, UserError } from "../errors.js";
+import type { Callbacks } from "../events.js";
 import { writeFileAtomic } from "../files.js";
+import { readConfigFile } from "../runs/read-config.js";
+import { getRunPath } from "../runs/run-files.js";
 import { Interrupted } from "../train/index.js";
 import { hashRequest } from "./hash-request.js";
 import type { WorkRequest, WorkResult } from "./work-request.js";
 
-interface RequestCallbacks extends Callbacks {
-  /** Called when training has begun. From now on `signal` makes it save its work. */
-  onTrainingStart?(): void;
-}
-
 /**
  * Executes one request with the function of the library. Work that was stopped before is continued.
  */
-export async function executeRequest(
-  request: WorkRequest,
-  { onTrainingStart, ...callbacks }: RequestCallbacks = {},
-): Promise<unknown> {
+export async function executeRequest(request: WorkRequest, callbacks: Callbacks = {}): Promise<unknown> {
   switch (request.kind) {
     case "train": {
-      const run = await fineTune(request.config, {
-        ...callbacks,
-        out: request.out,
-        resume: true,
-        callbacks: { onStart: () => onTrainingStart?.() },
-      });
-      const results = (await run.results())!;
-      // The run folder has all the results.
-      return { accuracy: results.test.accuracy, validation: results.validation };
+      const { out } = request;
+      const config = request.config ?? (await readConfigFile(getRunPath(out, "config")));
+      await train({ ...config, out, resume: true }, callbacks);
+      // The run folder has the results.
+      return null;
     }
     case "estimate":
       return estimateRun(request.config, callbacks);
@@ -62,7 +52,7 @@ export async function executeRequest(
 /** Executes a request and describes how it ended. It does not throw. */
 export async function executeToResult(
   request: WorkRequest,
-  callbacks: RequestCallbacks = {},
+  callbacks: Callbacks = {},
 ): Promise<{ readonly result: WorkResult; readonly cause?: unknown }> {
   const base = { format: 1, hash: hashRequest(request) } as const;
   try {

@@ -12,7 +12,7 @@ const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurre
  */
 export function hashRequest(request: WorkRequest): string {
   const isRun = request.kind === "train" || request.kind === "estimate";
-  const identity = isRun ? formatConfigIdentity(request.config) : sortKeys(request);
+  const identity = isRun && request.config ? formatConfigIdentity(request.config) : sortKeys(request);
   return createHash("sha256")
     .update(JSON.stringify([request.kind, identity]))
     .digest("hex");

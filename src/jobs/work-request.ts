@@ -3,12 +3,12 @@ import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { readJson } from "../files.js";
 import { runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
-import { readJsonIfExists, validate } from "../validate.js";
+import { orNull, readJsonIfExists, validate } from "../validate.js";
 
 /** One request of a sweep as data. A worker process executes it. */
 export const workRequestSchema = z.discriminatedUnion("kind", [
-  /** Trains a run, or continues it. */
-  z.strictObject({ kind: z.literal("train"), config: runConfigSchema, out: z.string() }),
+  /** Trains a run, or continues it. Without a config, that of the run folder counts. */
+  z.strictObject({ kind: z.literal("train"), config: orNull(runConfigSchema), out: z.string() }),
   /** Measures what a run will cost. */
   z.strictObject({ kind: z.literal("estimate"), config: runConfigSchema }),
   /** Evaluates a run on AdvGLUE and writes the result to the file `out`. */

@@ -37,11 +37,9 @@ export async function computeFisherDiagonal(
     numBatches++;
   }, "Fisher information");
   const { ranks } = training.job;
-  if (ranks) {
-    // Each process has visited other batches.
-    noGrad(() => ranks.sum_([...fisher.values()]));
-    numBatches = ranks.exchange(numBatches).reduce((sum, count) => sum + count);
-  }
+  // Each process has visited other batches.
+  noGrad(() => ranks.sum_([...fisher.values()]));
+  numBatches = ranks.exchange(numBatches).reduce((sum, count) => sum + count);
   noGrad(() => {
     for (const value of fisher.values()) value.div_(numBatches);
   });

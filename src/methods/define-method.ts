@@ -57,7 +57,7 @@ export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Sche
  *   }),
  * });
  * const methods = [confidencePenalty({ beta: 0.2 })];
- * await fineTune({ model, task: "sst2", methods }, { out: "runs/penalty" });
+ * await train({ model, task: "sst2", methods, out: "runs/penalty" });
  */
 export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinition<Schema>): Method<Schema> {
   const { name, ...rest } = definition;

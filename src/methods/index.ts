@@ -14,6 +14,7 @@ import { didYouMean } from "../did-you-mean.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import { metrics } from "../evaluation/metrics.js";
 import type { TrainingMethod } from "../train/index.js";
+import { isModulePath } from "../trust.js";
 import { validate } from "../validate.js";
 import { ascc } from "./ascc/ascc.js";
 import { childTuning } from "./child-tuning.js";
@@ -53,7 +54,6 @@ export type {
   Gradients,
   HostBatch,
   Losses,
-  MethodStack,
   MethodState,
   MethodTraits,
   Metrics,
@@ -61,10 +61,7 @@ export type {
   OptimizerStep,
   ParameterUpdates,
   PassName,
-  SharedPass,
-  StepReport,
   TokenizedExample,
-  TrainingCallbacks,
   TrainingContext,
   TrainingJob,
   TrainingMethod,
@@ -89,8 +86,6 @@ export type MethodLocator = (index: number, name: string, path?: readonly Proper
 export interface ResolvedMethod extends MethodSpec {
   readonly definition: MethodDefinition;
 }
-
-const isModulePath = (name: string): boolean => /\.[cm]?[jt]s$/.test(name);
 
 /** Imports the methods that are given by the path of a module, such as `./my-method.js`. */
 export function loadMethods(specs: readonly MethodSpec[]): Promise<MethodSpec[]> {
@@ -140,7 +135,12 @@ export function resolveMethods(
  * createMethods([ascc({ beta: 4 }), { name: "rift", options: {} }]);
  */
 export function createMethods(specs: readonly MethodSpec[], locate?: MethodLocator): TrainingMethod[] {
-  return resolveMethods(specs, locate).map(({ definition, options }) => definition.create(options));
+  return createResolvedMethods(resolveMethods(specs, locate));
+}
+
+/** Creates methods whose options were checked before. */
+export function createResolvedMethods(resolved: readonly ResolvedMethod[]): TrainingMethod[] {
+  return resolved.map(({ definition, options }) => definition.create(options));
 }
 
 /** The certificate that a model with these methods is trained for, or null. */

@@ -1,14 +1,20 @@
 import { basename, extname } from "node:path";
 import { z } from "zod";
-import type { MethodSpec } from "../methods/index.js";
+import type { MethodDefinition, MethodSpec } from "../methods/index.js";
 import { parseSpec } from "../spec.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { trainSettingsSchema } from "../train/index.js";
+import { isModulePath } from "../trust.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { runtimeOptions } from "./runtime-config.js";
 
 const labelMapError = "expected VALUE=LABEL pairs, such as 1=negative,5=positive";
 const optionsSchema = z.record(z.string(), z.unknown());
+
+/** A program can pass a method itself, such as `ascc({ beta: 4 })`. Files cannot contain one. */
+const definitionSchema = z.custom<MethodDefinition>(
+  (value) => typeof value === "function" || typeof value === "object",
+);
 
 /**
  * One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name,
@@ -18,7 +24,7 @@ const methodSchema = z
   .union(
     [
       z.string(),
-      z.object({ name: z.string(), options: optionsSchema }),
+      z.object({ name: z.string(), options: optionsSchema, definition: definitionSchema.optional() }),
       z.record(z.string(), optionsSchema.nullable()),
     ],
     {
@@ -138,7 +144,7 @@ export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "
 /** The methods of a run in one word: `r-drop+rose`, or `standard` if there are none. */
 export function formatMethodNames({ methods }: Pick<RunConfig, "methods">): string {
   const names = methods
-    .map(({ name }) => (/\.[cm]?[jt]s$/.test(name) ? basename(name, extname(name)) : name))
+    .map(({ name }) => (isModulePath(name) ? basename(name, extname(name)) : name))
     .filter((name) => name !== "standard");
   return names.join("+") || "standard";
 }

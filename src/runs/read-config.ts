@@ -1,11 +1,15 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { z } from "zod";
 import { UserError } from "../errors.js";
-import { loadMethods, type MethodSpec, resolveMethods } from "../methods/index.js";
+import { loadMethods, type MethodSpec, type ResolvedMethod, resolveMethods } from "../methods/index.js";
 import { getDataRoots } from "../tasks/find-dataset.js";
+import type { InMemoryExample } from "../tasks/index.js";
+import { isModulePath, type ModulePolicy, resolveModule } from "../trust.js";
 import { validate } from "../validate.js";
 import { type KeyPath, parseAssignment, readYaml, splitKey } from "../yaml.js";
 import { type RunConfig, runConfigSchema } from "./config.js";
+import { dataFile } from "./run-files.js";
 
 /** A tree of settings. */
 export type ConfigObject = Record<string, unknown>;
@@ -25,11 +29,18 @@ function setConfigValue(tree: ConfigObject, path: string, value: unknown): void 
   at[last] = value;
 }
 
+/** Settings as they were written: in a file, in a cell of a sweep, or in the folder of a run. */
+export interface SettingsSource extends ModulePolicy {
+  readonly value: unknown;
+  /** Names the place of a setting in error messages. */
+  locate(path: KeyPath): string;
+}
+
 /** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
-  /** A complete config instead of a file: that of a run to resume, or of a cell of a sweep. */
-  readonly base?: RunConfig;
+  /** Settings instead of a file. */
+  readonly base?: SettingsSource;
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
   /** `--set` assignments. */
@@ -40,8 +51,8 @@ export interface ConfigSources {
  * Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or
  * the flag.
  */
-export async function readRunConfig({ file, base, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
-  const located = file === undefined ? { value: base ?? {}, locate: () => "config" } : await readYaml(file);
+export async function readRun({ file, base, flags = {}, set = [] }: ConfigSources): Promise<ResolvedRun> {
+  const located = file === undefined ? (base ?? { value: {}, locate: () => "config" }) : await readYaml(file);
   const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();
   for (const [path, value] of Object.entries(flags)) {
@@ -53,7 +64,9 @@ export async function readRunConfig({ file, base, flags = {}, set = [] }: Config
     setConfigValue(tree, path, value);
     origins.set(path, "--set");
   }
-  return resolveRunConfig(tree, (path) => {
+  // The flags are the user's own, and so is a file that they name.
+  const policy = base && !origins.has("methods") ? base : userModules;
+  return resolveRun(tree, policy, (path) => {
     const prefixes = path.map((_, i) => path.slice(0, i + 1).join(".")).reverse();
     const origin = prefixes.find((prefix) => origins.has(prefix));
     return origin === undefined ? located.locate(path) : (origins.get(origin) as string);
@@ -78,46 +91,73 @@ function wrapStrings(tree: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
-/** Checks the settings of a run, methods and their options included, and fills in the defaults. */
-export async function resolveRunConfig(
-  tree: unknown,
-  locate: (path: KeyPath) => string,
-  definitions: readonly MethodSpec[] = [],
-): Promise<RunConfig> {
-  const config = validate(runConfigSchema, wrapStrings(tree), locate);
-  const specs = await loadMethods(attachDefinitions(config.methods, definitions));
+/** A run before anything is loaded: everything below takes it as it is. */
+export interface ResolvedRun {
+  readonly config: RunConfig;
+  /** The methods of the config, with complete options and their definitions. */
+  readonly methods: readonly ResolvedMethod[];
+  /** The examples themselves, if a program passed an array; otherwise the config names the data. */
+  readonly data: readonly InMemoryExample[] | null;
+}
+
+/** Modules that the user names are imported. */
+export const userModules: ModulePolicy = { trust: "user", folder: "." };
+
+/**
+ * Checks the settings of a run, methods and their options included, and fills in the defaults. The
+ * input is a tree of settings from flags, a file or a cell of a sweep, or the object of a program,
+ * whose methods and data may be values instead of names.
+ */
+export async function resolveRun(
+  input: unknown,
+  policy: ModulePolicy,
+  locate: (path: KeyPath) => string = () => "config",
+): Promise<ResolvedRun> {
+  const given = (input ?? {}) as { data?: unknown; task?: unknown; train?: { metricForBestModel?: unknown } };
+  const data = Array.isArray(given.data) ? (given.data as readonly InMemoryExample[]) : null;
+  if (data && given.task)
+    throw new UserError(
+      `${locate(["task"])}: task cannot be combined with an array of examples. Leave one of them out.`,
+    );
+  const config = validate(runConfigSchema, wrapStrings(data ? { ...given, data: dataFile } : input), locate);
+  const specs = config.methods.map((spec, i) =>
+    spec.definition ? spec : { ...spec, name: resolveModule(spec.name, policy, locate(["methods", i])) },
+  );
   const methods = resolveMethods(
-    specs,
+    policy.trust === "none" ? specs.map(skipModule) : await loadMethods(specs),
     (i, name, path = []) => `${locate(["methods", i, name, ...path])}: methods[${i}] (${name})`,
   );
   // Clean accuracy would choose the least robust checkpoint of a robust run.
-  const isNamed = (tree as { train?: { metricForBestModel?: unknown } }).train?.metricForBestModel !== undefined;
   const preferred = methods.findLast(({ definition }) => definition.bestModelMetric)?.definition.bestModelMetric;
+  const isNamed = given.train?.metricForBestModel !== undefined;
   const metricForBestModel = (isNamed ? undefined : preferred) ?? config.train.metricForBestModel;
   // A model that is used in another way than others is used by these options, whatever later
   // versions have as defaults.
   const recorded = new Map(methods.filter(({ definition }) => definition.certificate).map((each) => [each.name, each]));
   return {
-    ...config,
-    train: { ...config.train, metricForBestModel },
-    methods: config.methods.map(({ name, options, ...rest }) => ({
-      ...{ name: resolveModulePath(name), options: recorded.get(name)?.options ?? options },
-      ...rest,
-    })),
-    model: resolveLocalPath(config.model),
-    data: resolveLocalPath(config.data),
-    validationData: resolveLocalPath(config.validationData),
-    testData: resolveLocalPath(config.testData),
-    substitutions: resolveTablePath(config.substitutions),
+    config: {
+      ...config,
+      train: { ...config.train, metricForBestModel },
+      methods: specs.map(({ name, options }) => ({ name, options: recorded.get(name)?.options ?? options })),
+      model: resolveLocalPath(config.model),
+      data: data ? config.data : resolveLocalPath(config.data),
+      validationData: resolveLocalPath(config.validationData),
+      testData: resolveLocalPath(config.testData),
+      substitutions: resolveTablePath(config.substitutions),
+    },
+    methods,
+    data,
   };
 }
 
-/** Gives methods that are named in a config the definitions that a program passed along. */
-export function attachDefinitions(specs: readonly MethodSpec[], given: readonly MethodSpec[]): MethodSpec[] {
-  return specs.map((spec) => {
-    const definition = given.find(({ name }) => name === spec.name)?.definition;
-    return definition ? { ...spec, definition } : spec;
-  });
+/** A method in a module that is not imported: its options are not checked. */
+function skipModule(spec: MethodSpec): MethodSpec {
+  const { name } = spec;
+  if (spec.definition || !isModulePath(name)) return spec;
+  const create = (): never => {
+    throw new Error(`${name} was not imported`);
+  };
+  return { ...spec, definition: { name, summary: "a custom method", paper: "", options: z.looseObject({}), create } };
 }
 
 function toConfigObject(value: unknown, file: string | undefined): ConfigObject {
@@ -142,11 +182,6 @@ export function resolveTablePath<T extends string | null>(path: T): T | string {
     .map((root) => join(root, "substitutions", path))
     .find((candidate) => existsSync(candidate));
   return resolveLocalPath(found ?? path);
-}
-
-/** The absolute path of a method's module; other names stay as they are. */
-function resolveModulePath(name: string): string {
-  return /\.[cm]?[jt]s$/.test(name) ? resolve(name) : name;
 }
 
 /**

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { stringify } from "yaml";
-import { createFolder, exists, listSubfolders, writeFileAtomic } from "../files.js";
+import { exists, listSubfolders } from "../files.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import type { RunConfig } from "./config.js";
 
@@ -26,7 +26,6 @@ export const files = {
   attacks: "attacks",
   analysis: "analysis",
   tensorboard: "tensorboard",
-  mlflow: "mlflow.json",
   requests: "requests",
   log: "log.txt",
   lock: "run.lock",
@@ -47,13 +46,6 @@ const maxSearchDepth = 3;
 /** The path of one of the files of a run folder, whether the run has started or not. */
 export function getRunPath(folder: string, file: RunFile): string {
   return join(folder, files[file]);
-}
-
-/** Writes the config of a run that a sweep plans, unless the folder has one. */
-export async function planRun(folder: string, config: RunConfig): Promise<void> {
-  if (await exists(join(folder, files.config))) return;
-  createFolder(folder);
-  await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
 }
 
 /** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */

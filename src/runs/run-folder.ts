@@ -2,7 +2,7 @@ import { open, readdir, readFile, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { checkRegularFile, exists, readText } from "../files.js";
+import { checkRegularFile, createFolder, exists, readText, writeFileAtomic } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
@@ -12,7 +12,7 @@ import { formatMethodNames, type RunConfig } from "./config.js";
 import { type Environment, environmentSchema } from "./environment.js";
 import { readConfigFile } from "./read-config.js";
 import { type Results, resultsSchema } from "./results.js";
-import { files, findRunFolders, getRunPath, type RunFile } from "./run-files.js";
+import { files, findRunFolders, formatConfig, getRunPath, type RunFile } from "./run-files.js";
 import { formatTaskName } from "./run-name.js";
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
@@ -238,4 +238,17 @@ async function readTexts(path: string): Promise<Partial<Pick<SavedFigure, "title
 /** The results in a run folder; null before the run has finished. */
 export async function readResults(folder: string): Promise<Results | null> {
   return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
+}
+
+/**
+ * Writes the config of a run that a sweep plans. A run that has started keeps the length and the
+ * columns that it found, and a finished run keeps its config.
+ */
+export async function planRun(folder: string, config: RunConfig): Promise<void> {
+  if (await exists(getRunPath(folder, "results"))) return;
+  const path = getRunPath(folder, "config");
+  const isStarted = await exists(getRunPath(folder, "environment"));
+  const { maxLength, textColumn } = isStarted ? await readConfigFile(path) : config;
+  createFolder(folder);
+  await writeFileAtomic(path, formatConfig(folder, { ...config, maxLength, textColumn }));
 }

@@ -1,6 +1,16 @@
-import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
 import { rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError, createFolder, exists, sha256File, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
@@ -82,8 +92,25 @@ export class RunWriter {
     await writeFileAtomic(this.path("environment"), `${JSON.stringify(environment, null, 2)}\n`);
   }
 
-  async writeStatus(status: RunStatus): Promise<void> {
-    await writeFileAtomic(this.path("status"), `${JSON.stringify(status)}\n`);
+  /** Writes how far the run is. It is small, and the first step waits for it. */
+  writeStatus(status: RunStatus): void {
+    const path = this.path("status");
+    const temporary = join(this.folder, `.${basename(path)}.tmp`);
+    try {
+      writeFileSync(temporary, `${JSON.stringify(status)}\n`);
+      renameSync(temporary, path);
+    } catch (error) {
+      throw createFileError(error, path, "write");
+    }
+  }
+
+  /** Writes the status of a failed run. A full disk may be the failure, so it hides no other error. */
+  tryWriteStatus(status: RunStatus): void {
+    try {
+      this.writeStatus(status);
+    } catch {
+      // The failure itself is thrown.
+    }
   }
 
   async writeResults(results: Results): Promise<void> {

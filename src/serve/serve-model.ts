@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import type { Callbacks } from "../actions/callbacks.js";
 import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
@@ -64,9 +64,9 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const parsed = validate(serveRequestSchema, request, "serve");
   const { model: reference, host, port, allowedHosts, maxTexts, maxCharacters, maxConnections } = parsed;
   const { device, precision, threads } = parsed;
-  const { onDownload, onWarning, onRequest } = callbacks;
+  const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
-  const loaded = await loadClassifier(reference, { device, precision, threads, onDownload });
+  const loaded = await loadClassifier(reference, { device, precision, threads, onEvent });
   const { model } = loaded;
   const classifier = createClassifier(model, model.weights, loaded.runtime);
   const free = (): void => {
@@ -90,7 +90,7 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
       maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
     },
     {
-      ...{ allowedHosts: [host, ...allowedHosts], onError: onWarning },
+      ...{ allowedHosts: [host, ...allowedHosts], onError: (message: string) => warn(callbacks, message) },
       ...{ apiKey, onRequest, version: readPackageVersion() },
     },
   );
@@ -99,7 +99,8 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     throw error;
   });
   if (apiKey === null && !/^(localhost|::1|127\..*)$/.test(host))
-    onWarning?.(
+    warn(
+      callbacks,
       `${host} is not a loopback address. Everyone who can reach this host can use the model. Set --api-key.`,
     );
   const close = async (): Promise<void> => {

@@ -8,7 +8,7 @@ import { checkAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runConfigSchema } from "../runs/config.js";
-import { resolveRunConfig } from "../runs/read-config.js";
+import { resolveRun } from "../runs/read-config.js";
 import { getRunPath } from "../runs/run-files.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";
@@ -40,7 +40,7 @@ export async function checkForm(kind: JobKind, values: FormValues, folders: read
     request,
     command:
       request.kind === "train"
-        ? formatTrainCommand({ config: request.config, folder: request.out })
+        ? formatTrainCommand({ config: request.config!, folder: request.out })
         : formatAttackCommand(toPlainAttack(request)),
     code: formatCode(kind, given, request.out),
   };
@@ -59,7 +59,7 @@ const checkTrain: Check<"train"> = async (given, values, folders, problems) => {
   rejectModules("methods", parsed.methods, problems);
   if (parsed.task === null && parsed.data === null) problems.task = "Name a task, or a file of data below.";
   if (Object.keys(problems).length > 0) return null;
-  const config = await resolveRunConfig(given, () => "form");
+  const { config } = await resolveRun(given, { trust: "none", folder: "." }, () => "form");
   const out = readOut(values) ?? join(folders[0]!, basename(getDefaultRunFolder(config)));
   checkOut(out, folders, problems);
   if (existsSync(getRunPath(out, "events")))
@@ -126,6 +126,6 @@ function formatCode(kind: JobKind, given: Record<string, unknown>, out: string):
   const format = (value: unknown): string => JSON.stringify(value, null, 2).replace(/^(\s*)"(\w+)":/gm, "$1$2:");
   const [config, folder] = [format(given), JSON.stringify(out)];
   if (kind === "train")
-    return `import { fineTune } from "temper-nlp";\n\nawait fineTune(${config}, { out: ${folder} });\n`;
+    return `import { train } from "temper-nlp";\n\nawait train({ ...${config}, out: ${folder} });\n`;
   return `import { attack } from "temper-nlp";\n\nawait attack(${format({ ...given, out })});\n`;
 }

@@ -176,7 +176,7 @@ export class RunCatalog {
       if (!(await exists(join(parent, sweepFiles.plan)))) continue;
       const plan = await readSweepPlan(parent).catch(() => null);
       if (!plan) continue;
-      this.#sweeps.set(name, Object.keys(plan.runs).length);
+      this.#sweeps.set(name, plan.runs.length);
       return name;
     }
     return null;

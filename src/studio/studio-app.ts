@@ -3,6 +3,7 @@ import { z } from "zod";
 import { compare } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { significanceLevel } from "../evaluation/compare.js";
+import { listen } from "../events.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import { validate } from "../validate.js";
@@ -89,11 +90,13 @@ async function compareModels(
   }
   const report =
     models.length > 1
-      ? await compare({ runs: request }, { onWarning: (message) => warnings.push(message) }).catch((error: unknown) => {
-          if (!(error instanceof UserError)) throw error;
-          warnings.push(error.message);
-          return null;
-        })
+      ? await compare({ runs: request }, listen({ warning: ({ message }) => warnings.push(message) })).catch(
+          (error: unknown) => {
+            if (!(error instanceof UserError)) throw error;
+            warnings.push(error.message);
+            return null;
+          },
+        )
       : null;
   return {
     runs: report?.runs ?? models.map(({ name }) => name),

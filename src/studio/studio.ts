@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Callbacks } from "../actions/callbacks.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import { createFolder } from "../files.js";
 import { listen } from "../serve/http.js";
 import { validate } from "../validate.js";
@@ -36,10 +36,7 @@ export interface Studio extends AsyncDisposable {
 const refreshMilliseconds = 700;
 
 /** Starts the web page of the runs below some folders, for this host only. */
-export async function startStudio(
-  request: StudioRequest = {},
-  { onWarning }: Pick<Callbacks, "onWarning"> = {},
-): Promise<Studio> {
+export async function startStudio(request: StudioRequest = {}, callbacks: Callbacks = {}): Promise<Studio> {
   const { folders, port } = validate(studioRequestSchema, request, "studio");
   for (const folder of request.folders ?? [])
     if (!existsSync(folder)) throw new UserError(`${folder}: no such folder. Name folders with runs, or create it.`);
@@ -49,7 +46,7 @@ export async function startStudio(
   const catalog = new RunCatalog(folders, (message) => live.send(message), join(folders[0]!, ".studio", "rows.json"));
   const journals = new JournalSearch();
   const app = createStudioApp({
-    ...{ token, catalog, live, journals, onError: onWarning },
+    ...{ token, catalog, live, journals, onError: (message: string) => warn(callbacks, message) },
     listMessages: () => [...catalog.listMessages(), { type: "jobs", jobs: jobRows }],
   });
   const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"));
@@ -70,7 +67,7 @@ export async function startStudio(
     await catalog.refresh();
     await refreshJobs();
   };
-  const stopWatching = watch(refresh, live, onWarning);
+  const stopWatching = watch(refresh, live, callbacks);
   const close = async (): Promise<void> => {
     stopWatching();
     live.close();
@@ -82,17 +79,13 @@ export async function startStudio(
 }
 
 /** Looks at the runs once, and again and again while a page is open. */
-function watch(
-  look: () => Promise<void>,
-  live: LiveStream<LiveMessage>,
-  onWarning: Callbacks["onWarning"],
-): () => void {
+function watch(look: () => Promise<void>, live: LiveStream<LiveMessage>, callbacks: Callbacks): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isFirst = true;
   let isStopped = false;
   const refresh = async (): Promise<void> => {
     if (isFirst || live.hasClients)
-      await look().catch((error: unknown) => onWarning?.(`Cannot read the runs: ${(error as Error).message}`));
+      await look().catch((error: unknown) => warn(callbacks, `Cannot read the runs: ${(error as Error).message}`));
     isFirst = false;
     if (!isStopped) timer = setTimeout(() => void refresh(), refreshMilliseconds);
   };

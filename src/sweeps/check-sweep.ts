@@ -3,17 +3,18 @@ import { listResources, loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
 import { isRemoteData } from "../tasks/index.js";
+import { isModulePath } from "../trust.js";
 import { listInputFiles } from "./list-inputs.js";
-import type { SweepPlan } from "./plan-schema.js";
+import type { NewSweepPlan } from "./plan.js";
 
 /**
  * Checks what would otherwise fail only after hours of training: the columns and labels of the
  * user's files, and the substitutions of every attack. Nothing is downloaded.
  */
-export async function checkSweep(plan: SweepPlan): Promise<void> {
-  await checkSubstitutions(plan);
+export async function checkSweep(sweep: NewSweepPlan): Promise<void> {
+  await checkSubstitutions(sweep);
   const checked = new Set<string>();
-  for (const config of Object.values(plan.runs)) {
+  for (const config of Object.values(sweep.configs)) {
     const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = config;
     if (task !== null || data === null || isRemoteData(data)) continue;
     const key = JSON.stringify([data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows]);
@@ -23,22 +24,23 @@ export async function checkSweep(plan: SweepPlan): Promise<void> {
 }
 
 /** Rejects a sweep if a file that it needs is missing. */
-export function checkInputFiles(plan: SweepPlan): void {
-  const missing = listInputFiles(plan).filter(({ isThere }) => !isThere);
+export function checkInputFiles(sweep: NewSweepPlan): void {
+  const missing = listInputFiles(sweep).filter(({ isThere }) => !isThere);
   if (missing.length === 0) return;
   const lines = missing.map(({ path, command }) => `${path} is missing. Build it with: ${command}`);
   throw new UserError(lines.join("\n"));
 }
 
-async function checkSubstitutions(plan: SweepPlan): Promise<void> {
+async function checkSubstitutions({ plan, configs }: NewSweepPlan): Promise<void> {
   const { attacks, options, columns } = plan.settings.evaluation;
   const needs: string[] = [];
+  // A dry run imports no module of the file.
   for (const [name, given] of Object.entries(attacks))
-    needs.push(...listResources(await loadAttack({ name, options: given ?? {} })));
+    if (!isModulePath(name)) needs.push(...listResources(await loadAttack({ name, options: given ?? {} })));
   if (!needs.some((need) => need === "substitutions" || need === "caseInsensitiveSubstitutes")) return;
   for (const { row, column, points } of plan.cells) {
     const given = (columns[column]?.substitutions as string | null | undefined) ?? options.substitutions;
-    if (given || points.every(({ runs }) => runs.every((run) => plan.runs[run]!.substitutions !== null))) continue;
+    if (given || points.every(({ runs }) => runs.every((run) => configs[run]!.substitutions !== null))) continue;
     throw new UserError(
       `evaluation.attacks: row ${row} in column ${column} has no substitutions to attack with. ` +
         "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.substitutions.",

@@ -66,7 +66,7 @@ export class ConfigOverlay {
     from: KeyPath,
     locate: (path: KeyPath) => string,
   ): this {
-    const methods = runConfigSchema.shape.methods.safeParse(this.config.methods).data ?? [];
+    const methods = runConfigSchema.shape.methods.safeParse([this.config.methods ?? []].flat()).data ?? [];
     const index = methods.findIndex((method) => method.name === name);
     if (name === undefined || option === undefined || index < 0 || rest.length > 0)
       throw new UserError(

@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunEstimate } from "../actions/train/estimate-run.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, reportProgress } from "../events.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runWorker } from "../jobs/worker-process.js";
 import type { RunConfig } from "../runs/config.js";
-import type { SweepPlan } from "./plan-schema.js";
+import type { NewSweepPlan } from "./plan.js";
 
 /** What training the runs of a sweep costs on this host. */
 export interface SweepEstimate {
@@ -25,17 +26,17 @@ export interface SweepEstimate {
  * same in all columns.
  */
 export async function estimateSweep(
-  plan: SweepPlan,
+  { plan, configs }: NewSweepPlan,
   runs: readonly string[],
-  onProgress: (done: number, total: number) => void,
+  callbacks: Pick<Callbacks, "onEvent">,
 ): Promise<SweepEstimate> {
   const [firstRow, firstColumn] = [plan.rows[0]!.id, plan.columns[0]!.id];
   const sampled = plan.cells.filter(({ row, column }) => row === firstRow || column === firstColumn);
   const seconds = new Map<string, number>();
   let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
   for (const [i, { row, column, points }] of sampled.entries()) {
-    onProgress(i, sampled.length);
-    const cost = await estimateRunInWorker(plan.runs[points[0]!.runs[0]!]!);
+    reportProgress(callbacks, "estimate", i, sampled.length);
+    const cost = await estimateRunInWorker(configs[points[0]!.runs[0]!]!);
     seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);

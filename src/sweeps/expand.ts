@@ -1,25 +1,25 @@
 import { createHash } from "node:crypto";
-import { consistency } from "../analysis/consistency.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
-import { listBestModelMetrics, loadMethods, resolveMethods } from "../methods/index.js";
-import { formatMethodNames, type RunConfig, runConfigSchema } from "../runs/config.js";
+import { listBestModelMetrics, type ResolvedMethod } from "../methods/index.js";
+import { formatMethodNames, type RunConfig } from "../runs/config.js";
 import { formatConfigIdentities } from "../runs/config-identity.js";
-import { resolveRunConfig } from "../runs/read-config.js";
+import { resolveRun, type SettingsSource } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run-name.js";
+import { isModulePath } from "../trust.js";
 import { type KeyPath, parseAssignment } from "../yaml.js";
 import { ConfigOverlay } from "./config-overlay.js";
-import { createPlaceholders, isModulePath, resolveModule } from "./modules.js";
 import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
-import type { Grid } from "./schema.js";
+import { type Grid, runAnalyses } from "./schema.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
-/** A sweep with all its runs. */
-export type ExpandedSweep = Pick<SweepPlan, "cells" | "runs" | "rows" | "columns" | "metrics">;
+/** A sweep with the configs of all its runs. */
+export type ExpandedSweep = Pick<SweepPlan, "cells" | "rows" | "columns" | "metrics"> & {
+  readonly configs: Readonly<Record<string, RunConfig>>;
+};
 
 /** How many runs a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFile): number {
@@ -31,7 +31,8 @@ export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFil
 /** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
 export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   const { rows, columns, seeds, select } = sweep.settings;
-  const runs: Record<string, RunConfig> = {};
+  const configs: Record<string, RunConfig> = {};
+  const methods = new Map<GridPoint, readonly ResolvedMethod[]>();
   const cells: SweepCell[] = [];
   const tableRows: { id: string; title: string }[] = [];
   for (const [row, { title = row }] of Object.entries(rows)) {
@@ -41,10 +42,13 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
       const points: GridPoint[] = [];
       for (const values of combinations) {
         // Nothing else depends on the seed, and checking a config takes longer than all the rest.
-        const config = await createCellConfig(sweep, row, column, values, seeds[0]!);
+        const { value, locate } = createCellSettings(sweep, row, column, values, seeds[0]!);
+        const { config, methods: resolved } = await resolveRun(value, sweep.modules, locate);
         const names = createRunNames(config, seeds);
-        for (const [i, name] of names.entries()) runs[name] = { ...config, seed: seeds[i]! };
-        points.push({ values, runs: names });
+        for (const [i, name] of names.entries()) configs[name] = { ...config, seed: seeds[i]! };
+        const point = { values, runs: names };
+        points.push(point);
+        methods.set(point, resolved);
       }
       if (isSingle) cells.push({ row, column, points });
       else for (const point of points) cells.push({ row: formatRowName(row, point.values), column, points: [point] });
@@ -54,10 +58,10 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
       for (const values of combinations)
         tableRows.push({ id: formatRowName(row, values), title: formatRowName(title, values) });
   }
-  await checkSelectionMetric(sweep, cells, runs);
+  checkSelectionMetric(sweep, cells, methods);
   return {
     cells,
-    runs,
+    configs,
     rows: tableRows,
     columns: Object.entries(columns).map(([id, { title = id }]) => ({ id, title })),
     metrics: resolveTableMetrics(sweep),
@@ -75,9 +79,9 @@ interface SweepCellSource extends SweepSource {
  * Reads the settings of one run of a sweep. The assignments override everything in the file and
  * choose the values of the grid.
  */
-export async function readSweepCell(source: SweepCellSource): Promise<RunConfig> {
-  const { file, profile = null, set = [], code } = source;
-  const sweep = await readSweep({ file, profile, code });
+export async function readSweepCell(source: SweepCellSource): Promise<SettingsSource> {
+  const { file, profile = null, set = [], trust } = source;
+  const sweep = await readSweep({ file, profile, trust });
   const { rows, columns, seeds } = sweep.settings;
   const pick = (name: string | null | undefined, known: readonly string[], what: string): string => {
     if (name == null && known.length > 1)
@@ -97,7 +101,7 @@ export async function readSweepCell(source: SweepCellSource): Promise<RunConfig>
         .join("\n")}`,
     );
   const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
-  return createCellConfig(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
+  return createCellSettings(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
 }
 
 /** A value as `--set` reads it. */
@@ -110,14 +114,14 @@ function formatValue(value: unknown): string {
  * The settings of one run: the sweep's, then the column's, the row's, the row's in that column, and
  * the grid's.
  */
-function createCellConfig(
+function createCellSettings(
   sweep: SweepFile,
   row: string,
   column: string,
   values: GridValues,
   seed: number,
   assigned: ReadonlyMap<string, unknown> = new Map(),
-): Promise<RunConfig> {
+): SettingsSource {
   const { title: _, grid: rowGrid, columns: rowColumns = {}, ...rowSettings } = sweep.settings.rows[row]!;
   const { title: __, ...columnSettings } = sweep.settings.columns[column]!;
   const overlay = new ConfigOverlay()
@@ -131,24 +135,7 @@ function createCellConfig(
   }
   for (const [key, value] of assigned) overlay.set(key, value, [setFlag], sweep.locate);
   const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
-  const specs = resolveMethodPaths(overlay.config.methods, sweep, locate);
-  const config = { ...overlay.config, ...(specs && { methods: specs.map(toMethodEntry) }), seed };
-  return resolveRunConfig(config, locate, createPlaceholders(specs ?? [], sweep.modules));
-}
-
-/** The methods with absolute paths of modules; null if there are none or they are not valid. */
-function resolveMethodPaths(
-  methods: unknown,
-  { modules }: SweepFile,
-  locate: (path: KeyPath) => string,
-): RunConfig["methods"] | null {
-  const specs = runConfigSchema.shape.methods.safeParse(methods).data ?? [];
-  if (!specs.some(({ name }) => isModulePath(name))) return null;
-  return specs.map((spec, i) => ({ ...spec, name: resolveModule(spec.name, modules, locate(["methods", i])) }));
-}
-
-function toMethodEntry({ name, options }: RunConfig["methods"][number]): Record<string, unknown> {
-  return { [name]: options };
+  return { value: { ...overlay.config, seed }, locate, ...sweep.modules };
 }
 
 function getGrid({ settings: { grid, rows } }: SweepFile, row: string): Grid {
@@ -185,21 +172,19 @@ function createRunNames(config: RunConfig, seeds: readonly number[]): string[] {
  * Every combination to select from must have the metric. Which metrics there are depends on the
  * methods.
  */
-async function checkSelectionMetric(
+function checkSelectionMetric(
   { settings: { select }, modules, locate }: SweepFile,
   cells: readonly SweepCell[],
-  runs: Readonly<Record<string, RunConfig>>,
-): Promise<void> {
+  methods: ReadonlyMap<GridPoint, readonly ResolvedMethod[]>,
+): void {
   if (!select) return;
   const { metric } = select;
-  const listMetrics = async ({ runs: [first] }: GridPoint): Promise<readonly string[]> =>
-    listBestModelMetrics(resolveMethods(await loadMethods(runs[first!]!.methods)));
   const missing: { cell: SweepCell; known: readonly string[] }[] = [];
   for (const cell of cells) {
+    const stacks = cell.points.map((point) => methods.get(point)!);
     // A custom method that was not imported may have its own metric.
-    if (cell.points.some(({ runs: [first] }) => createPlaceholders(runs[first!]!.methods, modules).length > 0))
-      continue;
-    const known = (await Promise.all(cell.points.map(listMetrics))).find((names) => !names.includes(metric));
+    if (modules.trust === "none" && stacks.flat().some(({ name }) => isModulePath(name))) continue;
+    const known = stacks.map(listBestModelMetrics).find((names) => !names.includes(metric));
     if (known) missing.push({ cell, known });
   }
   // A cell with one combination selects nothing, but a metric that no cell has is a mistake.
@@ -216,12 +201,9 @@ async function checkSelectionMetric(
 function resolveTableMetrics({ settings: { metrics: wanted, evaluation }, locate }: SweepFile): string[] {
   const attacks = Object.keys(evaluation.attacks);
   if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks];
-  const stepCounts = evaluation.analyses
-    .filter(({ kind }) => kind === "consistency")
-    .flatMap(({ options }) => consistency.request.shape.steps.parse(options.steps));
   const known = [
     ...Object.keys(metrics),
-    ...stepCounts.map((steps) => `${inconsistencyPrefix}${steps}`),
+    ...evaluation.analyses.flatMap(({ kind, options }) => runAnalyses.get(kind)!.listMetrics?.(options) ?? []),
     ...(evaluation.advglue ? ["advglue", "drop"] : []),
     ...attacks,
     ...(attacks.length > 1 ? ["worst-case"] : []),

@@ -6,6 +6,7 @@ import type { RunConfig } from "../runs/config.js";
 import { resolveTablePath } from "../runs/read-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { findTaskSource } from "../tasks/index.js";
+import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 
 /** A model or a dataset on the Hugging Face Hub. */
@@ -32,8 +33,8 @@ export interface SweepInputs {
 }
 
 /** Lists what a sweep downloads and which files it needs. Nothing is downloaded. */
-export async function listSweepInputs(plan: SweepPlan): Promise<SweepInputs> {
-  const runs = Object.values(plan.runs);
+export async function listSweepInputs({ plan, configs }: NewSweepPlan): Promise<SweepInputs> {
+  const runs = Object.values(configs);
   const downloads: SweepDownload[] = [];
   for (const model of new Set(runs.map((run) => run.model)))
     await addDownload(downloads, `model ${model}`, () => listModelFiles(model));
@@ -42,7 +43,7 @@ export async function listSweepInputs(plan: SweepPlan): Promise<SweepInputs> {
       const source = await findTaskSource({ ...(task !== null && { task }), ...(data !== null && { data }) });
       return source && (await source.listFiles());
     });
-  return { downloads, files: listInputFiles(plan) };
+  return { downloads, files: listInputFiles({ plan, configs }) };
 }
 
 async function addDownload(
@@ -70,8 +71,9 @@ function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig,
 }
 
 /** Lists the files that the user must supply. */
-export function listInputFiles({ settings: { evaluation }, runs }: SweepPlan): SweepInputFile[] {
-  const tables = [...Object.values(runs).map((run) => run.substitutions), evaluation.options.substitutions];
+export function listInputFiles({ plan, configs }: NewSweepPlan): SweepInputFile[] {
+  const { evaluation } = plan.settings;
+  const tables = [...Object.values(configs).map((config) => config.substitutions), evaluation.options.substitutions];
   const constraints = [evaluation.options, ...Object.values(evaluation.columns)].map(
     (options) => (options as { lmConstraint?: string | null }).lmConstraint ?? null,
   );

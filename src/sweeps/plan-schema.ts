@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { runConfigSchema } from "../runs/config.js";
 import { sweepSettingsSchema } from "./schema.js";
 
 const pointSchema = z.object({
@@ -12,9 +11,9 @@ const cellSchema = z.object({ row: z.string(), column: z.string(), points: z.arr
 
 const namedListSchema = z.array(z.object({ id: z.string(), title: z.string() }));
 
-/** sweep.json: a sweep with every run resolved. Only the run folders say what is done. */
+/** sweep.json: a sweep with the names of its runs. Only the run folders say what is done. */
 export const sweepPlanSchema = z.object({
-  format: z.literal(2),
+  format: z.literal(3),
   name: z.string(),
   profile: z.string().nullable(),
   settings: z.object(
@@ -24,8 +23,8 @@ export const sweepPlanSchema = z.object({
   columns: namedListSchema,
   metrics: z.array(z.string()),
   cells: z.array(cellSchema),
-  /** Every run once, by its name. Two cells may share runs. */
-  runs: z.record(z.string(), runConfigSchema),
+  /** The name of every run once. Two cells may share runs. The config of a run is in its folder. */
+  runs: z.array(z.string()),
 });
 
 export type SweepPlan = z.output<typeof sweepPlanSchema>;

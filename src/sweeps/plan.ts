@@ -1,7 +1,10 @@
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
-import { planRun } from "../runs/run-files.js";
+import type { RunConfig } from "../runs/config.js";
+import { readConfigFile } from "../runs/read-config.js";
+import { getRunPath } from "../runs/run-files.js";
+import { planRun } from "../runs/run-folder.js";
 import { readJsonIfExists } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import { type SweepPlan, sweepPlanSchema } from "./plan-schema.js";
@@ -17,13 +20,18 @@ export const sweepFiles = {
   report: "report.html",
 } as const;
 
+/** A plan that is not written yet, with the configs of its runs by name. */
+export interface NewSweepPlan {
+  readonly plan: SweepPlan;
+  readonly configs: Readonly<Record<string, RunConfig>>;
+}
+
 /** Plans a sweep: every run of it, checked. */
-export async function createSweepPlan(sweep: SweepFile): Promise<SweepPlan> {
+export async function createSweepPlan(sweep: SweepFile): Promise<NewSweepPlan> {
   const { name, profile, settings } = sweep;
-  // The configs were checked one by one.
-  const { runs, ...rest } = await expandSweep(sweep);
-  const plan = { format: 2, name, profile, settings, ...rest };
-  return { ...sweepPlanSchema.omit({ runs: true }).parse(plan), runs };
+  const { configs, ...rest } = await expandSweep(sweep);
+  const plan = { format: 3, name, profile, settings, ...rest, runs: Object.keys(configs) };
+  return { plan: sweepPlanSchema.parse(plan), configs };
 }
 
 export function getRunFolder(out: string, name: string): string {
@@ -36,11 +44,16 @@ export async function checkSweepFolder(out: string, resume: boolean): Promise<vo
     throw new UserError(`${out} already contains a sweep. Pass --resume to continue it, or choose a different --out.`);
 }
 
-/** Writes the plan and the config of each run. A run that has started keeps its config. */
-export async function writeSweepPlan(out: string, plan: SweepPlan): Promise<void> {
+/** Writes the plan, and the config of each run into its folder. */
+export async function writeSweepPlan(out: string, { plan, configs }: NewSweepPlan): Promise<void> {
   createFolder(out);
-  for (const [name, config] of Object.entries(plan.runs)) await planRun(getRunFolder(out, name), config);
+  for (const [name, config] of Object.entries(configs)) await planRun(getRunFolder(out, name), config);
   await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
+}
+
+/** The config of a planned run. */
+export function readPlannedConfig(out: string, name: string): Promise<RunConfig> {
+  return readConfigFile(getRunPath(getRunFolder(out, name), "config"));
 }
 
 /** The plan of a sweep folder; null if the folder is not a sweep. */

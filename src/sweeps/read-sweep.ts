@@ -3,10 +3,10 @@ import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import type { ConfigObject } from "../runs/read-config.js";
+import { isModulePath, type ModulePolicy, resolveModule, type Trust } from "../trust.js";
 import { validate } from "../validate.js";
 import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
-import { type CodeTrust, isModulePath, type ModulePolicy, resolveModule } from "./modules.js";
 import {
   attackOptionsSchema,
   listBaselines,
@@ -42,11 +42,12 @@ export interface SweepSource {
   readonly file: string;
   readonly profile?: string | null | undefined;
   readonly set?: readonly string[] | undefined;
-  readonly code?: CodeTrust | undefined;
+  /** Whether the modules that the file names may be imported. Default: they are refused. */
+  readonly trust?: Trust | undefined;
 }
 
 /** Reads a sweep file. The profile overrides the file, and the assignments override both. */
-export async function readSweep({ file, profile = null, set = [], code = "refuse" }: SweepSource): Promise<SweepFile> {
+export async function readSweep({ file, profile = null, set = [], trust = "data" }: SweepSource): Promise<SweepFile> {
   const yaml = await readYaml(file);
   if (!isConfigObject(yaml.value))
     throw new UserError(`${file}: expected a sweep: settings of a run, rows, columns, grid, seeds, …`);
@@ -62,7 +63,7 @@ export async function readSweep({ file, profile = null, set = [], code = "refuse
   };
   for (const [key, value] of set.map(parseAssignment)) overlay.set(key, value, [setFlag], locate);
   const parsed = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
-  const modules: ModulePolicy = { code, folder: dirname(file) };
+  const modules: ModulePolicy = { trust, folder: dirname(file) };
   const settings = resolveAttacks(parsed, modules, locate);
   checkNames(settings, allColumns, locate);
   await checkEvaluation(settings, modules, locate);
@@ -132,16 +133,16 @@ function checkNames(
 /** Checks the options of attacks and analyses now, before hours of training lead up to them. */
 async function checkEvaluation(
   { evaluation }: SweepSettings,
-  { code }: ModulePolicy,
+  { trust }: ModulePolicy,
   locate: (path: KeyPath) => string,
 ): Promise<void> {
   for (const [attack, options] of Object.entries(evaluation.attacks))
-    if (!(isModulePath(attack) && code === "skip"))
+    if (!(isModulePath(attack) && trust === "none"))
       await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
   for (const [column, options] of Object.entries(evaluation.columns))
     validate(attackOptionsSchema, options, (path) => locate(["evaluation", "columns", column, ...path]));
   for (const [i, { kind, options }] of evaluation.analyses.entries()) {
-    const schema = runAnalyses.get(kind)!.omit({ analysis: true, runs: true, out: true });
+    const schema = runAnalyses.get(kind)!.request.omit({ analysis: true, runs: true, out: true });
     validate(schema, options, (path) => `${locate(["evaluation", "analyses", i, "options", ...path])}: ${kind}`);
   }
 }

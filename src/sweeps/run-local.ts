@@ -2,17 +2,9 @@ import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import type { WorkerOptions } from "../jobs/worker-process.js";
 import type { SweepPlan } from "./plan-schema.js";
-import { runWorkItem, type WorkFailure, type WorkItemResult } from "./run-work.js";
-import { isWorkItemDone, listWorkItems, type Stage, stages, type WorkItem } from "./work-item.js";
-
-/** What happens to the work items of a sweep, on this host or on a cluster. */
-export interface WorkCallbacks {
-  /** A stage begins. `done` of its items were done before. */
-  onStageStart?(stage: Stage, items: readonly WorkItem[], done: number): void;
-  onItemStart?(item: WorkItem): void;
-  onItemEnd?(item: WorkItem, result: WorkItemResult): void;
-  onWarning?(message: string): void;
-}
+import { runWorkItem, type WorkFailure } from "./run-work.js";
+import type { SweepCallbacks } from "./sweep-events.js";
+import { isWorkItemDone, listWorkItems, stages, type WorkItem } from "./work-item.js";
 
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
@@ -20,7 +12,9 @@ export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 interface LocalOptions extends Omit<WorkerOptions, "environment"> {
   /** Concurrent work items. Null: one per GPU, or one. */
   readonly jobs: number | null;
-  readonly callbacks?: WorkCallbacks;
+  readonly onEvent?: SweepCallbacks["onEvent"];
+  /** Whether all runs use the CPU only. */
+  readonly isCpuOnly: boolean;
 }
 
 /**
@@ -28,19 +22,20 @@ interface LocalOptions extends Omit<WorkerOptions, "environment"> {
  * others.
  */
 export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
-  const { stop, callbacks, jobs, ...workerOptions } = options;
-  const environments = createWorkerEnvironments(plan, jobs);
+  const { stop, onEvent, jobs, isCpuOnly, ...workerOptions } = options;
+  const environments = createWorkerEnvironments(isCpuOnly, jobs);
   const failures: WorkItemFailure[] = [];
   const items = listWorkItems(plan);
   for (const stage of stages) {
     const waiting: WorkItem[] = [];
     for (const item of items[stage]) if (!(await isWorkItemDone(out, plan, item))) waiting.push(item);
-    if (items[stage].length > 0) callbacks?.onStageStart?.(stage, items[stage], items[stage].length - waiting.length);
+    if (items[stage].length > 0)
+      onEvent?.({ type: "stage", stage, items: items[stage], done: items[stage].length - waiting.length });
     const work = async (environment: Readonly<Record<string, string>>): Promise<void> => {
       for (let item = waiting.shift(); item !== undefined && !stop?.aborted; item = waiting.shift()) {
-        callbacks?.onItemStart?.(item);
+        onEvent?.({ type: "item-start", item });
         const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
-        callbacks?.onItemEnd?.(item, result);
+        onEvent?.({ type: "item-end", item, result });
         if (result.state === "failed") failures.push({ item, ...result });
       }
     };
@@ -51,8 +46,7 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
 }
 
 /** The environment of each concurrent worker: its own GPU, or its part of the cores. */
-function createWorkerEnvironments(plan: SweepPlan, jobs: number | null): Record<string, string>[] {
-  const isCpuOnly = Object.values(plan.runs).every((config) => config.device === "cpu");
+function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Record<string, string>[] {
   const gpus = isCpuOnly ? [] : listVisibleGpus();
   const count = jobs ?? Math.max(1, gpus.length);
   return Array.from({ length: count }, (_, i): Record<string, string> => {

@@ -7,20 +7,21 @@ import { formatCount } from "../format.js";
 import { checkSlurm } from "../jobs/slurm-commands.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { acquireLock } from "../lock.js";
+import { isModulePath, type Trust } from "../trust.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
-import { estimateSweep, type SweepEstimate } from "./estimate.js";
+import { estimateSweep } from "./estimate.js";
 import { countRuns } from "./expand.js";
 import { listSweepInputs, type SweepInputs } from "./list-inputs.js";
-import { type CodeTrust, isModulePath } from "./modules.js";
-import { checkSweepFolder, createSweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
+import { checkSweepFolder, createSweepPlan, type NewSweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { readPublishedTable } from "./published-results.js";
 import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
-import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-local.js";
+import { runLocally, type WorkItemFailure } from "./run-local.js";
 import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
+import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
@@ -42,32 +43,6 @@ export const sweepRequestSchema = z.strictObject({
   detach: z.boolean().default(false).describe("Slurm: submit the jobs and return; follow them later with --resume"),
 });
 export type SweepRequest = z.input<typeof sweepRequestSchema>;
-
-/** What happens during a sweep. */
-interface SweepCallbacks extends WorkCallbacks {
-  /**
-   * Called before the first request is executed. From now on `signal` makes the runs save their
-   * work.
-   */
-  onStart?(): void;
-  onEstimateProgress?(done: number, total: number): void;
-  /** Called before the first run with what the unfinished runs will cost. */
-  onEstimate?(planned: PlannedSweep): void;
-  /** Abort it to let the runs save their work and stop. Slurm jobs continue. */
-  readonly signal?: AbortSignal | undefined;
-  /** Abort it to end the runs at once. */
-  readonly killSignal?: AbortSignal | undefined;
-}
-
-/** A sweep before it runs. */
-export interface PlannedSweep {
-  readonly out: string;
-  readonly plan: SweepPlan;
-  /** Runs that are not finished. */
-  readonly unfinished: readonly string[];
-  /** Null if nothing was measured. */
-  readonly estimate: SweepEstimate | null;
-}
 
 export interface SweepResult {
   readonly out: string;
@@ -94,18 +69,21 @@ const maxRuns = 20_000;
 export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { jobs, resume, detach } = parsed;
-  const { out, plan, slurm } = await readPlan(parsed, parsed.allowCode ? "import" : "refuse");
+  const { onEvent } = callbacks;
+  const { out, sweep, slurm } = await readPlan(parsed, parsed.allowCode ? "user" : "data");
+  const { plan, configs } = sweep;
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
-  await checkSweep(plan);
-  checkInputFiles(plan);
-  const planned = await estimatePlan(out, plan, !slurm && parsed.estimate, callbacks);
-  if (planned.estimate) callbacks.onEstimate?.(planned);
+  await checkSweep(sweep);
+  checkInputFiles(sweep);
+  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks);
+  if (planned.estimate) onEvent?.({ type: "estimate", planned });
   createFolder(out);
   const release = acquireLock(
     join(out, sweepFiles.lock),
     (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
   );
+  const isCpuOnly = Object.values(configs).every(({ device }) => device === "cpu");
   const unfinished = { out, failures: [], table: null, report: null };
   const { signal: stop, killSignal: kill } = callbacks;
   // Every concurrent run listens. Node.js takes more than ten listeners for a leak.
@@ -113,16 +91,16 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   try {
     // Another sweep may have finished there since the first check.
     await checkSweepFolder(out, resume);
-    await writeSweepPlan(out, plan);
-    callbacks.onStart?.();
-    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, callbacks, stop };
+    await writeSweepPlan(out, sweep);
+    onEvent?.({ type: "sweep-start" });
+    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop };
     if (slurmOptions && detach) {
       await submitSweep(out, plan, slurmOptions);
       return { ...unfinished, status: "submitted" };
     }
     const failures = slurmOptions
       ? await runOnSlurm(out, plan, slurmOptions)
-      : await runLocally(out, plan, { jobs, stop, kill, callbacks });
+      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly });
     if (stop?.aborted) return { ...unfinished, status: "interrupted" };
     return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
   } finally {
@@ -137,41 +115,41 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
 export async function planSweep(
   request: SweepRequest,
   callbacks: SweepCallbacks = {},
-): Promise<PlannedSweep & { readonly inputs: SweepInputs }> {
+): Promise<PlannedSweep & Pick<NewSweepPlan, "configs"> & { readonly inputs: SweepInputs }> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
-  const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true }, "skip");
-  const hasCode = Object.values(plan.runs).some(({ methods }) => methods.some(({ name }) => isModulePath(name)));
-  await checkSweep(plan);
-  const inputs = await listSweepInputs(plan);
+  const { out, sweep } = await readPlan({ ...parsed, allowManyRuns: true }, "none");
+  const { configs } = sweep;
+  const hasCode = Object.values(configs).some(({ methods }) => methods.some(({ name }) => isModulePath(name)));
+  await checkSweep(sweep);
+  const inputs = await listSweepInputs(sweep);
   const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
-  return { ...(await estimatePlan(out, plan, parsed.estimate && !hasCode && isComplete, callbacks)), inputs };
+  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks);
+  return { ...planned, configs, inputs };
 }
 
 async function readPlan(
   request: z.output<typeof sweepRequestSchema>,
-  code: CodeTrust,
-): Promise<{ readonly out: string; readonly plan: SweepPlan; readonly slurm: SlurmSettings | null }> {
-  const { file, backend } = request;
-  const sweep = await readSweep({ ...request, code });
-  const runs = countRuns(sweep);
+  trust: Trust,
+): Promise<{ readonly out: string; readonly sweep: NewSweepPlan; readonly slurm: SlurmSettings | null }> {
+  const file = await readSweep({ ...request, trust });
+  const runs = countRuns(file);
   if (runs > maxRuns)
     throw new UserError(
-      `${file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxRuns)}. ` +
+      `${request.file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxRuns)}. ` +
         "Shorten its grid or its seeds, or split it into several files.",
     );
   if (runs > maxUnconfirmedRuns && !request.allowManyRuns)
     throw new UserError(
-      `${file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxUnconfirmedRuns)}. ` +
+      `${request.file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxUnconfirmedRuns)}. ` +
         "Check it with --dry-run, then pass --yes.",
     );
-  const plan = await createSweepPlan(sweep);
-  const { slurm } = sweep.settings;
+  const { slurm } = file.settings;
   const { options = [], ...rest } = request.slurm;
   const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
     out: getSweepFolder(request),
-    plan,
-    slurm: backend === "slurm" ? { ...slurm, ...overrides, options: [...slurm.options, ...options] } : null,
+    sweep: await createSweepPlan(file),
+    slurm: request.backend === "slurm" ? { ...slurm, ...overrides, options: [...slurm.options, ...options] } : null,
   };
 }
 
@@ -184,15 +162,14 @@ export function getSweepFolder({ file, profile, out }: Pick<SweepRequest, "file"
 /** Finds the unfinished runs and, with `measure`, estimates their cost. */
 async function estimatePlan(
   out: string,
-  plan: SweepPlan,
+  sweep: NewSweepPlan,
   measure: boolean,
   callbacks: SweepCallbacks,
 ): Promise<PlannedSweep> {
   const unfinished: string[] = [];
-  for (const run of Object.keys(plan.runs))
-    if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
-  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
-  const estimate = measure && unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
+  const { plan } = sweep;
+  for (const run of plan.runs) if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks) : null;
   return { out, plan, unfinished, estimate };
 }
 

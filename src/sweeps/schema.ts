@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import type { AnalysisDefinition } from "../analysis/define-analysis.js";
 import { analyses } from "../analysis/definitions.js";
 import { slurmSchema } from "../jobs/slurm-settings.js";
 import { runConfigSchema } from "../runs/config.js";
@@ -56,10 +57,11 @@ export const attackOptionsSchema = attackRequestSchema.omit({
   ...{ device: true, precision: true, threads: true },
 });
 
-/** The requests of the analyses that take runs. A sweep has nothing else to analyze. */
-export const runAnalyses: ReadonlyMap<string, z.ZodObject> = new Map(
-  [...analyses].flatMap(([name, { request }]): [string, z.ZodObject][] =>
-    request instanceof z.ZodObject && "runs" in request.shape ? [[name, request]] : [],
+/** The analyses that take runs. A sweep has nothing else to analyze. */
+export const runAnalyses: ReadonlyMap<string, AnalysisDefinition<string, z.ZodObject>> = new Map(
+  [...analyses].filter(
+    (entry): entry is [string, AnalysisDefinition<string, z.ZodObject>] =>
+      entry[1].request instanceof z.ZodObject && "runs" in entry[1].request.shape,
   ),
 );
 

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { warn } from "../events.js";
 import { createFolder, readJson, writeFileAtomic } from "../files.js";
 import { hashRequest } from "../jobs/hash-request.js";
 import {
@@ -22,8 +23,9 @@ import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
-import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
+import type { WorkItemFailure } from "./run-local.js";
 import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import type { SweepCallbacks } from "./sweep-events.js";
 import {
   formatWorkItem,
   isWorkItemDone,
@@ -44,7 +46,7 @@ export interface SlurmOptions {
   readonly settings: SlurmSettings;
   /** Concurrent tasks per job array. Null: as many as the cluster allows. */
   readonly jobs: number | null;
-  readonly callbacks?: WorkCallbacks;
+  readonly onEvent?: SweepCallbacks["onEvent"];
   /** Aborted: the jobs continue without us. */
   readonly stop?: AbortSignal | undefined;
   readonly pollMilliseconds?: number;
@@ -99,7 +101,7 @@ export async function submitSweep(
     }
     if (stageJobs.length > 0) before = [...new Set(stageJobs)];
   }
-  options.callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
+  warn(options, `Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
 }
 
@@ -111,30 +113,30 @@ const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit Begi
 
 /** Waits until no task of the sweep is in the queue. Returns the items that then have no result. */
 async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
-  const { callbacks, stop, pollMilliseconds = 5000 } = options;
+  const { onEvent, stop, pollMilliseconds = 5000 } = options;
   const queue = await SlurmQueue.open(out);
   const items = listWorkItems(plan);
   const started = new Set<string>();
   const reportedReasons = new Set(normalReasons);
   for (const stage of stages) {
     const open = new Map(items[stage].map((item) => [formatWorkItem(item), item]));
-    if (open.size > 0) callbacks?.onStageStart?.(stage, items[stage], 0);
+    if (open.size > 0) onEvent?.({ type: "stage", stage, items: items[stage], done: 0 });
     for (;;) {
       const tasks = queue.listTasks().map((task) => ({ ...task, name: formatWorkItem(task.item) }));
       for (const { state, reason, name, item } of tasks) {
         if (state === "PENDING" && !reportedReasons.has(reason)) {
           reportedReasons.add(reason);
-          callbacks?.onWarning?.(`Slurm does not start ${name}: ${reason}. It may need more than the partition has.`);
+          warn(options, `Slurm does not start ${name}: ${reason}. It may need more than the partition has.`);
         }
         if (state !== "RUNNING" || started.has(name) || !open.has(name)) continue;
         started.add(name);
-        callbacks?.onItemStart?.(item);
+        onEvent?.({ type: "item-start", item });
       }
       const queued = new Set(tasks.map(({ name }) => name));
       for (const [name, item] of open) {
         if (queued.has(name) || !(await isWorkItemDone(out, plan, item))) continue;
         open.delete(name);
-        callbacks?.onItemEnd?.(item, { state: "done" });
+        onEvent?.({ type: "item-end", item, result: { state: "done" } });
       }
       if (stop?.aborted) return [];
       if (![...open.keys()].some((name) => queued.has(name))) break;

@@ -1,14 +1,12 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { ablation } from "../analysis/ablation.js";
-import { consistency } from "../analysis/consistency.js";
-import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
 import { hashRequest } from "../jobs/hash-request.js";
 import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
+import type { RunConfig } from "../runs/config.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import { selectBest } from "./collect-results.js";
-import { getRunFolder } from "./plan.js";
+import { getRunFolder, readPlannedConfig } from "./plan.js";
 import type { SweepCell, SweepPlan } from "./plan-schema.js";
 import { runAnalyses } from "./schema.js";
 
@@ -34,12 +32,6 @@ export const workItemSchema = z.discriminatedUnion("kind", [
 ]);
 export type WorkItem = z.output<typeof workItemSchema>;
 
-/** Analyses that look at one run at a time. */
-const singleRunAnalyses: ReadonlySet<string> = new Set([consistency.name]);
-
-/** Analyses of attack results. They are repeated when the attacks change. */
-const attackAnalyses: ReadonlySet<string> = new Set([tradeoff.name, ablation.name]);
-
 /** The stages of a sweep. Each needs the one before. */
 export const stages = ["train", "evaluate", "analyze"] as const;
 export type Stage = (typeof stages)[number];
@@ -51,13 +43,13 @@ export function listWorkItems(plan: SweepPlan): Readonly<Record<Stage, WorkItem[
     ...(Object.keys(evaluation.attacks).length > 0 ? (["attack"] as const) : []),
   ];
   return {
-    train: Object.keys(plan.runs).map((run) => ({ kind: "train", run })),
+    train: plan.runs.map((run) => ({ kind: "train", run })),
     evaluate: plan.cells.flatMap(({ row, column }) =>
       seeds.flatMap((seed) => kinds.map((kind): WorkItem => ({ kind, row, column, seed }))),
     ),
     analyze: evaluation.analyses.flatMap((analysis, index) =>
       (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
-        singleRunAnalyses.has(analysis.kind)
+        runAnalyses.get(analysis.kind)!.isPerRun
           ? listAnalyzedCells(plan, index).map((cell) => ({ kind: "analyze", index, column, ...cell }))
           : [{ kind: "analyze", index, column }],
       ),
@@ -96,26 +88,34 @@ function createWork(folder: string, name: string, request: z.input<typeof workRe
 export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkItem): Promise<ResolvedWork | null> {
   if (item.kind === "train") {
     const folder = getRunFolder(out, item.run);
-    return createWork(folder, "train", { kind: "train", config: plan.runs[item.run]!, out: folder });
+    return createWork(folder, "train", { kind: "train", out: folder });
   }
   if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
   const run = await findSelectedRun(out, plan, item);
   if (run === null) return null;
-  return item.kind === "attack" ? createAttackWork(out, plan, run, item.column) : createAdvglueWork(out, plan, run);
+  const config = await readPlannedConfig(out, run);
+  return item.kind === "attack"
+    ? createAttackWork(out, plan, run, item.column, config)
+    : createAdvglueWork(out, run, config);
 }
 
-function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
+function createAdvglueWork(out: string, run: string, config: RunConfig): ResolvedWork {
   const folder = getRunFolder(out, run);
-  const { data, device, precision, threads } = plan.runs[run]!;
+  const { data, device, precision, threads } = config;
   const request = { model: folder, data, out: getRunPath(folder, "advglue"), device, precision, threads };
   return createWork(folder, "advglue", { kind: "advglue", ...request });
 }
 
 /** The attacks on one run of a column. */
-export function createAttackWork(out: string, plan: SweepPlan, run: string, column: string): ResolvedWork {
+export function createAttackWork(
+  out: string,
+  plan: SweepPlan,
+  run: string,
+  column: string,
+  { device, precision, threads }: Pick<RunConfig, "device" | "precision" | "threads">,
+): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
-  const { device, precision, threads } = plan.runs[run]!;
   return createWork(folder, "attack", {
     ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks") },
     attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
@@ -144,12 +144,16 @@ async function resolveAnalysis(
   const number = analyses.slice(0, item.index + 1).filter((analysis) => analysis.kind === kind).length;
   const suffix = number === 1 ? "" : String(number);
   const request = { ...options, analysis: kind, runs, out: join(getRunPath(folder, "analysis"), suffix) };
-  const dependsOn = attackAnalyses.has(kind)
-    ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run, item.column).request))
-    : [];
+  const analysis = runAnalyses.get(kind)!;
+  const dependsOn: string[] = [];
+  if (analysis.readsAttacks)
+    for (const run of names) {
+      const work = createAttackWork(out, plan, run, item.column, await readPlannedConfig(out, run));
+      dependsOn.push(hashRequest(work.request));
+    }
   return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
     ...request,
-    ...runAnalyses.get(kind)!.parse(request),
+    ...analysis.request.parse(request),
     kind: "analyze",
     dependsOn,
   });
@@ -173,11 +177,14 @@ async function findSelectedRun(
   return selected?.point.runs[plan.settings.seeds.indexOf(wanted.seed)] ?? null;
 }
 
-/** Whether the last result is that of this request, and says done. */
+/**
+ * Whether the last result is that of this request, and says done. A run is done when it has results:
+ * its name says which run it is.
+ */
 export async function isWorkDone({ folder, request, resultPath }: ResolvedWork): Promise<boolean> {
+  if (request.kind === "train") return exists(getRunPath(folder, "results"));
   const result = await readWorkResult(resultPath).catch(() => null);
-  if (result?.status !== "done" || result.hash !== hashRequest(request)) return false;
-  return request.kind !== "train" || exists(getRunPath(folder, "results"));
+  return result?.status === "done" && result.hash === hashRequest(request);
 }
 
 export async function isWorkItemDone(out: string, plan: SweepPlan, item: WorkItem): Promise<boolean> {

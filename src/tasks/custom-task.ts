@@ -2,6 +2,7 @@ import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { warn } from "../events.js";
 import { createFileError, writeFileAtomic } from "../files.js";
 import { validate } from "../validate.js";
 import type { DataTable } from "./data-table.js";
@@ -124,7 +125,7 @@ async function createTaskFromTables(
   // Benchmarks publish test splits without labels.
   const testTables = tables.size > 1 ? await tables.get("test")?.() : undefined;
   if (testTables?.every((table) => hasNoLabels(table, columns.label))) {
-    options.onWarning?.(`${name}: ignoring the test split because it has no labels`);
+    warn(options, `${name}: ignoring the test split because it has no labels`);
     tables.delete("test");
   }
   return createTask({

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { DownloadProgress } from "../hub/download.js";
+import { warn } from "../events.js";
 import {
   describeNotCached,
   downloadHubFile,
@@ -16,7 +16,6 @@ import { type DatasetSource, once } from "./task.js";
 export interface HubReadOptions extends ReadOptions {
   /** A branch, tag or commit of the dataset on the hub. Default: main. */
   readonly revision?: string | undefined;
-  readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
 }
 
 /** A dataset repository at one commit. */
@@ -34,7 +33,7 @@ const cardFile = "README.md";
 export async function openDatasetRepository(
   label: string,
   name: string,
-  { revision, onDownload, onWarning }: HubReadOptions,
+  { revision, onEvent }: HubReadOptions,
 ): Promise<DatasetRepository> {
   const snapshot = await openHubSnapshot({ type: "dataset", name, ...(revision !== undefined && { revision }) });
   const { endpoint } = snapshot.settings;
@@ -44,7 +43,8 @@ export async function openDatasetRepository(
     return parseDatasetCard(await readFile(await downloadHubFile(snapshot, cardFile), "utf8"));
   });
   const nameLicense = once(async () =>
-    onWarning?.(
+    warn(
+      { onEvent },
       `${label}: downloading the dataset ${name} (commit ${snapshot.commit}). ` +
         `License: ${formatLicense(await readCard())}; see ${endpoint}/datasets/${name}.`,
     ),
@@ -58,7 +58,7 @@ export async function openDatasetRepository(
     async download(files) {
       if (files.some(({ isCached }) => !isCached)) await nameLicense();
       const paths: string[] = [];
-      for (const { path } of files) paths.push(await downloadHubFile(snapshot, path, { onProgress: onDownload }));
+      for (const { path } of files) paths.push(await downloadHubFile(snapshot, path, { onEvent }));
       return paths;
     },
   };

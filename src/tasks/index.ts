@@ -17,7 +17,7 @@ export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
 export { formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 /** The dataset to load, and how to read it. */
-export interface LoadTaskOptions extends CustomTaskOptions, Pick<HubReadOptions, "onDownload"> {
+export interface LoadTaskOptions extends CustomTaskOptions {
   /**
    * A name from `taskNames` or hf:OWNER/NAME[/CONFIG]. After the name, `@REVISION` pins the
    * version on the hub. Omit the task for custom data.

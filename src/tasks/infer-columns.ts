@@ -1,4 +1,5 @@
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import type { DataTable } from "./data-table.js";
 import { createTableError, readCell, requireColumns } from "./parse-examples.js";
 
@@ -28,7 +29,7 @@ export interface ColumnOptions {
   readonly labels?: readonly string[] | undefined;
   /** Value in the label column -> label. Several values may have the same label. */
   readonly labelMap?: Readonly<Record<string, string>> | undefined;
-  readonly onWarning?: ((message: string) => void) | undefined;
+  readonly onEvent?: Callbacks["onEvent"];
 }
 
 /** Returns the given text columns, else the first default names that exist, else undefined. */
@@ -66,7 +67,7 @@ export function inferColumns(table: DataTable, options: ColumnOptions): { texts:
   requireColumns(table, [...texts, label]);
   if (texts.includes(label)) throw new UserError(`${file}: column "${label}" cannot be both text and label.`);
   if (given === undefined)
-    options.onWarning?.(`${file}: using ${texts.join(" and ")} as text; choose other columns with --text-column`);
+    warn(options, `${file}: using ${texts.join(" and ")} as text; choose other columns with --text-column`);
   return { texts, label };
 }
 
@@ -95,7 +96,7 @@ export function inferLabels(
     if (areIntegers && classNames === undefined) {
       // No label occurs in the file, so the integers are indices of the labels.
       const pairs = labels.map((label, index) => `${index} as ${label}`).join(", ");
-      options.onWarning?.(`${file}: reading the labels ${pairs}`);
+      warn(options, `${file}: reading the labels ${pairs}`);
       return { labels, values: toIndices(labels) };
     }
     throw createTableError(

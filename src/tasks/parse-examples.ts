@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { type Callbacks, warn } from "../events.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
 import { readTable } from "./read-table.js";
@@ -9,7 +10,7 @@ import { readTable } from "./read-table.js";
 export interface ReadOptions {
   /** Skip bad rows with a warning instead of failing. */
   readonly skipBadRows?: boolean | undefined;
-  readonly onWarning?: ((message: string) => void) | undefined;
+  readonly onEvent?: Callbacks["onEvent"];
 }
 
 /** The columns of a table that contain the texts and the label. */
@@ -130,7 +131,7 @@ function reportProblems(table: DataTable, problems: readonly string[], good: num
       `${table.file}: ${count} cannot be used: ${details}. Fix them, or skip them with --skip-bad-rows ` +
         "(skipBadRows: true in a config or sweep).",
     );
-  options.onWarning?.(`${table.file}: skipped ${count}: ${details}`);
+  warn(options, `${table.file}: skipped ${count}: ${details}`);
 }
 
 function formatProblems(problems: readonly string[]): string {

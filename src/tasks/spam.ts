@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
+import { warn } from "../events.js";
 import { readJson } from "../files.js";
 import type { Example } from "./example.js";
 import type { ReadOptions } from "./parse-examples.js";
@@ -55,7 +56,7 @@ async function loadEmails(options: ReadOptions): Promise<Example[]> {
   const source = await readFile(fileURLToPath(import.meta.url));
   const revision = createHash("sha256").update(source).digest("hex");
   return getCached("spam", [version, revision], async () => {
-    options.onWarning?.("spam: decoding the emails; this happens only once and takes a few seconds");
+    warn(options, "spam: decoding the emails; this happens only once and takes a few seconds");
     return decodeEmails(join(dirname(manifest), "data"));
   });
 }

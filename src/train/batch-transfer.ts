@@ -1,47 +1,8 @@
 import { canPackTexts, readStagedInput, type TokenInput, toModelInput, toNamedArrays } from "../models/index.js";
 import { type Device, type HostTensor, StagingBuffers, type Tensor, tensor } from "../tensor/index.js";
-import { bucketLength, type PaddedBatch, padBatch } from "../text/batch.js";
-import type { TokenizedExample } from "./dataset.js";
-import type { MethodStack } from "./method-stack.js";
-import type { RankRows } from "./ranks.js";
-import type { TrainingContext } from "./training-context.js";
-import type { TrainingJob } from "./training-job.js";
-import type { NamedTensors } from "./training-method.js";
-
-/** A batch on the host. */
-export interface HostBatch {
-  /** Positions in the dataset. */
-  readonly indices: Int32Array;
-  readonly items: readonly TokenizedExample[];
-  readonly padded: PaddedBatch;
-  readonly labels: Int32Array; // [batch], or [predicted token]
-  /** The tokens that are predicted, as indices in the padded batch; null for texts. */
-  readonly predictedPositions: Int32Array | null;
-  readonly epoch: number;
-  /** If a batch was split: the position of this micro-batch. The others follow the first one. */
-  readonly microBatchIndex: number;
-  /** If several processes share a global batch: the rows of this one. */
-  readonly rows: RankRows | null;
-  /** The items of the global batch; those of this batch if there is no other process. */
-  readonly globalItems: readonly TokenizedExample[];
-  /** Examples of the complete batch: of all processes and of all its micro-batches. */
-  readonly fullBatchSize: number;
-}
-
-/** A batch on the device. */
-export interface Batch {
-  readonly input: TokenInput;
-  readonly labels: Tensor; // [batch], or [predicted token]
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  readonly microBatchIndex: number;
-  readonly rows: RankRows | null;
-  readonly globalItems: readonly TokenizedExample[];
-  /** Examples of the complete batch: of all processes and of all its micro-batches. */
-  readonly fullBatchSize: number;
-  /** An array that a method added in `collate`. */
-  getExtra(name: string): Tensor;
-}
+import { bucketLength, padBatch } from "../text/batch.js";
+import type { Batch, HostBatch } from "./batch.js";
+import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /**
  * GPU batches have few different lengths, so that few CUDA graphs are captured. CPU batches are
@@ -86,7 +47,7 @@ export function toHostBatch(
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
-export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, host: HostBatch): Batch {
+export function toBatch(job: BatchJob, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
   const { config } = job.model.architecture;
   const { predictedPositions } = host;
@@ -96,13 +57,16 @@ export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, 
   };
   const labels = tensor(host.labels, undefined, { device });
   const extras = new Map(
-    collateExtras(stack, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
+    collateExtras(job, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
   );
   return createBatch(host, input, labels, extras);
 }
 
-function collateExtras(stack: MethodStack, host: HostBatch): [string, HostTensor][] {
-  return stack.methods.flatMap((method) => Object.entries(method.collate?.(host) ?? {}));
+/** What of a job decides how a batch gets to the device. */
+type BatchJob = Pick<TrainingJob, "model" | "deviceConfig"> & { readonly methods: readonly TrainingMethod[] };
+
+function collateExtras({ methods }: Pick<BatchJob, "methods">, host: HostBatch): [string, HostTensor][] {
+  return methods.flatMap((method) => Object.entries(method.collate?.(host) ?? {}));
 }
 
 function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras: NamedTensors): Batch {
@@ -126,17 +90,14 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
 const extraPrefix = "extra.";
 
 /** Every array of a batch by name: the input, the labels, and those that the methods add. */
-export function collectHostArrays(
-  host: HostBatch,
-  { job, stack }: Pick<TrainingContext, "job" | "stack">,
-): Map<string, HostTensor> {
+export function collectHostArrays(host: HostBatch, job: BatchJob): Map<string, HostTensor> {
   const { config } = job.model.architecture;
   const { labels, predictedPositions } = host;
   const arrays = toNamedArrays(host.padded, config, canPackTexts(config, job.deviceConfig));
   arrays.set("labels", { values: labels, shape: [labels.length] });
   if (predictedPositions)
     arrays.set("predictedPositions", { values: predictedPositions, shape: [predictedPositions.length] });
-  for (const [name, array] of collateExtras(stack, host)) arrays.set(extraPrefix + name, array);
+  for (const [name, array] of collateExtras(job, host)) arrays.set(extraPrefix + name, array);
   return arrays;
 }
 

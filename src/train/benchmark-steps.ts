@@ -2,7 +2,7 @@ import { free } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { createStepRunner } from "./create-step-runner.js";
 import { countParameters, createTrainingContext } from "./training-context.js";
-import type { TrainingJob } from "./training-job.js";
+import type { TrainingJob } from "./training-method.js";
 
 /** The cost of a training, measured on a few real steps. */
 export interface StepBenchmark {
@@ -26,8 +26,14 @@ const benchmarkStepCounts = { quick: 5, slow: 3, slowSeconds: 2 };
  */
 export async function benchmarkSteps(job: TrainingJob): Promise<StepBenchmark> {
   const preparation = createStopwatch();
-  const dryRun = { ...job, dryRun: true, callbacks: { ...job.callbacks, onProgress: preparation.onProgress } };
-  const training = await createTrainingContext(dryRun);
+  const training = await createTrainingContext({
+    ...job,
+    dryRun: true,
+    onEvent(event) {
+      if (event.type === "progress") preparation.onProgress(event.stage, event.done, event.total);
+      else job.onEvent?.(event);
+    },
+  });
   const runner = createStepRunner(training);
   try {
     const estimateCost = (batches: readonly Int32Array[]): number =>

@@ -2,16 +2,16 @@ import { cudaGraphRunner } from "./cuda-graph-runner.js";
 import { oomRetryRunner } from "./oom-retry-runner.js";
 import { CudaRandomStreams } from "./random-streams.js";
 import { eagerRunner, type StepRunner } from "./step-runner.js";
-import type { TrainingContext } from "./training-context.js";
+import type { ActiveTraining } from "./training-context.js";
 
 /** Creates the runner for the device of a training. */
-export function createStepRunner(training: TrainingContext): StepRunner {
+export function createStepRunner(training: ActiveTraining): StepRunner {
   const { streams, job } = training;
   const createRunner = (): StepRunner =>
     streams instanceof CudaRandomStreams && (job.cudaGraphs ?? true)
       ? cudaGraphRunner({ ...training, streams })
       : eagerRunner(training);
   // Processes that split their batches differently would no longer meet in the same collectives.
-  const isSingle = (job.ranks?.size ?? 1) === 1;
+  const isSingle = job.ranks.size === 1;
   return job.deviceConfig.device === "cpu" || !isSingle ? createRunner() : oomRetryRunner(training, createRunner);
 }

@@ -1,10 +1,10 @@
-import { type CudaGraph, captureGraph, free, keep, noGrad, scope } from "../tensor/index.js";
-import { collectHostArrays, DeviceBuffers, type HostBatch } from "./batch-transfer.js";
+import { type CudaGraph, captureGraph, free, type HostTensor, keep, noGrad, scope } from "../tensor/index.js";
+import type { HostBatch } from "./batch.js";
+import { collectHostArrays, DeviceBuffers } from "./batch-transfer.js";
 import { type ApplyUpdate, applyImmediately, runOptimizerStep, type StepScalars } from "./optimizer-step.js";
 import type { CudaRandomStreams, EnteredStream } from "./random-streams.js";
 import type { StepRunner } from "./step-runner.js";
-import type { TrainingContext } from "./training-context.js";
-import type { HostTensor } from "./training-method.js";
+import type { ActiveTraining } from "./training-context.js";
 
 /** What steps of one shape share: input buffers, and the graph once it is captured. */
 interface GraphBucket {
@@ -22,7 +22,7 @@ const applyDuringCapture: ApplyUpdate = (change) => change();
  * methods) runs eagerly and counts as a normal step. The second step is captured and replayed;
  * later ones are only replayed. All use the same random streams, so the results are identical.
  */
-export function cudaGraphRunner(training: TrainingContext & { readonly streams: CudaRandomStreams }): StepRunner {
+export function cudaGraphRunner(training: ActiveTraining & { readonly streams: CudaRandomStreams }): StepRunner {
   const { job, stack, streams } = training;
   const buckets = new Map<string, GraphBucket>();
 
@@ -47,7 +47,7 @@ export function cudaGraphRunner(training: TrainingContext & { readonly streams: 
   return {
     runStep: (stepIndex, hostBatches) =>
       scope(() => {
-        const arrays = hostBatches.map((host) => collectHostArrays(host, training));
+        const arrays = hostBatches.map((host) => collectHostArrays(host, job));
         const bucket = getOrCreateBucket(stepIndex, hostBatches, arrays);
         const batches = hostBatches.map((host, i) => bucket.buffers[i]!.fill(host, arrays[i]!));
         const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;

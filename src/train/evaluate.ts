@@ -3,14 +3,14 @@ import { UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { describeMetric, isBetter, type MetricDescription } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
+import { reportProgress } from "../events.js";
 import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import type { Encoding } from "../text/encoding.js";
 import type { Dataset } from "./dataset.js";
 import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
-import { type Ranks, singleRank } from "./ranks.js";
-import type { TrainingContext } from "./training-context.js";
-import { Interrupted, type Metrics, type TrainingJob } from "./training-job.js";
-import type { TrainingMethod } from "./training-method.js";
+import type { Ranks } from "./ranks.js";
+import { Interrupted, type Metrics } from "./training-job.js";
+import type { TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** The metrics of a model, and why it is degenerate; null if it is not. */
 export interface ModelEvaluation {
@@ -23,23 +23,22 @@ export interface ModelEvaluation {
  * batches.
  */
 export async function evaluateModel(training: TrainingContext, dataset: Dataset): Promise<ModelEvaluation> {
-  const { model, deviceConfig, signal, callbacks } = training.job;
+  const { model, deviceConfig, signal, ranks, methods } = training.job;
   const { items } = dataset;
   if (dataset.mask) {
     const onBatch = (done: number): void => training.reportProgress("validation", done, items.length);
     const metrics = await evaluatePerplexity(model, dataset, deviceConfig, onBatch);
     return { metrics: { ...metrics }, degeneracy: null };
   }
-  const { ranks = singleRank } = training.job;
   const encodings = items.map((item) => item.encoding);
   const probabilities = await predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => {
     // Several processes stop together after the evaluation.
     if (ranks.size === 1 && signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
-    callbacks?.onProgress?.("validation", Math.min(done * ranks.size, items.length), items.length);
+    reportProgress(training.job, "validation", Math.min(done * ranks.size, items.length), items.length);
   });
   const labels = items.map((item) => item.example.label);
   const metrics = computeMetrics(probabilities, labels);
-  for (const method of training.stack.methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
+  for (const method of methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
   const matrix = confusionMatrix(toPredictions(probabilities), labels, model.labels.length);
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
 }

@@ -1,14 +1,11 @@
-export { BatchContext, type ForwardPassOptions } from "./batch-context.js";
-export type { Batch, HostBatch } from "./batch-transfer.js";
+export type { Batch, HostBatch } from "./batch.js";
 export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export { predictAcrossRanks, selectEveryNth } from "./evaluate.js";
-export type { MethodStack } from "./method-stack.js";
 export { createRanks, type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { train } from "./trainer.js";
-export type { TrainingContext } from "./training-context.js";
 export * from "./training-job.js";
 export type * from "./training-method.js";
 export { transformExamples } from "./transform-examples.js";

@@ -1,19 +1,19 @@
 import { UserError } from "../errors.js";
 import type { Weights } from "../nn/index.js";
-import type { BatchContext } from "./batch-context.js";
 import {
   computeTaskGradients,
   computeTaskLosses,
   computeTotalGradients,
   createUnmaskedUpdates,
 } from "./standard-fine-tuning.js";
-import type { TrainingJob } from "./training-job.js";
 import type {
+  BatchContext,
   ForwardPass,
   Gradients,
   Losses,
   OptimizerStep,
   ParameterUpdates,
+  TrainingJob,
   TrainingMethod,
 } from "./training-method.js";
 
@@ -46,7 +46,7 @@ export class MethodStack {
           );
         owners.set(role, { name, task });
       }
-      if ((job.ranks?.size ?? 1) > 1 && !method.traits?.acrossProcesses)
+      if (job.ranks.size > 1 && !method.traits?.acrossProcesses)
         throw new UserError(
           `methods: ${name} does not say how several processes can share a batch, so its result could differ. ` +
             'Train in one process, or set traits.acrossProcesses to "mean" or "gathered".',

@@ -33,8 +33,6 @@ interface LowPrecisionCopy {
 export class LowPrecisionWeights {
   readonly weights: Weights;
   readonly #copies = new Map<Tensor, LowPrecisionCopy>();
-  /** Whether the copy has the current weights. */
-  isCurrent = false;
 
   constructor(model: Pick<Model, "architecture" | "weights">, dtype: DType) {
     this.weights = noGrad(() =>

@@ -1,8 +1,9 @@
 import { isCudaOutOfMemory, UserError } from "../errors.js";
 import { nativeCuda } from "../tensor/native.js";
-import { type HostBatch, toHostBatch } from "./batch-transfer.js";
+import type { HostBatch } from "./batch.js";
+import { toHostBatch } from "./batch-transfer.js";
 import type { StepRunner } from "./step-runner.js";
-import type { TrainingContext } from "./training-context.js";
+import type { TrainingContext } from "./training-method.js";
 
 /**
  * Runs steps on a GPU that may run out of memory. It then splits every batch into twice as many
@@ -58,7 +59,7 @@ function throwIfUnsplittable(
   batchSize: number,
   sequenceLength: number,
 ): void {
-  const method = training.stack.methods.find(({ traits }) => traits?.requiresFullBatch);
+  const method = training.job.methods.find(({ traits }) => traits?.requiresFullBatch);
   const remedy = "Use a smaller train.batchSize, a smaller maxLength, or a GPU with more memory.";
   if (method)
     throw new UserError(

@@ -1,19 +1,10 @@
 import { isCudaOutOfMemory, UserError } from "../errors.js";
-import { clipGradNorm_, globalNorm } from "../nn/index.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
-import { BatchContext, type BatchContextOptions } from "./batch-context.js";
-import type { Batch } from "./batch-transfer.js";
-import {
-  applyFusedUpdate,
-  canFuseUpdate,
-  clipGradients,
-  measureGradients,
-  refreshAfterStep,
-  refreshBeforeStep,
-} from "./fused-update.js";
+import type { Batch } from "./batch.js";
 import type { Ranks } from "./ranks.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
-import type { TrainingContext } from "./training-context.js";
+import { type BatchContextOptions, StepBatch } from "./step-batch.js";
+import type { ActiveTraining } from "./training-context.js";
 import type { Gradients, NamedTensors, OptimizerStep } from "./training-method.js";
 
 /** The numbers that a step logs. They stay on the device until they are read. */
@@ -64,14 +55,14 @@ function weighMicroBatches(batches: readonly Batch[]): MicroBatch[] {
  * Computes gradients and logged values, detached, so that the graph of the micro-batch is freed.
  */
 function computeMicroBatchGradients(
-  training: TrainingContext,
+  training: ActiveTraining,
   batch: Batch,
   batchIndex: number,
   options: Pick<BatchContextOptions, "keepsGradientDtype" | "reducer">,
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
-    const context = new BatchContext(training, batch, batchIndex, {
+    const context = new StepBatch(training, batch, batchIndex, {
       ...options,
       log: (name, value) => void logged.set(name, context.scaleToGlobalBatch(value.detach())),
     });
@@ -95,60 +86,54 @@ function sumOverRanks(ranks: Ranks, gradients: Gradients, logged: Map<string, Te
  * the updates, and applies them. Nothing here waits for the device.
  */
 export function runOptimizerStep(
-  training: TrainingContext,
+  training: ActiveTraining,
   stepIndex: number,
   batches: readonly Batch[],
   apply: ApplyUpdate,
 ): StepScalars {
   const { job, stack, streams, optimizer } = training;
-  refreshBeforeStep(training);
-  const isFused = canFuseUpdate(training, batches.length);
+  const update = training.update.beginStep(batches.length);
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
   // Use the setting, not the number of batches: the last step of an epoch can have fewer batches.
   const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
   const microBatches = weighMicroBatches(batches);
+  const { keepsGradientDtype } = update;
   // The gradients of several batches are summed once, after the last of them.
   const reducer = batches.length === 1 ? training.reducer : null;
   const gradients = averageGradients(
     microBatches.map(({ weight }) => weight),
     (i) => {
       const batchIndex = firstBatchIndex + microBatches[i]!.batchOffset;
-      const options = { keepsGradientDtype: isFused, reducer };
-      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, options);
+      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, { keepsGradientDtype, reducer });
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },
   );
   return noGrad(() => {
-    if (job.ranks) sumOverRanks(job.ranks, gradients, logged);
-    const all = [...gradients.total.values()];
-    const { maxGradNorm } = job.settings;
-    const unclipped = isFused ? measureGradients(gradients.total, maxGradNorm) : null;
-    const gradientNorm = unclipped?.norm ?? (maxGradNorm === null ? globalNorm(all) : clipGradNorm_(all, maxGradNorm));
+    sumOverRanks(job.ranks, gradients, logged);
+    const clipped = update.clip(gradients.total);
     const step: OptimizerStep = {
       training,
       stepIndex,
       get gradients() {
-        return unclipped ? clipGradients(unclipped) : gradients.total;
+        return clipped.gradients;
       },
       auxiliaryGradients: gradients.auxiliary,
-      gradientNorm,
+      gradientNorm: clipped.norm,
       optimizer,
       enterRandomStream: (...names) => streams.enter(firstBatchIndex, ["update", ...names]),
       log,
     };
-    const updates = unclipped ? null : stack.transformUpdates(step);
+    const changeParameters = update.prepare(step);
     apply(() => {
-      if (unclipped) applyFusedUpdate(training, unclipped);
-      else optimizer.update(updates!);
-      if (!unclipped) refreshAfterStep(training);
+      changeParameters();
       stack.afterStep(step);
     });
     const scalars = new Map<string, Tensor>([
       ["loss", sumLosses(gradients.losses)],
       ...[...gradients.losses].map(([name, value]): [string, Tensor] => [`loss.${name}`, value]),
-      ["gradientNorm", gradientNorm],
+      ["gradientNorm", clipped.norm],
       ...logged,
     ]);
     return {

@@ -1,9 +1,9 @@
 import { isHeadParameter, isNormParameter } from "../models/index.js";
 import { crossEntropy, type ParameterGroup, type ParameterUpdate } from "../nn/index.js";
 import { foreachAdd_, foreachMulScalar_, free, noGrad, scope, type Tensor } from "../tensor/index.js";
-import type { BatchContext } from "./batch-context.js";
 import type { TrainSettings } from "./settings.js";
 import type {
+  BatchContext,
   Gradients,
   Losses,
   NamedTensors,

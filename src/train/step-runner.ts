@@ -1,7 +1,8 @@
 import { keep, scope } from "../tensor/index.js";
-import { type HostBatch, toBatch } from "./batch-transfer.js";
+import type { HostBatch } from "./batch.js";
+import { toBatch } from "./batch-transfer.js";
 import { applyImmediately, runOptimizerStep, type StepScalars } from "./optimizer-step.js";
-import type { TrainingContext } from "./training-context.js";
+import type { ActiveTraining } from "./training-context.js";
 
 /**
  * Runs optimizer steps: it takes host batches, updates the parameters and returns numbers to log.
@@ -13,11 +14,11 @@ export interface StepRunner {
 }
 
 /** Runs every step eagerly. */
-export function eagerRunner(training: TrainingContext): StepRunner {
+export function eagerRunner(training: ActiveTraining): StepRunner {
   return {
     runStep: (stepIndex, hostBatches) =>
       scope(() => {
-        const batches = hostBatches.map((host) => toBatch(training, host));
+        const batches = hostBatches.map((host) => toBatch(training.job, host));
         return keep(runOptimizerStep(training, stepIndex, batches, applyImmediately));
       }),
     dispose() {},

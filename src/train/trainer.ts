@@ -1,5 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { UserError } from "../errors.js";
+import { warn } from "../events.js";
 import { createFileError } from "../files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
@@ -16,13 +17,13 @@ import {
   listValidationMetrics,
 } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
-import { type Ranks, singleRank } from "./ranks.js";
+import type { Ranks } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import type { StepRunner } from "./step-runner.js";
-import { countParameters, createTrainingContext, type TrainingContext } from "./training-context.js";
-import { Interrupted, type TrainingJob, type TrainResult } from "./training-job.js";
+import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
+import { Interrupted, type TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";
-import type { NamedTensors } from "./training-method.js";
+import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
 /** Fine-tunes a model in place. Afterwards it has the weights of the best checkpoint. */
@@ -51,7 +52,7 @@ const defaultLoggingSteps = { cpu: 1, gpu: 20 };
 
 class Trainer {
   readonly #job: TrainingJob;
-  readonly #training: TrainingContext;
+  readonly #training: ActiveTraining;
   readonly #runner: StepRunner;
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
@@ -66,12 +67,11 @@ class Trainer {
     if (validation)
       checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
     const checkpoints = files && createCheckpointStore(files.checkpoints);
-    const warn = (message: string): void => job.callbacks?.onWarning?.(message);
-    const { ranks = singleRank } = job;
+    const { ranks } = job;
     // Process 0 has the files. The others continue where it does.
-    const [state] = ranks.exchange((await checkpoints?.findNewest(job.resume, warn)) ?? initialState) as [
-      CheckpointState,
-    ];
+    const [state] = ranks.exchange(
+      (await checkpoints?.findNewest(job.resume, (message) => warn(job, message))) ?? initialState,
+    ) as [CheckpointState];
     const buffers = checkpoints ? () => checkpoints.readTensors(state.step, "buffers") : async () => new Map();
     const restored: NamedTensors | null = state.step > 0 ? await buffers() : null;
     ranks.broadcast_(job.model.weights.values());
@@ -97,22 +97,22 @@ class Trainer {
     }
   }
 
-  private constructor(training: TrainingContext, checkpoints: CheckpointStore | null, state: CheckpointState) {
+  private constructor(training: ActiveTraining, checkpoints: CheckpointStore | null, state: CheckpointState) {
     const { job } = training;
     this.#job = job;
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
     this.#runner = createStepRunner(training);
-    this.#logger = new TrainingLogger(job.files, state, (event) => job.callbacks?.onEvent?.(event));
+    this.#logger = new TrainingLogger(job.files, state, (entry) => job.onEvent?.({ type: "log", entry }));
   }
 
   async run(): Promise<TrainResult> {
-    const { settings, signal, stopAfter, callbacks } = this.#job;
+    const { settings, signal, stopAfter, onEvent } = this.#job;
     const { totalSteps, parameters } = this.#training;
     const lastStep = Math.min(totalSteps, stopAfter ?? Number.POSITIVE_INFINITY);
     const started = performance.now();
-    await callbacks?.onStart?.({ step: this.#state.step, totalSteps, parameters: countParameters(parameters) });
+    onEvent?.({ type: "start", step: this.#state.step, totalSteps, parameters: countParameters(parameters) });
     // A run that was stopped during an evaluation repeats it.
     await this.#evaluateIfDue();
     while (this.#state.step < lastStep && !this.#shouldStopEarly()) {
@@ -135,7 +135,7 @@ class Trainer {
 
   /** Runs one optimizer step and logs it. */
   #runStep(): void {
-    const { settings, callbacks, deviceConfig } = this.#job;
+    const { settings, onEvent, deviceConfig } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
     const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
     if (this.#epochBatches?.epoch !== epoch)
@@ -168,12 +168,13 @@ class Trainer {
     const isEpochEnd = stepInEpoch + 1 === stepsPerEpoch;
     const position = isEpochEnd ? { epoch: epoch + 1, stepInEpoch: 0 } : { epoch, stepInEpoch: stepInEpoch + 1 };
     this.#state = { ...this.#state, step, ...position };
-    callbacks?.onStep?.({ step, totalSteps, epoch, examples, seconds, loss: this.#logger.loss, learningRate });
+    const { loss } = this.#logger;
+    onEvent?.({ type: "step", step, totalSteps, epoch, examples, seconds, loss, learningRate });
   }
 
   /** Evaluates on the validation split if this step is due and has not been evaluated. */
   async #evaluateIfDue(): Promise<void> {
-    const { validation, settings, callbacks, model } = this.#job;
+    const { validation, settings, onEvent, model } = this.#job;
     const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
     if (!validation || lastEvaluatedStep === step || !this.#isEvaluationStep(step)) return;
     this.#logger.flush();
@@ -201,7 +202,7 @@ class Trainer {
       ...{ step, evaluation: metrics, best: improved, ...distance },
       ...(degeneracy !== null && { degeneracy }),
     });
-    callbacks?.onEvaluation?.(step, metrics, improved);
+    onEvent?.({ type: "evaluation", step, metrics, isBest: improved });
     if (improved) await this.#saveCheckpoint();
   }
 
@@ -255,7 +256,7 @@ class Trainer {
   }
 
   get #ranks(): Ranks {
-    return this.#job.ranks ?? singleRank;
+    return this.#job.ranks;
   }
 
   async #interrupt(): Promise<never> {

@@ -1,4 +1,5 @@
 import { UserError } from "../errors.js";
+import { reportProgress, warn } from "../events.js";
 import { AdamW, mapWeights, type Weights } from "../nn/index.js";
 import {
   free,
@@ -10,56 +11,26 @@ import {
   scope,
   type Tensor,
 } from "../tensor/index.js";
-import type { Substitutions } from "../text/substitutions.js";
-import { BatchContext } from "./batch-context.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
 import { createEpochBatches } from "./batches.js";
 import { MethodStack } from "./method-stack.js";
 import { LowPrecisionWeights } from "./mixed-precision.js";
-import { createRandomStreams, type RandomStreams } from "./random-streams.js";
-import { singleRank } from "./ranks.js";
+import { chooseUpdate, type UpdateStrategy } from "./parameter-update.js";
+import { createRandomStreams } from "./random-streams.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
-import { Interrupted, type TrainingJob } from "./training-job.js";
-import type { NamedTensors, TrainingMethod } from "./training-method.js";
+import { type BatchTraining, StepBatch } from "./step-batch.js";
+import { Interrupted } from "./training-job.js";
+import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-method.js";
 
-/** One training in progress: the job with its random streams, methods, parameters and optimizer. */
-export interface TrainingContext {
-  readonly job: TrainingJob;
-  /** The random numbers of the host. Fork it by name. */
-  readonly rng: Rng;
-  /** @internal The random streams of the device. Methods use `enterRandomStream`. */
-  readonly streams: RandomStreams;
-  /** The methods of the run. */
-  readonly stack: MethodStack;
-  /** Every trained tensor: the model's weights and the parameters of the methods. */
-  readonly parameters: NamedTensors;
-  /** Available when all methods are prepared. */
+/** One training in progress, with what methods do not see. */
+export interface ActiveTraining extends BatchTraining {
   readonly optimizer: AdamW;
-  /** @internal The weights in the compute dtype, refreshed before each step; null for float32. */
-  readonly lowPrecisionWeights: LowPrecisionWeights | null;
+  readonly update: UpdateStrategy;
   /**
-   * @internal Sums gradients over all processes during the backward pass; null if they are summed
-   * after it, or if there is only one process.
+   * Sums gradients over all processes during the backward pass; null if they are summed after it, or
+   * if there is only one process.
    */
   readonly reducer: GradientReducer | null;
-  readonly stepsPerEpoch: number;
-  readonly totalSteps: number;
-  /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */
-  readonly restoredBuffers: NamedTensors | null;
-  /** The batches of each optimizer step of an epoch, as positions in the training data. */
-  getEpochBatches(epoch: number): Int32Array[][];
-  /** A frozen copy of the weights before the first step. */
-  getPretrainedWeights(): Weights;
-  /** The word substitutions of the run. Throws an error if the run has none. */
-  loadSubstitutions(): Promise<Substitutions>;
-  /**
-   * Visits the training data in a fixed order before training, without any method (Child-Tuning).
-   * If there are several processes, each visits other batches.
-   */
-  forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
-  /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
-  reportProgress(label: string, done: number, total: number): void;
-  warn(message: string): void;
   /** Frees everything that the training created. */
   close(): void;
 }
@@ -71,7 +42,7 @@ const dryRunBatches = 3;
 export async function createTrainingContext(
   job: TrainingJob,
   restoredBuffers: NamedTensors | null = null,
-): Promise<TrainingContext> {
+): Promise<ActiveTraining> {
   const { model, settings, deviceConfig } = job;
   if (deviceConfig.device === "cpu" && deviceConfig.computeDtype === "bfloat16") requirePrecision("bf16");
   const stack = new MethodStack(job.methods);
@@ -91,21 +62,14 @@ export async function createTrainingContext(
   };
   const stepsPerEpoch = getEpochBatches(0).length;
 
-  const training: TrainingContext = {
+  const training: BatchTraining & Pick<ActiveTraining, "close"> = {
     job,
     rng,
     streams: createRandomStreams(rng, deviceConfig.device),
     stack,
     parameters,
-    get optimizer() {
-      if (!optimizer) throw new Error("The optimizer is created after the methods are prepared.");
-      return optimizer;
-    },
     lowPrecisionWeights:
       deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
-    get reducer() {
-      return reducer;
-    },
     stepsPerEpoch,
     totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
     restoredBuffers,
@@ -130,25 +94,25 @@ export async function createTrainingContext(
       const positions = Int32Array.from(job.train.items.keys());
       // The methods may not be prepared yet, so the batches do not use them.
       const bareStack = new MethodStack([]);
-      const { ranks = singleRank } = job;
+      const { ranks } = job;
       const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
       for (let start = 0; start < end; start += batchSize) {
         if ((start / batchSize) % ranks.size !== ranks.rank) continue;
         const host = toHostBatch(job, positions.slice(start, start + batchSize));
         scope(() => {
-          const batch = toBatch({ job, stack: bareStack }, host);
-          visit(new BatchContext(training, batch, start / batchSize, { stack: bareStack }));
+          const batch = toBatch({ ...job, methods: [] }, host);
+          visit(new StepBatch(training, batch, start / batchSize, { stack: bareStack }));
         });
         await new Promise(setImmediate);
         training.reportProgress(label, Math.min(start + batchSize, count), count);
       }
     },
     reportProgress(label, done, total) {
-      job.callbacks?.onProgress?.(label, done, total);
+      reportProgress(job, label, done, total);
       // Several processes only stop together, after a step.
-      if (job.signal?.aborted && (job.ranks?.size ?? 1) === 1) throw new Interrupted("Stopped before the first step.");
+      if (job.signal?.aborted && job.ranks.size === 1) throw new Interrupted("Stopped before the first step.");
     },
-    warn: (message) => job.callbacks?.onWarning?.(message),
+    warn: (message) => warn(job, message),
     close() {
       optimizer?.dispose();
       reducer?.dispose();
@@ -172,9 +136,10 @@ export async function createTrainingContext(
     // With CUDA graphs the sum is a part of the captured step. In low precision the gradients of
     // the parameters are only known after the backward pass.
     const canReduce = deviceConfig.device === "cpu" && deviceConfig.computeDtype === "float32";
-    if (canReduce && stack.keepsTotalGradients)
-      reducer = (job.ranks ?? singleRank).createReducer([...parameters.values()]);
-    return training;
+    if (canReduce && stack.keepsTotalGradients) reducer = job.ranks.createReducer([...parameters.values()]);
+    const { lowPrecisionWeights } = training;
+    const update = chooseUpdate({ job, stack, optimizer, lowPrecisionWeights });
+    return { ...training, optimizer, update, reducer };
   } catch (error) {
     training.close();
     throw error;

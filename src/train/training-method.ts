@@ -1,25 +1,28 @@
+import type { Callbacks } from "../events.js";
+import type { DeviceConfig, EncoderInput, Model, ModelOutput } from "../models/index.js";
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
 import type { Example } from "../tasks/example.js";
 import type { Task } from "../tasks/task.js";
-import type { HostTensor, Rng, Tensor } from "../tensor/index.js";
-import type { BatchContext } from "./batch-context.js";
-import type { HostBatch } from "./batch-transfer.js";
-import type { TokenizedExample } from "./dataset.js";
-import type { TrainingContext } from "./training-context.js";
-import type { TrainingJob } from "./training-job.js";
+import type { GradientReducer, HostTensor, Rng, Tensor } from "../tensor/index.js";
+import type { Substitutions } from "../text/substitutions.js";
+import type { Batch, HostBatch } from "./batch.js";
+import type { Dataset, TokenizedExample } from "./dataset.js";
+import type { Ranks } from "./ranks.js";
+import type { TrainSettings } from "./settings.js";
+import type { TrainingFiles } from "./training-job.js";
+
+// Everything that a method sees. A method, the job that lists it, the training that runs it and its
+// batches refer to each other, so they are declared together.
 
 /** Tensors by parameter name. */
 export type NamedTensors = ReadonlyMap<string, Tensor>;
 
-/** Forward passes that methods share: several methods of a stack can use the same pass. */
-export type SharedPass = "clean" | "again" | "perturbed" | "search" | "observed" | "observed-again";
-
 /**
- * The name of a forward pass: a shared pass, two passes that run as one batch, or a pass of one
- * method (`METHOD.PASS`). The name seeds the random stream of the pass, so it is part of the
- * results.
+ * The name of a forward pass. Methods of a stack share a pass by its name: "clean" is the batch
+ * itself, "again" is the same text with other dropout masks. A pass of one method is `METHOD.PASS`.
+ * The name seeds the random stream of the pass, so it is part of the results.
  */
-export type PassName = SharedPass | `${SharedPass}+${SharedPass}` | `${string}.${string}`;
+export type PassName = string;
 
 /** A forward pass that is about to run. */
 export interface ForwardPass {
@@ -137,4 +140,130 @@ export interface TrainingMethod {
   readonly lowerIsBetter?: readonly string[];
 }
 
-export type { HostTensor };
+/** A training request made concrete: model, data, methods, settings, device and files. */
+export interface TrainingJob extends Callbacks {
+  readonly model: Model;
+  readonly task: Task;
+  readonly settings: TrainSettings;
+  /** Methods, innermost first. An empty list is standard fine-tuning. */
+  readonly methods: readonly TrainingMethod[];
+  readonly train: Dataset;
+  /** Selects the best checkpoint. If null, the last checkpoint is used. */
+  readonly validation: Dataset | null;
+  readonly seed: number;
+  readonly deviceConfig: DeviceConfig;
+  /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
+  readonly cudaGraphs?: boolean;
+  /** The processes that train together. */
+  readonly ranks: Ranks;
+  /** Where checkpoints and logs go. If null, nothing is written. */
+  readonly files: TrainingFiles | null;
+  /** Whether to continue from the newest checkpoint. */
+  readonly resume: boolean;
+  /** Called only by methods that need word substitutions. */
+  readonly loadSubstitutions?: () => Promise<Substitutions>;
+  /** True if the result will not be used: passes over all data before training end early. */
+  readonly dryRun?: boolean;
+  /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
+  readonly stopAfter?: number;
+}
+
+/** One training in progress: the job with its random streams, methods, parameters and optimizer. */
+export interface TrainingContext {
+  readonly job: TrainingJob;
+  /** The random numbers of the host. Fork it by name. */
+  readonly rng: Rng;
+  /** Every trained tensor: the model's weights and the parameters of the methods. */
+  readonly parameters: NamedTensors;
+  readonly stepsPerEpoch: number;
+  readonly totalSteps: number;
+  /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */
+  readonly restoredBuffers: NamedTensors | null;
+  /** The batches of each optimizer step of an epoch, as positions in the training data. */
+  getEpochBatches(epoch: number): Int32Array[][];
+  /** A frozen copy of the weights before the first step. */
+  getPretrainedWeights(): Weights;
+  /** The word substitutions of the run. Throws an error if the run has none. */
+  loadSubstitutions(): Promise<Substitutions>;
+  /**
+   * Visits the training data in a fixed order before training, without any method (Child-Tuning).
+   * If there are several processes, each visits other batches.
+   */
+  forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
+  /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
+  reportProgress(label: string, done: number, total: number): void;
+  warn(message: string): void;
+}
+
+/** How a forward pass differs from a plain one. */
+export interface ForwardPassOptions {
+  /** An input other than the batch itself, or a function that creates it for the named pass. */
+  readonly input?: EncoderInput | ((name: PassName) => EncoderInput);
+  /** Fixed weights that no method changes (a teacher, a moving average). */
+  readonly weights?: Weights;
+  readonly mode?: ForwardMode;
+  /** A random stream other than the name of the pass, to share dropout masks between passes. */
+  readonly randomStream?: string;
+}
+
+/** One batch on its way through losses and gradients. */
+export interface BatchContext {
+  readonly training: TrainingContext;
+  readonly batch: Batch;
+  /**
+   * Counts batches over the complete training. The micro-batches of a batch have the same index.
+   */
+  readonly batchIndex: number;
+  /** Tensors besides the parameters whose gradients are computed too, by name. */
+  readonly extraLeaves: NamedTensors;
+  /** @internal Whether the gradients of the total loss may stay in the compute dtype. */
+  readonly keepsGradientDtype: boolean;
+  /** @internal Sums the total gradients over all processes while they are computed. */
+  readonly reducer: GradientReducer | null;
+  /** Runs a forward pass once and remembers its output by name. */
+  pass(name: PassName, options?: ForwardPassOptions): ModelOutput;
+  /** Runs an earlier pass again under another name, with dropout masks of its own. */
+  repeatPass(name: PassName, newName: PassName): ModelOutput;
+  /** Returns whether a pass of this name has run. */
+  hasPass(name: PassName): boolean;
+  /** Runs two passes of the batch with different dropout masks as one batch of twice the size. */
+  passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput];
+  /**
+   * The mode of a forward pass: without dropout if the settings say so, and with the place of the
+   * batch in the global one.
+   */
+  resolveMode(mode: ForwardMode, blocks?: number): ForwardMode;
+  /**
+   * Multiplies a mean over the batch by the batch's fraction of the global batch. Its gradient is
+   * then the same as in a single process.
+   */
+  scaleToGlobalBatch(mean: Tensor): Tensor;
+  /** The rows of all processes that share the global batch, in its order. */
+  gatherRows(tensor: Tensor): Tensor;
+  /**
+   * Samples noise with one row per example. On a CPU, the noise of the global batch is sampled, and
+   * each process takes its rows. On a GPU, each process has its own random stream.
+   */
+  sampleRows(shape: readonly number[], sample: (shape: readonly number[]) => Tensor): Tensor;
+  /**
+   * The weights that a pass uses, in the compute dtype. Every method can change them, the outermost
+   * last. Repeated calls return the same tensors.
+   */
+  weights(name: PassName, mode: ForwardMode): Weights;
+  /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
+  computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph?: boolean, keepsDtype?: boolean): NamedTensors;
+  /**
+   * Seeds the device's generator from (seed, batch index, names): later draws depend on nothing
+   * else.
+   */
+  enterRandomStream(...names: string[]): void;
+  /** Like `enterRandomStream`, for draws that all processes share, such as masks of parameters. */
+  enterSharedRandomStream(...names: string[]): void;
+  /**
+   * Returns the same batch with another input and without remembered passes. The input may use the
+   * weights of the new context. The random streams stay the same.
+   */
+  withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves?: NamedTensors): BatchContext;
+  /** Logs a number; it is read from the device when events are written. */
+  log(name: string, value: Tensor): void;
+}

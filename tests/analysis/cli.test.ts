@@ -3,10 +3,11 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFil
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
+import { listen } from "../../src/events.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
@@ -55,9 +56,9 @@ async function writeJournal(run: string, attack: string, robust: number, done = 
 
 beforeAll(async () => {
   const config = await tinyRun(folder, { maxValidationSamples: 10, train: { epochs: 1, evalSteps: 4 } });
-  await fineTune({ ...config, methods: ["standard"] }, { out: getRun("standard") });
-  await fineTune({ ...config, methods: ["r-drop:alpha=0.1"] }, { out: getRun("low") });
-  await fineTune({ ...config, methods: ["r-drop:alpha=1"], seed: 1 }, { out: getRun("high") });
+  await train({ ...config, methods: ["standard"], out: getRun("standard") });
+  await train({ ...config, methods: ["r-drop:alpha=0.1"], out: getRun("low") });
+  await train({ ...config, methods: ["r-drop:alpha=1"], seed: 1, out: getRun("high") });
   await writeJournal(getRun("standard"), "pwws", 3);
   await writeJournal(getRun("standard"), "genetic", 4);
   await writeJournal(getRun("low"), "pwws", 6);
@@ -455,7 +456,7 @@ describe("analyze", () => {
     const options = { device: "cpu", threads: 1, out: join(folder, "library") } as const;
     const { data, files } = await analyze(
       { ...request, ...options },
-      { onProgress: ({ stage, done, total }) => stages.push(`${stage} ${done}/${total}`) },
+      listen({ progress: ({ stage, done, total }) => stages.push(`${stage} ${done}/${total}`) }),
     );
     expect(data.models[0]!.center).toBe(data.models[0]!.losses[1]![1]);
     expect(files.svg).toBe(join(folder, "library", "landscape.svg"));

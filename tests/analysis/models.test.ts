@@ -4,6 +4,7 @@ import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis
 import { interpolateWeights, linspace, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
 import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
+import { listen } from "../../src/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
@@ -161,7 +162,7 @@ describe("consistency", () => {
   it("equals the rate that a two-pass method logs", async () => {
     const logged: unknown[] = [];
     await train(
-      tinyJob(tinyModel(), createAll("r-drop"), { callbacks: { onEvent: (event) => logged.push(event.disagreement) } }),
+      tinyJob(tinyModel(), createAll("r-drop"), listen({ log: ({ entry }) => logged.push(entry.disagreement) })),
     );
     const observed = await observeConsistency(tinyJob(tinyModel(), createAll("r-drop")));
     expect(observed.map(({ rate }) => rate)).toEqual(logged);

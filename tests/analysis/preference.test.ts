@@ -48,7 +48,7 @@ test("rejects runs on other tasks", async () => {
 });
 
 test("ends the sweep of ROSE's figure 3, once per column", async () => {
-  const plan = await createSweepPlan(await readSweep({ file: "experiments/rose-fig-3.yaml" }));
+  const { plan } = await createSweepPlan(await readSweep({ file: "experiments/rose-fig-3.yaml" }));
   expect(listWorkItems(plan).analyze).toEqual(
     ["lexical", "length"].map((column) => ({ kind: "analyze", index: 0, column })),
   );

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { analyze } from "../../src/analysis/index.js";
+import { listen } from "../../src/events.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { Interrupted } from "../../src/train/index.js";
@@ -29,7 +30,10 @@ describe("the teacher analysis", () => {
       stages.add(stage);
       if (stage.startsWith("mean")) stop.abort();
     };
-    const first = analyze({ ...request, out, poolings: ["cls", "mean"] }, { onProgress, signal: stop.signal });
+    const first = analyze(
+      { ...request, out, poolings: ["cls", "mean"] },
+      { ...listen({ progress: onProgress }), signal: stop.signal },
+    );
     await expect(first).rejects.toThrow(Interrupted);
     expect([...stages]).toContain("cls (1 of 2): attack pwws");
     const finished = readFileSync(join(out, "teacher", "cls", "results.json"), "utf8");
@@ -75,7 +79,7 @@ describe("the teacher analysis", () => {
     stop.abort();
     const both = analyze(
       { ...roberta, poolings: ["mean", "pooler"] },
-      { onWarning: (text) => warnings.push(text), signal: stop.signal },
+      { ...listen({ warning: ({ message }) => warnings.push(message) }), signal: stop.signal },
     );
     await expect(both).rejects.toThrow(Interrupted);
     expect(warnings).toContainEqual(expect.stringMatching(/no pre-trained pooler, so that pooling is left out/));

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import type { RunConfig } from "../../src/runs/config.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
 import { waitForLock } from "../wait-for-lock.js";
@@ -62,7 +62,7 @@ async function trainOnce(changes: Partial<Omit<RunConfig, "train">>): Promise<st
     mkdirSync(folder);
     writeFileSync(substitutions, JSON.stringify(table));
     const config = await tinyRun(folder, { substitutions, ...changes, train: { epochs: 8, dropout: false } });
-    await fineTune(config, { out: join(folder, "run") });
+    await train({ ...config, out: join(folder, "run") });
     return folder;
   } finally {
     release();

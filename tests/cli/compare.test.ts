@@ -157,10 +157,10 @@ test("a sweep is compared by its rows, column by column, with the baseline first
     "model: m\ntask: spam\nbaseline: standard\nseeds: 3\ncolumns: { short: null, long: { maxLength: 64 } }\n" +
       "rows: { rose: { methods: rose }, standard: null }\n",
   );
-  const plan = await createSweepPlan(await readSweep({ file }));
+  const sweep = await createSweepPlan(await readSweep({ file }));
   mkdirSync(out);
-  await writeSweepPlan(out, plan);
-  for (const { row, points } of plan.cells)
+  await writeSweepPlan(out, sweep);
+  for (const { row, points } of sweep.plan.cells)
     await writeRun(getRunFolder(out, points[0]!.runs[0]!), { seed: 3, accuracy: row === "rose" ? 0.9 : 0.8 });
 
   const { code, stdout } = await invoke(["compare", out, "--json"]);

@@ -37,15 +37,15 @@ test("exit codes and streams of the real process", async () => {
 
 test("the package can be imported by its name and its subpaths", () => {
   const program = `
-    const { fineTune, UserError } = await import("temper-nlp");
+    const { train, UserError } = await import("temper-nlp");
     const { rose } = await import("temper-nlp/methods");
     const { loadAttack } = await import("temper-nlp/attacks");
     const { Tensor } = await import("temper-nlp/tensor");
     const { layerNorm } = await import("temper-nlp/nn");
     const { analyze } = await import("temper-nlp/analysis");
-    console.log(fineTune.name, UserError.name, rose.name, loadAttack.name, Tensor.name, layerNorm.name, analyze.name);`;
+    console.log(train.name, UserError.name, rose.name, loadAttack.name, Tensor.name, layerNorm.name, analyze.name);`;
   expect(execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" })).toBe(
-    "fineTune UserError rose loadAttack Tensor layerNorm analyze\n",
+    "train UserError rose loadAttack Tensor layerNorm analyze\n",
   );
 });
 

@@ -113,11 +113,11 @@ test("--quiet prints nothing", () => {
 test("each pass over the same examples is timed separately", () => {
   const clock = vi.spyOn(performance, "now");
   const stderr = memoryStream();
-  const { callbacks } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
+  const { onEvent } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
   for (const start of [0, 1_000_000]) {
     for (let done = 1; done <= 10; done++) {
       clock.mockReturnValue(start + 3000 * done);
-      callbacks.onProgress!("robust accuracy", done, 10);
+      onEvent({ type: "progress", stage: "robust accuracy", done, total: 10 });
     }
   }
   clock.mockRestore();
@@ -162,7 +162,7 @@ test("the progress of an attack counts scored texts before the first example is 
   }
   expect(frames[0]).toMatch(/0 of 40 examples .*texts 250 /);
   expect(frames[1]).toMatch(/0 of 40 examples .*texts 800 /);
-  callbacks.onProgress!({ stage: "attack genetic", done: 1, total: 40 });
+  callbacks.onEvent!({ type: "progress", stage: "attack genetic", done: 1, total: 40 });
   end();
   vi.useRealTimers();
 });
@@ -172,9 +172,10 @@ test("the progress of a sweep counts finished runs only", () => {
   const io = { stdin: Readable.from([]), stdout: memoryStream(), stderr };
   const progress = createSweepProgress(io, "nowhere", false);
   const items = ["a", "b", "c"].map((run) => ({ kind: "train" as const, run }));
-  progress.onStageStart("train", items, 0);
-  progress.onItemEnd(items[0]!, { state: "failed", error: "The disk is full.", command: "", log: "" });
-  progress.onItemEnd(items[1]!, { state: "interrupted" });
+  progress.onEvent({ type: "stage", stage: "train", items, done: 0 });
+  const failed = { state: "failed", error: "The disk is full.", command: "", log: "" } as const;
+  progress.onEvent({ type: "item-end", item: items[0]!, result: failed });
+  progress.onEvent({ type: "item-end", item: items[1]!, result: { state: "interrupted" } });
   progress.end();
   expect(stderr.text).toContain("a failed: The disk is full.");
   expect(stderr.text).not.toMatch(/[123] ?(of|\/) ?3/);

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { run } from "../../src/cli/main.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -15,9 +15,9 @@ const journal = join(runs, "first/attacks/greedy.jsonl");
 
 beforeAll(async () => {
   const config = await tinyRun(folder, { tags: ["final"] });
-  const train = { ...config.train, epochs: 8, dropout: false, keepOptimizerState: true };
-  await fineTune({ ...config, train }, { out: join(runs, "first") });
-  await fineTune({ ...config, train, seed: 1, tags: [] }, { out: join(runs, "second") });
+  const settings = { ...config.train, epochs: 8, dropout: false, keepOptimizerState: true };
+  await train({ ...config, train: settings, out: join(runs, "first") });
+  await train({ ...config, train: settings, seed: 1, tags: [], out: join(runs, "second") });
   const words = { good: ["dull", "grey"], fine: ["cold"], bright: ["grey"], dull: ["bright", "warm"], bad: ["fine"] };
   writeFileSync(join(folder, "words.json"), JSON.stringify(words));
   const substitutions = join(folder, "words.json");

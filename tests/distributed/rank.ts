@@ -1,7 +1,9 @@
 // One process of a distributed training. The test bundles this file and starts it once per rank:
 // node rank.mjs RENDEZVOUS STACKS RESULT [PART]
+
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { listen } from "../../src/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
 import { createRanks, type Ranks, train } from "../../src/train/index.js";
@@ -57,7 +59,7 @@ export async function runStack(
         ...(ranks && { ranks }),
         ...(folder !== undefined && (ranks?.rank ?? 0) === 0 && { files, resume: true }),
         ...(stopAfter !== undefined && { stopAfter }),
-        callbacks: { onEvent: (event) => "loss" in event && losses.push(event.loss as number) },
+        ...listen({ log: ({ entry }) => "loss" in entry && losses.push(entry.loss as number) }),
       },
       { epochs: chooseExtent(4, 7), batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
     ),

@@ -7,6 +7,7 @@ import {
 } from "../../src/evaluation/compare.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../../src/evaluation/outcomes.js";
 import { holmCorrection } from "../../src/evaluation/statistics.js";
+import { listen } from "../../src/events.js";
 import { formatPercent } from "../../src/format.js";
 
 /** Returns outcomes of examples 0, 1, … from a string such as "1101". */
@@ -21,7 +22,10 @@ const compareWithWarnings = (
   options: CompareOptions = {},
 ): { comparisons: MetricComparison[]; warnings: string[] } => {
   const warnings: string[] = [];
-  const comparisons = compareModels(models, { ...options, onWarning: (message) => warnings.push(message) });
+  const comparisons = compareModels(models, {
+    ...options,
+    ...listen({ warning: ({ message }) => warnings.push(message) }),
+  });
   return { comparisons, warnings };
 };
 

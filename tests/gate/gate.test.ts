@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runGate } from "../../src/actions/gate/gate.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
@@ -21,8 +21,11 @@ beforeAll(async () => {
   victim = await tinyVictim(join(folder, "good"), { tokenization: "word" }, 200);
   const { substitutions } = victim;
   worse = join(folder, "worse", "run");
-  const train = { epochs: 1, dropout: false, learningRate: 1e-6 };
-  await fineTune(await tinyRun(join(folder, "worse"), { substitutions, tokenization: "word", train }), { out: worse });
+  const settings = { epochs: 1, dropout: false, learningRate: 1e-6 };
+  await train({
+    ...(await tinyRun(join(folder, "worse"), { substitutions, tokenization: "word", train: settings })),
+    out: worse,
+  });
   data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
 });
 afterAll(() => vi.unstubAllEnvs());

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { splitIntoGroups } from "../../src/certificates/index.js";
 import { createMethods, deletionNoise, findTrainedCertificate, hashVote, methods } from "../../src/methods/index.js";
 import type { RunConfig } from "../../src/runs/config.js";
-import { readConfigFile } from "../../src/runs/read-config.js";
+import { readConfigFile, resolveRun, userModules } from "../../src/runs/read-config.js";
 import type { Example, Task } from "../../src/tasks/index.js";
 import { free, Rng } from "../../src/tensor/index.js";
 import { type TrainingMethod, transformExamples } from "../../src/train/index.js";
@@ -85,19 +85,19 @@ const readWeights = (run: string): Buffer => readFileSync(join(run, "model", "mo
 
 test("an unchanged list of examples trains the same weights, bit for bit", async () => {
   const plain = join(folder, "plain");
-  await fineTune(config, { out: plain });
+  await train({ ...config, out: plain });
   const definition = {
     ...{ name: "identity", summary: "", paper: "", options: methods.get("mixout")!.options },
     create: (): TrainingMethod => ({ name: "identity", transformExamples: (list) => [...list] }),
   };
   const same = join(folder, "same");
-  await fineTune({ ...config, methods: [{ name: "identity", options: {}, definition }] }, { out: same });
+  await train({ ...config, methods: [{ name: "identity", options: {}, definition }], out: same });
   expect(readWeights(same).equals(readWeights(plain))).toBe(true);
 });
 
 test("a run with hash-vote trains on sub-texts, and its config records the groups and the hash", async () => {
   const spec = { name: "hash-vote", options: { groups: 3 } };
-  const prepared = await prepareRun({ ...config, methods: [spec] });
+  const prepared = await prepareRun(await resolveRun({ ...config, methods: [spec] }, userModules));
   try {
     const { job, examples: loaded } = prepared;
     expect(job.train.items.length).toBeGreaterThan(loaded.train.length);
@@ -108,16 +108,16 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
   }
   const out = join(folder, "voting");
   const request = { ...config, methods: [spec] };
-  await fineTune(request, { out });
+  await train({ ...request, out });
   const recorded = (await readConfigFile(join(out, "config.yaml"))).methods;
   expect(recorded).toEqual([{ name: "hash-vote", options: { groups: 3, perText: null, hashSeed: 0, hashVersion: 1 } }]);
   expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });
   // The same request is the same run, although the record has more options.
-  await fineTune(request, { out, resume: true });
+  await train({ ...request, out, resume: true });
 });
 
 test("one run cannot be trained for two certificates", async () => {
   const both = [hashVote(), deletionNoise()];
-  const train = fineTune({ ...config, methods: both }, { out: join(folder, "both") });
-  await expect(train).rejects.toThrow(/deletion-noise cannot be combined with hash-vote: .*Remove one of them/);
+  const stacked = train({ ...config, methods: both, out: join(folder, "both") });
+  await expect(stacked).rejects.toThrow(/deletion-noise cannot be combined with hash-vote: .*Remove one of them/);
 });

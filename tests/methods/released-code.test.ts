@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { toPredictions } from "../../src/evaluation/metrics.js";
+import { listen } from "../../src/events.js";
 import type { ModifiableWords } from "../../src/hull/convex-hull.js";
 import { ascc } from "../../src/methods/ascc/ascc.js";
 import { computeRobustAccuracy } from "../../src/methods/ascc/robust-accuracy.js";
@@ -27,12 +28,12 @@ describe("ROSE with maskDuringWarmup: false", () => {
     const model = tinyModel();
     const ratios: unknown[] = [];
     const methods = createMethods([{ name: "rose", options: { updateRatio: 0.6, ...options } }]);
-    const callbacks = {
-      onEvent: (event: Readonly<Record<string, unknown>>) => {
-        if (event["rose.updateRatio"] !== undefined) ratios.push(event["rose.updateRatio"]);
+    const callbacks = listen({
+      log({ entry }) {
+        if (entry["rose.updateRatio"] !== undefined) ratios.push(entry["rose.updateRatio"]);
       },
-    };
-    await train(tinyJob(model, methods, { callbacks, stopAfter }, { warmupRatio: 0.5 }));
+    });
+    await train(tinyJob(model, methods, { ...callbacks, stopAfter }, { warmupRatio: 0.5 }));
     const weights = readValues(model.weights);
     free(model.weights);
     return { ratios, weights };

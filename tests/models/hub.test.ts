@@ -17,6 +17,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { listen } from "../../src/events.js";
 import * as hubFiles from "../../src/hub/hub-cache.js";
 import { createHubFetch, type HubRepo, readHubSettings } from "../../src/hub/hub-connection.js";
 import { findPython, runPython } from "../python.js";
@@ -134,10 +135,12 @@ describe("download", () => {
     hub.faults.push({ cutAfter: 100_000 }, { cutAfter: 50_000 });
     const seen: number[] = [];
     const path = await downloadHubFile(repo, "model.safetensors", {
-      onProgress: ({ file, received, total }) => {
-        expect([file, total]).toEqual(["model.safetensors", weights.length]);
-        seen.push(received);
-      },
+      ...listen({
+        download({ file, received, total }) {
+          expect([file, total]).toEqual(["model.safetensors", weights.length]);
+          seen.push(received);
+        },
+      }),
     });
     expect(readFileSync(path).equals(weights)).toBe(true);
     expect(hub.requests.slice(-2).map((request) => request.split(" ").at(-1))).toEqual([

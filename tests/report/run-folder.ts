@@ -5,7 +5,7 @@ import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import type { Environment } from "../../src/runs/environment.js";
 import type { Results } from "../../src/runs/results.js";
-import { planRun } from "../../src/runs/run-files.js";
+import { planRun } from "../../src/runs/run-folder.js";
 
 export interface FakeRun {
   readonly methods?: unknown[];

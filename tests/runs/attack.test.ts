@@ -5,6 +5,7 @@ import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
 import type { AttackCallbacks, AttackRequest } from "../../src/actions/attack/attack-request.js";
+import { listen } from "../../src/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -50,11 +51,11 @@ test("memory does not grow with the number of examples", async () => {
   const sizes = new Map<number, number>();
   await attackWithGreedy(
     { data, out: "memory", numExamples: 4500, threads: 1 },
-    {
-      onProgress({ done }) {
+    listen({
+      progress({ done }) {
         if (done === 300 || done === 4500) sizes.set(done, measureHeap());
       },
-    },
+    }),
   );
   // A complete result takes one or two kilobytes, so 4,200 of them would take more than four megabytes.
   expect(sizes.get(4500)! - sizes.get(300)!).toBeLessThan(2_500_000);
@@ -75,7 +76,7 @@ test("an aborted attack keeps its finished examples and can be resumed", async (
   const controller = new AbortController();
   const onProgress = ({ done }: { done: number }): void => void (done === 10 && controller.abort());
   await expect(
-    attackWithGreedy({ data, out: "aborted" }, { onProgress, signal: controller.signal }),
+    attackWithGreedy({ data, out: "aborted" }, { ...listen({ progress: onProgress }), signal: controller.signal }),
   ).rejects.toBeInstanceOf(Interrupted);
   expect(readFileSync(join(folder, "aborted/greedy.jsonl"), "utf8").trimEnd().split("\n")).toHaveLength(11);
   const report = await attackWithGreedy({ data, out: "aborted", resume: true });

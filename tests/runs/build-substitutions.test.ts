@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-constraint.js";
 import { buildSubstitutions } from "../../src/actions/substitutions/build-substitutions.js";
+import { listen } from "../../src/events.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { loadSubstitutions } from "../../src/text/load-substitutions.js";
@@ -65,9 +66,9 @@ describe("a table from vectors", () => {
       stages.push(`${stage} ${done}`);
       if (stage === "neighbors") stop.abort();
     };
-    await expect(buildSubstitutions({ vectors, out }, { onProgress, signal: stop.signal })).rejects.toThrow(
-      /Stopped after 1024 of 2500 words\. They are kept in .*\.part\./,
-    );
+    await expect(
+      buildSubstitutions({ vectors, out }, { ...listen({ progress: onProgress }), signal: stop.signal }),
+    ).rejects.toThrow(/Stopped after 1024 of 2500 words\. They are kept in .*\.part\./);
     expect([existsSync(out), existsSync(`${out}.part`)]).toEqual([false, true]);
     // A marked block shows that the next call reads it instead of searching again.
     const [[key, block] = ["", []], ...rest] = readFileSync(`${out}.part`, "utf8")
@@ -151,12 +152,12 @@ describe("a constraint from released scores", () => {
     const seen: number[] = [];
     const stopped = buildLmConstraint(
       { scores: path, out },
-      { signal: stop.signal, onProgress: ({ done }) => void (seen.push(done) === 2 && stop.abort()) },
+      { signal: stop.signal, ...listen({ progress: ({ done }) => seen.push(done) === 2 && stop.abort() }) },
     );
     await expect(stopped).rejects.toThrow(/Finished texts are kept in/);
     expect(existsSync(out)).toBe(false);
     const rest: number[] = [];
-    await buildLmConstraint({ scores: path, out }, { onProgress: ({ done }) => void rest.push(done) });
+    await buildLmConstraint({ scores: path, out }, listen({ progress: ({ done }) => rest.push(done) }));
     expect(rest).toHaveLength(2);
     expect(rest[0]).toBeGreaterThan(seen[1]!);
     expect(readTable(out)).toEqual(readTable(whole));

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatMethodNames, runConfigSchema } from "../../src/runs/config.js";
-import { readRunConfig, resolveRunConfig } from "../../src/runs/read-config.js";
+import { readRun, resolveRun, userModules } from "../../src/runs/read-config.js";
 import { getDefaultRunFolder } from "../../src/runs/run-name.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -22,7 +22,7 @@ const getMessage = async (work: Promise<unknown>): Promise<string> =>
 
 test("flags override the file, --set overrides flags, and the rest has defaults", async () => {
   const file = yaml("model: some/model\ntask: sst2\nseed: 4\ntrain:\n  epochs: 5\n  batchSize: 16\n");
-  const config = await readRunConfig({
+  const { config } = await readRun({
     file,
     flags: { "train.epochs": 2, task: "rte", maxTrainSamples: undefined },
     set: [
@@ -75,27 +75,25 @@ describe("errors name the location", () => {
     ["- model\n", /config\.yaml: expected a config \(keys and values\), received a list/],
     ["", /config\.yaml: expected a config \(keys and values\), received nothing/],
   ])("%j", async (text, expected) => {
-    expect(await getMessage(readRunConfig({ file: yaml(text) }))).toMatch(expected);
+    expect(await getMessage(readRun({ file: yaml(text) }))).toMatch(expected);
   });
 
   test("30,000 unknown keys of a file are reported, and 20 of them are shown", async () => {
     const file = yaml(`model: m\n${Array.from({ length: 30_000 }, (_, i) => `k${i}: 1`).join("\n")}\n`);
-    expect(await getMessage(readRunConfig({ file }))).toMatch(/config\.yaml:2:1: unknown key k0[\s\S]*and 29980 more$/);
+    expect(await getMessage(readRun({ file }))).toMatch(/config\.yaml:2:1: unknown key k0[\s\S]*and 29980 more$/);
   });
 
   test("flags are named, even if a file is given", async () => {
     const file = yaml("model: m\ntrain:\n  epochs: 3\n");
-    expect(await getMessage(readRunConfig({ file, flags: { "train.epochs": -1 } }))).toMatch(
+    expect(await getMessage(readRun({ file, flags: { "train.epochs": -1 } }))).toMatch(
       /^--epochs: train\.epochs: expected .*received -1/,
     );
-    expect(await getMessage(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(
-      /^--set: unknown key train\.epocs/,
-    );
-    expect(await getMessage(readRunConfig({ file, set: ["model.name=1"] }))).toBe(
+    expect(await getMessage(readRun({ file, set: ["train.epocs=1"] }))).toMatch(/^--set: unknown key train\.epocs/);
+    expect(await getMessage(readRun({ file, set: ["model.name=1"] }))).toBe(
       "--set model.name: model is a value, not a group of keys.",
     );
-    expect(await getMessage(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
-    expect(await getMessage(readRunConfig({ file, flags: { methods: ["rose:updateRatio=60"] } }))).toMatch(
+    expect(await getMessage(readRun({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
+    expect(await getMessage(readRun({ file, flags: { methods: ["rose:updateRatio=60"] } }))).toMatch(
       /^--method: methods\[0\] \(rose\): updateRatio: /,
     );
   });
@@ -120,7 +118,7 @@ test("methods can be given as strings, as { name: options } and as { name, optio
 });
 
 test("the default run folder is named after task, methods and seed", async () => {
-  const config = (flags: Record<string, unknown>) => readRunConfig({ flags: { model: "m", ...flags } });
+  const config = async (flags: Record<string, unknown>) => (await readRun({ flags: { model: "m", ...flags } })).config;
   expect(getDefaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
   expect(getDefaultRunFolder(await config({ task: "rte", seed: 3, methods: ["r-drop", "rose"] }))).toBe(
     "runs/rte-r-drop+rose-seed3",
@@ -135,20 +133,22 @@ test("paths become absolute, so that the config can be read from another folder"
   const data = join(folder, "data");
   mkdirSync(data);
   const relative = join(folder, "..", folder.split("/").at(-1)!, "data");
-  const config = await readRunConfig({ flags: { model: "roberta-base", data: relative, substitutions: "wordnet" } });
+  const { config } = await readRun({ flags: { model: "roberta-base", data: relative, substitutions: "wordnet" } });
   expect(config).toMatchObject({ model: "roberta-base", data: resolve(data), substitutions: "wordnet" });
 });
 
 test("robust accuracy selects the checkpoint of an adversarial run, unless another metric is set", async () => {
   const flags = { model: "m", task: "sst2", methods: ["ascc"] };
-  expect((await readRunConfig({ flags })).train.metricForBestModel).toBe("robust-accuracy");
-  expect((await readRunConfig({ flags, set: ["train.metricForBestModel=f1"] })).train.metricForBestModel).toBe("f1");
-  expect((await readRunConfig({ flags: { ...flags, methods: ["r-drop"] } })).train.metricForBestModel).toBe("accuracy");
+  expect((await readRun({ flags })).config.train.metricForBestModel).toBe("robust-accuracy");
+  expect((await readRun({ flags, set: ["train.metricForBestModel=f1"] })).config.train.metricForBestModel).toBe("f1");
+  expect((await readRun({ flags: { ...flags, methods: ["r-drop"] } })).config.train.metricForBestModel).toBe(
+    "accuracy",
+  );
 });
 
 test("a label map is a map, or text as on the command line", async () => {
   const tree = { model: "m", data: "d.csv" };
-  const read = async (labelMap: unknown) => (await resolveRunConfig({ ...tree, labelMap }, () => "config")).labelMap;
+  const read = async (labelMap: unknown) => (await resolveRun({ ...tree, labelMap }, userModules)).config.labelMap;
   expect(await read("1=negative, 5=positive")).toEqual({ 1: "negative", 5: "positive" });
   expect(await read({ 1: "negative", 5: 2 })).toEqual({ 1: "negative", 5: "2" });
   await expect(read("1:negative")).rejects.toThrow("expected VALUE=LABEL pairs, such as 1=negative,5=positive");

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { encode } from "../../src/actions/encode/encode.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train as trainRun } from "../../src/actions/train/train.js";
 import { analyze } from "../../src/analysis/index.js";
-import { resolveRunConfig } from "../../src/runs/read-config.js";
+import { listen } from "../../src/events.js";
+import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { free } from "../../src/tensor/index.js";
-import { Interrupted, train } from "../../src/train/index.js";
+import { Interrupted, singleRank, train } from "../../src/train/index.js";
 import { familyNames, writeFamilyMaskedLm } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -39,13 +40,13 @@ describe.each(tested)("%s", (name) => {
   const out = join(folder, `${name}-run`);
   beforeAll(() => writeFamilyMaskedLm(join(folder, name), name));
   const createConfig = (methods: readonly string[], changes: object = {}) =>
-    resolveRunConfig(
+    resolveRun(
       {
         ...{ model: join(folder, name), data, textColumn: ["text"], labelColumn: "label" },
         ...{ tokenization: "word", substitutions, maxLength: 12, device: "cpu", threads: 1, methods, ...changes },
         train: { epochs: 1, batchSize: 6, learningRate: 1e-3 },
       },
-      () => "config",
+      userModules,
     );
 
   test("every method stack takes steps with finite losses and changes the weights", async () => {
@@ -57,8 +58,16 @@ describe.each(tested)("%s", (name) => {
         (weight) => weight.includes("word_embeddings") || weight.includes("tok_embeddings"),
       )!;
       const before = job.model.weights.get(key)!.toFloat32Array();
-      const callbacks = { onStep: ({ loss }: { loss: number }) => void losses.push(loss) };
-      await train({ ...job, validation: null, callbacks, files: null, resume: false, stopAfter: 2 });
+      const callbacks = listen({ step: ({ loss }) => losses.push(loss) });
+      await train({
+        ...job,
+        ...callbacks,
+        ranks: singleRank,
+        validation: null,
+        files: null,
+        resume: false,
+        stopAfter: 2,
+      });
       expect(losses.every(Number.isFinite), methods.join("+")).toBe(true);
       expect(job.model.weights.get(key)!.toFloat32Array()).not.toEqual(before);
       free(job.model.weights);
@@ -66,13 +75,13 @@ describe.each(tested)("%s", (name) => {
   });
 
   test("a stopped run of ROSE continues bitwise, then it is attacked, analyzed and encoded", async () => {
-    const config = await createConfig(["rose"]);
+    const { config } = await createConfig(["rose"]);
     const whole = join(folder, `${name}-whole`);
-    await fineTune(config, { out: whole });
+    await trainRun({ ...config, out: whole });
     const stop = new AbortController();
-    const callbacks = { onStep: ({ step }: { step: number }) => void (step === 2 && stop.abort()) };
-    await expect(fineTune(config, { out, signal: stop.signal, callbacks })).rejects.toThrow(Interrupted);
-    const run = await fineTune(config, { out, resume: true });
+    const callbacks = listen({ step: ({ step }) => step === 2 && stop.abort() });
+    await expect(trainRun({ ...config, out }, { ...callbacks, signal: stop.signal })).rejects.toThrow(Interrupted);
+    const run = await trainRun({ ...config, out, resume: true });
     const readWeights = (path: string): Buffer => readFileSync(join(path, "model/model.safetensors"));
     expect(readWeights(out).equals(readWeights(whole))).toBe(true);
     const events = await run.events();

@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { loadClassifier, predict } from "../../src/actions/predict/text-classifier.js";
 import { estimateRun } from "../../src/actions/train/estimate-run.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
+import { listen } from "../../src/events.js";
 import type { RunConfig, RunConfigInput } from "../../src/runs/config.js";
 import { listRuns } from "../../src/runs/list-runs.js";
-import { readRunConfig } from "../../src/runs/read-config.js";
+import { readRun } from "../../src/runs/read-config.js";
 import { RunWriter } from "../../src/runs/run-writer.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { Interrupted } from "../../src/train/index.js";
@@ -36,7 +37,7 @@ describe("a run folder", () => {
 
   test("contains everything about the run, and all tensors are freed", async () => {
     const before = getMemoryStats().tensors;
-    const run = await fineTune(config, { out });
+    const run = await train({ ...config, out });
     expect(getMemoryStats().tensors).toBe(before);
     const results = (await run.results())!;
     expect(readdirSync(out).sort()).toEqual(
@@ -59,7 +60,7 @@ describe("a run folder", () => {
     });
     expect(results.test.accuracy).toBeGreaterThan(0.8);
     expect(readJson(out, "results.json")).toEqual(results);
-    expect(await readRunConfig({ file: join(out, "config.yaml") })).toEqual(config);
+    expect((await readRun({ file: join(out, "config.yaml") })).config).toEqual(config);
     expect(readJson(out, "environment.json")).toMatchObject({
       device: "cpu",
       threads: 1,
@@ -79,17 +80,17 @@ describe("a run folder", () => {
 
   test("of a finished run is only read by --resume", async () => {
     const written = readFileSync(join(out, "events.jsonl"));
-    const run = await fineTune({ ...config, train: { ...config.train, saveTotalLimit: 9 } }, { out, resume: true });
+    const run = await train({ ...config, train: { ...config.train, saveTotalLimit: 9 }, out, resume: true });
     expect(await run.results()).toEqual(readJson(out, "results.json"));
     expect(readFileSync(join(out, "events.jsonl"))).toEqual(written);
   });
 
   test("is neither overwritten nor resumed with other settings", async () => {
-    expect(await getMessage(fineTune(config, { out }))).toBe(
+    expect(await getMessage(train({ ...config, out }))).toBe(
       `${out} already contains a run. Pass --resume to continue it, or choose a different --out.`,
     );
     const changed = { ...config, seed: 5, train: { ...config.train, learningRate: 1 } };
-    expect(await getMessage(fineTune(changed, { out, resume: true }))).toContain(
+    expect(await getMessage(train({ ...changed, out, resume: true }))).toContain(
       "--resume with different settings: seed was 0, is 5; train.learningRate was 0.01, is 1. ",
     );
   });
@@ -122,15 +123,15 @@ describe("one process per folder", () => {
     const lock = (owner: object): void => writeFileSync(join(out, "run.lock"), JSON.stringify(owner));
     const living = { pid: other.pid, host: hostname(), started: stat[19] };
     lock(living);
-    expect(await getMessage(fineTune(config, { out }))).toBe(
+    expect(await getMessage(train({ ...config, out }))).toBe(
       `${out}: process ${other.pid} is writing there. Wait for it, or choose a different --out.`,
     );
     expect(existsSync(join(out, "events.jsonl"))).toBe(false);
     lock({ ...living, host: "elsewhere" });
-    expect(await getMessage(fineTune(config, { out }))).toContain(`process ${other.pid} on elsewhere is writing there`);
+    expect(await getMessage(train({ ...config, out }))).toContain(`process ${other.pid} on elsewhere is writing there`);
     // The same process ID, but another start time.
     lock({ ...living, started: "1" });
-    await fineTune({ ...config, train: { ...config.train, epochs: 0.1 } }, { out });
+    await train({ ...config, train: { ...config.train, epochs: 0.1 }, out });
     other.kill();
     expect(existsSync(join(out, "run.lock"))).toBe(false);
   });
@@ -138,17 +139,17 @@ describe("one process per folder", () => {
   test("of two concurrent runs, one is rejected", async () => {
     const out = join(folder, "twice");
     const short = { ...config, train: { ...config.train, epochs: 0.1 } };
-    const both = await Promise.allSettled([fineTune(short, { out }), fineTune(short, { out })]);
+    const both = await Promise.allSettled([train({ ...short, out }), train({ ...short, out })]);
     expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   });
 });
 
-describe("before training, fineTune rejects", () => {
+describe("before training, it rejects", () => {
   test("an unsuitable method, and keeps other files of the folder", async () => {
     const out = join(folder, "occupied");
     mkdirSync(out);
     writeFileSync(join(out, "notes.txt"), "mine");
-    expect(await getMessage(fineTune({ ...config, methods: ["ascc"] }, { out }))).toContain("tokenization: word");
+    expect(await getMessage(train({ ...config, methods: ["ascc"], out }))).toContain("tokenization: word");
     expect(readFileSync(join(out, "notes.txt"), "utf8")).toBe("mine");
   });
 
@@ -165,19 +166,19 @@ describe("before training, fineTune rejects", () => {
     const readOnly = join(folder, "read-only");
     mkdirSync(readOnly);
     chmodSync(readOnly, 0o500);
-    expect(await getMessage(fineTune(config, { out: join(readOnly, "run") }))).toContain("permission denied");
+    expect(await getMessage(train({ ...config, out: join(readOnly, "run") }))).toContain("permission denied");
   });
 
   test("a path through a file", async () => {
     const file = join(folder, "reviews.tsv");
-    expect(await getMessage(fineTune(config, { out: join(file, "run") }))).toContain(
+    expect(await getMessage(train({ ...config, out: join(file, "run") }))).toContain(
       `cannot write the run folder ${join(file, "run")}: a part of the path is a file, not a folder`,
     );
   });
 
   test("data that cannot be read leaves no folder behind", async () => {
     const out = join(folder, "nothing");
-    expect(await getMessage(fineTune({ ...config, labelColumn: "stars" }, { out }))).toContain('has no column "stars"');
+    expect(await getMessage(train({ ...config, labelColumn: "stars", out }))).toContain('has no column "stars"');
     expect(existsSync(out)).toBe(false);
   });
 
@@ -186,7 +187,7 @@ describe("before training, fineTune rejects", () => {
     ["a method without its substitutions", { methods: ["ascc"], tokenization: "word" }, "substitutions"],
   ])("%s leaves no folder behind", async (_name, changes, message) => {
     const out = join(folder, "unfit");
-    expect(await getMessage(fineTune({ ...config, ...changes }, { out }))).toContain(message);
+    expect(await getMessage(train({ ...config, ...changes, out }))).toContain(message);
     expect(existsSync(out)).toBe(false);
   });
 });
@@ -194,7 +195,7 @@ describe("before training, fineTune rejects", () => {
 test("a failed run is listed with its error", async () => {
   const out = join(folder, "failing");
   const bad = { ...config, train: { ...config.train, learningRate: 1e30, maxGradNorm: null, epochs: 1 } };
-  expect(await getMessage(fineTune(bad, { out }))).toMatch(/Training diverged at step \d/);
+  expect(await getMessage(train({ ...bad, out }))).toMatch(/Training diverged at step \d/);
   const [failed] = await listRuns(out);
   expect(failed).toMatchObject({
     state: "failed",
@@ -206,15 +207,17 @@ test("a failed run is listed with its error", async () => {
 test("a stopped run is listed with its best validation value, and resumes bitwise identically", async () => {
   const out = join(folder, "stopped");
   const controller = new AbortController();
-  const callbacks = { onStep: ({ step }: { step: number }) => void (step === 14 && controller.abort()) };
-  await expect(fineTune(config, { out, signal: controller.signal, callbacks })).rejects.toBeInstanceOf(Interrupted);
+  const callbacks = listen({ step: ({ step }) => step === 14 && controller.abort() });
+  await expect(train({ ...config, out }, { signal: controller.signal, ...callbacks })).rejects.toBeInstanceOf(
+    Interrupted,
+  );
   expect(existsSync(join(out, "run.lock"))).toBe(false);
   expect(await listRuns(out)).toMatchObject([
     { state: "stopped", step: 14, steps: 96, accuracy: null, metricForBestModel: "accuracy" },
   ]);
   expect((await listRuns(out))[0]!.bestValidation).toBeGreaterThanOrEqual(0.5);
   const seen: string[] = [];
-  await fineTune(config, { out, resume: true, callbacks: { onStart: ({ step }) => void seen.push(`from ${step}`) } });
+  await train({ ...config, out, resume: true }, listen({ start: ({ step }) => seen.push(`from ${step}`) }));
   expect(seen).toEqual(["from 14"]);
   expect(readFileSync(join(out, "model/model.safetensors"))).toEqual(
     readFileSync(join(folder, "run/model/model.safetensors")),
@@ -225,11 +228,11 @@ test("--resume rejects changed data", async () => {
   const own = await tinyRun(join(folder, "changing"));
   const out = join(folder, "changing", "run");
   const controller = new AbortController();
-  const callbacks = { onStep: () => controller.abort() };
-  await fineTune(own, { out, signal: controller.signal, callbacks }).catch(() => undefined);
+  const callbacks = listen({ step: () => controller.abort() });
+  await train({ ...own, out }, { signal: controller.signal, ...callbacks }).catch(() => undefined);
   const lines = readFileSync(own.data!, "utf8").split("\n");
   writeFileSync(own.data!, [...lines.slice(0, 50), "the very good scene\tpositive", ...lines.slice(51)].join("\n"));
-  expect(await getMessage(fineTune(own, { out, resume: true }))).toMatch(
+  expect(await getMessage(train({ ...own, out, resume: true }))).toMatch(
     /training data( and validation data)? changed since the run started/,
   );
 });
@@ -240,11 +243,11 @@ test("--resume rejects changed substitutions", async () => {
   const own = { ...config, tokenization: "word" as const, substitutions: table, methods: ["ascc"] };
   const out = join(folder, "other-words");
   const controller = new AbortController();
-  await fineTune(own, { out, signal: controller.signal, callbacks: { onStep: () => controller.abort() } }).catch(
+  await train({ ...own, out }, { signal: controller.signal, ...listen({ step: () => controller.abort() }) }).catch(
     () => undefined,
   );
   writeFileSync(table, JSON.stringify({ good: ["fine"], bad: ["dull"] }));
-  expect(await getMessage(fineTune(own, { out, resume: true }))).toContain(
+  expect(await getMessage(train({ ...own, out, resume: true }))).toContain(
     "substitutions changed since the run started",
   );
 });
@@ -271,7 +274,7 @@ test("a file that is too small to hold out a split is rejected before training",
     "text\tlabel\nthe good film\tpositive\nthe bad film\tnegative\na good plot\tpositive\na bad plot\tnegative\n",
   );
   const out = join(folder, "too-small");
-  const message = await getMessage(fineTune({ ...config, data }, { out }));
+  const message = await getMessage(train({ ...config, data, out }));
   expect(message).toMatch(/(validation|test) is empty\. Provide at least 3 rows per label/);
   expect(existsSync(out)).toBe(false);
 });
@@ -296,7 +299,7 @@ test("warns about texts that are in the training data and in another split", asy
     table(reviews(20, "test").map((row) => ({ ...row, text: `${row.text} of the film` }))),
   );
   const warnings: string[] = [];
-  await estimateRun({ ...config, data }, { onWarning: (message) => warnings.push(message) });
+  await estimateRun({ ...config, data }, listen({ warning: ({ message }) => warnings.push(message) }));
   expect(warnings).toEqual([
     expect.stringMatching(/^3 of the 20 texts of .*validation.* are in the training data, too\.$/),
   ]);

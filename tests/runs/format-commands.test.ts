@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
 import { formatAttackCommand, formatAttackCommands } from "../../src/actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../../src/actions/train/format-train-command.js";
-import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
+import { addTrainOptions, readTrainRun } from "../../src/cli/commands/train.js";
 import type { RunConfigInput } from "../../src/runs/config.js";
-import { resolveRunConfig } from "../../src/runs/read-config.js";
+import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { shellQuote } from "../../src/shell.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
@@ -47,13 +47,13 @@ const configs: readonly RunConfigInput[] = [
 ];
 
 test.each(configs)("the command of a run creates the same config: %j", async (settings) => {
-  const config = await resolveRunConfig(settings, () => "test");
+  const { config } = await resolveRun(settings, userModules);
   const line = formatTrainCommand({ config, folder: "runs/a b" });
   const [program, command, ...args] = splitWords(line);
   expect([program, command]).toEqual(["temper", "train"]);
   const options = addTrainOptions(new Command().exitOverride()).parse(args, { from: "user" }).opts();
   expect(options.out).toBe("runs/a b");
-  expect(await readTrainConfig(options)).toEqual(config);
+  expect((await readTrainRun(options)).config).toEqual(config);
 });
 
 test("words that a shell would split are quoted", () => {

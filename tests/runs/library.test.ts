@@ -6,10 +6,11 @@ import {
   compare,
   estimateRun,
   evaluate,
-  fineTune,
   Interrupted,
+  listen,
   Run,
   type RunConfigInput,
+  train,
   verify,
   report as writeReport,
 } from "temper-nlp";
@@ -70,8 +71,11 @@ afterAll(() => void vi.unstubAllEnvs());
 describe("a program without the CLI", () => {
   test("fine-tunes on an array, and stores the examples with their hash", async () => {
     const stages = new Set<string>();
-    const run = await fineTune(config, { out: reviewsRun, onProgress: ({ stage }) => stages.add(stage) });
-    expect([...stages]).toEqual(expect.arrayContaining(["train", "validation", "test"]));
+    const run = await train(
+      { ...config, out: reviewsRun },
+      { onEvent: (event) => stages.add(event.type === "progress" ? event.stage : event.type) },
+    );
+    expect([...stages]).toEqual(expect.arrayContaining(["start", "step", "validation", "evaluation", "test"]));
     const { test: result, task } = (await run.results())!;
     expect(task).toBe("data");
     expect(result.accuracy).toBeGreaterThan(0.7);
@@ -114,7 +118,7 @@ describe("a program without the CLI", () => {
     const journals = ["pwws", "greedy"].map((name) => join(run.path("attacks"), `${name}.jsonl`));
     expect(await verify({ journals, model: reviewsRun, device: "cpu" })).toMatchObject([{ lines: 12 }, { lines: 12 }]);
 
-    await fineTune({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 } }, { out: standardRun });
+    await train({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 }, out: standardRun });
     await attack({ model: standardRun, attacks: ["pwws"], numExamples: 12, device: "cpu" });
     const { runs, comparisons } = await compare({ runs: [run.folder, standardRun] });
     expect(runs).toEqual([reviewsRun, standardRun]);
@@ -139,25 +143,26 @@ describe("resuming a run on an array", () => {
 
   test("continues with the same array or from the command line, bitwise identically", async () => {
     const controller = new AbortController();
-    const onProgress = ({ stage, done }: { stage: string; done: number }): void =>
-      void (stage === "train" && done === 10 && controller.abort());
-    await expect(fineTune(config, { out, onProgress, signal: controller.signal })).rejects.toBeInstanceOf(Interrupted);
+    const callbacks = listen({ step: ({ step }) => step === 10 && controller.abort() });
+    await expect(train({ ...config, out }, { ...callbacks, signal: controller.signal })).rejects.toBeInstanceOf(
+      Interrupted,
+    );
     const stopped = readFileSync(join(out, "events.jsonl"));
     expect(await invoke(["train", "--resume", "--out", out, "--quiet"])).toMatchObject({ code: 0, stderr: "" });
     expect(readFileSync(join(out, "events.jsonl"))).toEqual(readFileSync(join(reviewsRun, "events.jsonl")));
     expect(readFileSync(join(out, "events.jsonl")).length).toBeGreaterThan(stopped.length);
-    const again = await fineTune(config, { out, resume: true });
+    const again = await train({ ...config, out, resume: true });
     expect((await again.results())!.test).toEqual((await (await Run.open(reviewsRun)).results())!.test);
   });
 
   test("rejects another array and keeps the stored examples", async () => {
     const changed = join(folder, "changed");
     const controller = new AbortController();
-    const options = { out: changed, onProgress: () => controller.abort(), signal: controller.signal };
-    await expect(fineTune(config, options)).rejects.toBeInstanceOf(Interrupted);
+    const callbacks = { ...listen({ step: () => controller.abort() }), signal: controller.signal };
+    await expect(train({ ...config, out: changed }, callbacks)).rejects.toBeInstanceOf(Interrupted);
     const stored = readFileSync(join(changed, "data.jsonl"));
     const other = { ...config, data: [...examples.slice(1), { text: "the cold scene", label: "negative" }] };
-    await expect(fineTune(other, { out: changed, resume: true })).rejects.toThrow(
+    await expect(train({ ...other, out: changed, resume: true })).rejects.toThrow(
       "the examples changed since the run started",
     );
     expect(readFileSync(join(changed, "data.jsonl"))).toEqual(stored);
@@ -170,12 +175,11 @@ describe("custom methods", () => {
   test("are recorded by name and options, and can be resumed with their definition", async () => {
     const controller = new AbortController();
     const methods = [scaledLoss({ factor: 3 })];
-    const onProgress = ({ stage, done }: { stage: string; done: number }): void =>
-      void (stage === "train" && done === 5 && controller.abort());
+    const callbacks = listen({ step: ({ step }) => step === 5 && controller.abort() });
     await expect(
-      fineTune({ ...config, methods }, { out, onProgress, signal: controller.signal }),
+      train({ ...config, methods, out }, { ...callbacks, signal: controller.signal }),
     ).rejects.toBeInstanceOf(Interrupted);
-    const run = await fineTune({ ...config, methods }, { out, resume: true });
+    const run = await train({ ...config, methods, out, resume: true });
     expect(run.method).toBe("scaled-loss");
     expect((await run.results())!.methods).toEqual([{ name: "scaled-loss", options: { factor: 3 } }]);
     expect(await run.configText()).toContain("methods:\n  - scaled-loss:\n      factor: 3\n");
@@ -184,12 +188,14 @@ describe("custom methods", () => {
   test("are rejected by name if a resumed run does not know them", async () => {
     const stopped = join(folder, "custom-stopped");
     const controller = new AbortController();
-    const options = { out: stopped, onProgress: () => controller.abort(), signal: controller.signal };
-    await expect(fineTune({ ...config, methods: [scaledLoss()] }, options)).rejects.toBeInstanceOf(Interrupted);
+    const callbacks = { ...listen({ step: () => controller.abort() }), signal: controller.signal };
+    await expect(train({ ...config, methods: [scaledLoss()], out: stopped }, callbacks)).rejects.toBeInstanceOf(
+      Interrupted,
+    );
     const { code, stderr } = await invoke(["train", "--resume", "--out", stopped]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/methods\[0\] \(scaled-loss\): unknown method\. .*path of a module with a custom method/);
-    await expect(fineTune({ ...config, methods: ["scaled-loss"] }, { out: stopped, resume: true })).rejects.toThrow(
+    await expect(train({ ...config, methods: ["scaled-loss"], out: stopped, resume: true })).rejects.toThrow(
       /scaled-loss.*unknown method/,
     );
     // Attacks and evaluations do not need the method.

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-constraint.js";
 import { createSubstituteScorer } from "../../src/actions/substitutions/masked-lm-scores.js";
+import { listen } from "../../src/events.js";
 import { loadMaskedLm, scoreTokens } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
@@ -59,7 +60,7 @@ test("a stopped build continues with the same result, which the attack reads", a
     progress.push(done);
     if (progress.length === 2) stop.abort();
   };
-  const stopped = buildLmConstraint({ ...request, out }, { signal: stop.signal, onProgress });
+  const stopped = buildLmConstraint({ ...request, out }, { signal: stop.signal, ...listen({ progress: onProgress }) });
   await expect(stopped).rejects.toThrow(Interrupted);
   expect([existsSync(out), existsSync(`${out}.part`)]).toEqual([false, true]);
   await buildLmConstraint({ ...request, out });

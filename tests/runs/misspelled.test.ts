@@ -5,10 +5,10 @@ import {
   attack,
   compare,
   evaluate,
-  fineTune,
   loadClassifier,
   type Run,
   type RunConfigInput,
+  train,
   verify,
 } from "temper-nlp";
 import { ascc } from "temper-nlp/methods";
@@ -30,24 +30,22 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
 
   test("settings of a run", async () => {
     // @ts-expect-error The key is called model.
-    await expect(fineTune({ modle: "m", task: "sst2" })).rejects.toThrow(
-      /unknown key modle \(did you mean "model"\?\)/,
-    );
+    await expect(train({ modle: "m", task: "sst2" })).rejects.toThrow(/unknown key modle \(did you mean "model"\?\)/);
     // @ts-expect-error The key is called epochs.
-    await expect(fineTune({ ...base, train: { epoch: 2 } })).rejects.toThrow(
+    await expect(train({ ...base, train: { epoch: 2 } })).rejects.toThrow(
       /unknown key train\.epoch \(did you mean "epochs"\?\)/,
     );
     // @ts-expect-error The key is called methods.
-    await expect(fineTune({ ...base, method: ["rose"] })).rejects.toThrow(/unknown key method; it is now methods/);
+    await expect(train({ ...base, method: ["rose"] })).rejects.toThrow(/unknown key method; it is now methods/);
     // @ts-expect-error There is no such tokenization.
-    await expect(fineTune({ ...base, tokenization: "words" })).rejects.toThrow(/tokenization: .* received "words"/);
+    await expect(train({ ...base, tokenization: "words" })).rejects.toThrow(/tokenization: .* received "words"/);
     const out = join(folder, "unused");
     // @ts-expect-error Examples have a text and a label.
-    await expect(fineTune({ model: "m", data: [{ txt: "a", label: "b" }] }, { out })).rejects.toThrow(/data.*text/s);
-    await expect(fineTune({ ...base, data: [{ text: "a", label: "b" }] }, { out })).rejects.toThrow(/task/);
+    await expect(train({ model: "m", data: [{ txt: "a", label: "b" }], out })).rejects.toThrow(/data.*text/s);
+    await expect(train({ ...base, data: [{ text: "a", label: "b" }], out })).rejects.toThrow(/task/);
     expect(existsSync(out)).toBe(false);
     // @ts-expect-error The option is called resume.
-    await expect(fineTune(base, { resum: true })).rejects.toThrow(/unknown option resum \(did you mean "resume"\?\)/);
+    await expect(train({ ...base, resum: true })).rejects.toThrow(/unknown key resum/);
   });
 
   test("requests", async () => {
@@ -69,7 +67,7 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
   });
 
   test("options of a run's methods", async () => {
-    const run: Run = await fineTune(await tinyRun(folder), { out: join(folder, "run") });
+    const run: Run = await train({ ...(await tinyRun(folder)), out: join(folder, "run") });
     // @ts-expect-error The option is called numExamples.
     await expect(run.attack("pwws", { numExample: 3 })).rejects.toThrow(/unknown key numExample/);
     // @ts-expect-error The option is called split.

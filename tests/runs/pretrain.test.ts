@@ -1,8 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type PretrainOptions, type PretrainRequest, pretrain } from "../../src/actions/pretrain/pretrain.js";
+import { type PretrainRequest, pretrain } from "../../src/actions/pretrain/pretrain.js";
 import { createMaskedDataset } from "../../src/actions/pretrain/pretraining-data.js";
+import { type Callbacks, listen } from "../../src/events.js";
 import { fillMasks, loadMaskedLm, loadModel } from "../../src/models/index.js";
 import { free, Rng } from "../../src/tensor/index.js";
 import { maskTokens } from "../../src/text/mask-tokens.js";
@@ -25,10 +26,10 @@ beforeAll(async () => {
   writeFileSync(data, `${texts.join("\n\n")}\n`);
 });
 
-function run(name: string, changes: Partial<PretrainRequest> = {}, options: PretrainOptions = {}) {
+function run(name: string, changes: Partial<PretrainRequest> = {}, callbacks: Callbacks = {}) {
   const train = { epochs: 4, batchSize: 4, learningRate: 1e-2, saveSteps: 5, ...changes.train };
   const request = { model, data, maxLength: 20, device: "cpu", threads: 1, ...changes, train };
-  return pretrain(request, { out: join(folder, name), ...options });
+  return pretrain({ ...request, out: join(folder, name) }, callbacks);
 }
 
 const readModel = (name: string): Buffer => readFileSync(join(folder, name, "model/model.safetensors"));
@@ -118,17 +119,17 @@ test("lowers the perplexity, and the result is a masked language model and an en
 
 test("a stopped run continues bitwise identically, and only with the same settings", async () => {
   const stop = new AbortController();
-  const callbacks = { onStep: ({ step }: { step: number }) => step === 7 && stop.abort() };
-  const stopped = run("resumed", {}, { signal: stop.signal, callbacks: callbacks as never });
+  const callbacks = listen({ step: ({ step }) => step === 7 && stop.abort() });
+  const stopped = run("resumed", {}, { ...callbacks, signal: stop.signal });
   await expect(stopped).rejects.toThrow(Interrupted);
-  await expect(run("resumed", { maskProbability: 0.2 }, { resume: true })).rejects.toThrow(
+  await expect(run("resumed", { maskProbability: 0.2, resume: true })).rejects.toThrow(
     /--resume with different settings: maskProbability was 0.15, is 0.2/,
   );
-  await run("resumed", {}, { resume: true });
+  await run("resumed", { resume: true });
   expect(readModel("resumed").equals(readModel("standard"))).toBe(true);
   expect(readEvents("resumed")).toBe(readEvents("standard"));
   // A finished one is only read.
-  expect((await run("resumed", {}, { resume: true })).steps).toBeGreaterThan(7);
+  expect((await run("resumed", { resume: true })).steps).toBeGreaterThan(7);
 });
 
 test("rose that masks nothing is bitwise the standard training; the other methods change it", async () => {

@@ -2,11 +2,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { listTrainingDataWarnings } from "../../src/actions/train/training-data-warnings.js";
+import { listen } from "../../src/events.js";
 import { createFolder } from "../../src/files.js";
 import type { RunConfig } from "../../src/runs/config.js";
-import { resolveRunConfig } from "../../src/runs/read-config.js";
+import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { readTable } from "../../src/tasks/read-table.js";
@@ -28,7 +29,7 @@ function writeTable(name: string, rows: readonly { text: string; label: string }
 beforeAll(async () => {
   const tiny = await tinyRun(folder, { maxLength: 4000, train: { epochs: 1 } });
   config = { ...tiny, data: writeTable("own.csv", reviews(60)), textColumn: ["review"], labelColumn: "stars" };
-  await fineTune(config, { out, onWarning: (message) => warnings.push(message) });
+  await train({ ...config, out }, listen({ warning: ({ message }) => warnings.push(message) }));
 });
 
 const listCheckpointFiles = (path: string): string[] =>
@@ -39,8 +40,8 @@ test("a length above the model's gives a warning, and the config records the len
   const { maxLength } = (await RunFolder.open(out)).config;
   expect(maxLength).toBeLessThan(4000);
   // The same command continues the run.
-  await fineTune(config, { out, resume: true });
-  await expect(fineTune({ ...config, maxLength: 8 }, { out, resume: true })).rejects.toThrow("maxLength was");
+  await train({ ...config, out, resume: true });
+  await expect(train({ ...config, maxLength: 8, out, resume: true })).rejects.toThrow("maxLength was");
 });
 
 test("evaluate uses the columns of the run for another file", async () => {
@@ -53,9 +54,9 @@ test("a finished run keeps weights, but no optimizer state unless asked", async 
   expect(found).toContain("weights.safetensors");
   expect(found).not.toContain("moments.safetensors");
   const [kept, none] = [join(folder, "kept"), join(folder, "none")];
-  await fineTune({ ...config, train: { ...config.train, keepOptimizerState: true } }, { out: kept });
+  await train({ ...config, train: { ...config.train, keepOptimizerState: true }, out: kept });
   expect(listCheckpointFiles(join(kept, "checkpoints"))).toContain("moments.safetensors");
-  await fineTune({ ...config, train: { ...config.train, saveTotalLimit: 0 } }, { out: none });
+  await train({ ...config, train: { ...config.train, saveTotalLimit: 0 }, out: none });
   expect(existsSync(join(none, "checkpoints"))).toBe(false);
 });
 
@@ -74,7 +75,7 @@ test("training data with rare labels, contradictions or few examples gives warni
 
 test("a string is accepted where a list is expected", async () => {
   const tree = { model: "m", data: "d.csv", textColumn: "review", methods: "rose:variant=first" };
-  const parsed = await resolveRunConfig(tree, () => "config");
+  const { config: parsed } = await resolveRun(tree, userModules);
   expect(parsed).toMatchObject({ textColumn: ["review"], methods: [{ name: "rose" }] });
   const evaluation = { attacks: ["pwws", "genetic:population=8"] };
   const sweep = sweepSettingsSchema.parse({ seeds: 3, metrics: "accuracy", evaluation });

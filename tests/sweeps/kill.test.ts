@@ -21,7 +21,7 @@ beforeAll(async () => {
   file = await writeTinySweep(folder, { seeds: [0, 1] });
   whole = await runSweep(
     { file, out: join(folder, "whole"), jobs: 2, estimate: false },
-    { onItemStart: (item) => started.push(formatWorkItem(item)) },
+    { onEvent: (event) => event.type === "item-start" && started.push(formatWorkItem(event.item)) },
   );
 });
 

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -29,7 +29,7 @@ afterEach(() => {
 async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
   const written = await createSweepPlan(await readSweep({ file: await writeTinySweep(folder, { ...changes }) }));
   await writeSweepPlan(folder, written);
-  return written;
+  return written.plan;
 }
 const fake = (behavior: object): void =>
   void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
@@ -49,9 +49,8 @@ describe("a sweep on this host", () => {
     fake({ crashOnce: 1, alwaysFail: 2 });
     const ends = new Map<string, WorkItemResult>();
     const failures = await runLocally(out, plan, {
-      jobs: 2,
-      program,
-      callbacks: { onItemEnd: (item, result) => ends.set(formatWorkItem(item), result) },
+      ...{ jobs: 2, program, isCpuOnly: true },
+      onEvent: (event) => event.type === "item-end" && ends.set(formatWorkItem(event.item), event.result),
     });
     expect(
       calls()
@@ -70,7 +69,7 @@ describe("a sweep on this host", () => {
         log: join(folder, "log.txt"),
       },
     ]);
-    expect(JSON.parse(readFileSync(requestPath, "utf8"))).toMatchObject({ kind: "train", config: { seed: 2 } });
+    expect(JSON.parse(readFileSync(requestPath, "utf8"))).toEqual({ kind: "train", config: null, out: folder });
     expect([...ends.values()].map(({ state }) => state).sort()).toEqual(["done", "done", "done", "failed"]);
     expect((await collectResults(out, plan)).notes).toEqual(["standard, all: no results yet"]);
   });
@@ -79,6 +78,7 @@ describe("a sweep on this host", () => {
     fake({});
     const [failure] = await runLocally(out, plan, {
       jobs: 1,
+      isCpuOnly: true,
       program: [process.execPath, "--eval", "process.exit(3)"],
     });
     expect(failure?.error).toMatch(
@@ -88,9 +88,9 @@ describe("a sweep on this host", () => {
 
   it("does not repeat finished runs", async () => {
     fake({ alwaysFail: 3 });
-    await runLocally(out, plan, { jobs: 1, program });
+    await runLocally(out, plan, { jobs: 1, program, isCpuOnly: true });
     fake({});
-    expect(await runLocally(out, plan, { jobs: 1, program })).toEqual([]);
+    expect(await runLocally(out, plan, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
     expect(calls().map(({ seed }) => seed)).toEqual([0, 1, 2, 3, 3, 3]);
     const cell = (await collectResults(out, plan)).rows[0]!.cells["all/accuracy"]!;
     expect(cell.values).toEqual([0.5, 0.51, 0.52, 0.53]);
@@ -107,7 +107,7 @@ describe("a sweep on this host", () => {
       writeFileSync(join(out, "calls"), "");
       fake({});
       const changed = await writePlan(out, { ...changes, ...settings });
-      expect(await runLocally(out, changed, { jobs: 1, program })).toEqual([]);
+      expect(await runLocally(out, changed, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
       const content = readFileSync(join(out, "calls"), "utf8").trim();
       return content === "" ? [] : calls().map(({ kind }) => kind);
     };
@@ -119,26 +119,21 @@ describe("a sweep on this host", () => {
     // The second attack has replaced the first.
     expect(await run(attack(10))).toEqual(["attack", "analyze"]);
     const { runs } = await writePlan(out, { ...changes, ...attack(10) });
-    rmSync(join(getRunFolder(out, Object.keys(runs)[0]!), "results.json"));
+    rmSync(join(getRunFolder(out, runs[0]!), "results.json"));
     expect(await run(attack(10))).toEqual(["train"]);
   });
 
   it("gives each run its own GPU, or a part of the cores if there is no GPU", async () => {
-    const onGpu = {
-      ...plan,
-      runs: Object.fromEntries(
-        Object.entries(plan.runs).map(([name, config]) => [name, { ...config, device: "auto" }]),
-      ),
-    };
     vi.stubEnv("CUDA_VISIBLE_DEVICES", "3,5");
     fake({});
-    await runLocally(out, onGpu, { jobs: null, program });
+    await runLocally(out, plan, { jobs: null, program, isCpuOnly: false });
     expect(new Set(calls().map(({ gpu }) => gpu))).toEqual(new Set(["3", "5"]));
     vi.stubEnv("OMP_NUM_THREADS", "");
     const second = `${out}-cpu`;
-    await writeSweepPlan(second, plan);
+    cpSync(join(out, "runs"), join(second, "runs"), { recursive: true });
+    for (const run of plan.runs) rmSync(join(getRunFolder(second, run), "results.json"), { force: true });
     fake({ calls: join(second, "calls") });
-    await runLocally(second, plan, { jobs: 2, program });
+    await runLocally(second, plan, { jobs: 2, program, isCpuOnly: true });
     const threads = Math.max(1, Math.floor(availableParallelism() / 2));
     expect(readFileSync(join(second, "calls"), "utf8").split(`"threads":"${threads}"`)).toHaveLength(5);
   });
@@ -148,14 +143,12 @@ describe("a sweep on this host", () => {
     const stop = new AbortController();
     const started: string[] = [];
     const failures = await runLocally(out, plan, {
-      jobs: 1,
-      program,
+      ...{ jobs: 1, program, isCpuOnly: true },
       stop: stop.signal,
-      callbacks: {
-        onItemStart(item) {
-          started.push(formatWorkItem(item));
-          if (started.length === 2) void waitForCalls(2).then(() => stop.abort());
-        },
+      onEvent(event) {
+        if (event.type !== "item-start") return;
+        started.push(formatWorkItem(event.item));
+        if (started.length === 2) void waitForCalls(2).then(() => stop.abort());
       },
     });
     expect(failures).toEqual([]);
@@ -170,7 +163,7 @@ describe("a sweep on this host", () => {
       evaluation: { analyses: [interpolation, { ...interpolation, options: { points: 5 } }, { kind: "consistency" }] },
     });
     fake({});
-    expect(await runLocally(at, plan, { jobs: 1, program })).toEqual([]);
+    expect(await runLocally(at, plan, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
     const items = listWorkItems(plan).analyze;
     const works = await Promise.all(items.map((item) => resolveWorkItem(at, plan, item)));
     const [first] = plan.cells[0]!.points[0]!.runs.map((run) => getRunFolder(at, run));
@@ -196,7 +189,7 @@ describe("a sweep on this host", () => {
       evaluation: { advglue: true },
     });
     fake({ hasValidation: true });
-    expect(await runLocally(at, search, { jobs: 1, program })).toEqual([]);
+    expect(await runLocally(at, search, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
     const [selected, other] = search.cells[0]!.points.map(({ runs }) => getRunFolder(at, runs[0]!));
     expect([existsSync(join(selected!, "model")), existsSync(join(other!, "model"))]).toEqual([true, false]);
     expect([selected, other].map((folder) => existsSync(join(folder!, "checkpoints")))).toEqual([false, false]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunConfig } from "../../src/runs/config.js";
-import { createSweepPlan } from "../../src/sweeps/plan.js";
+import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { createAttackWork, listWorkItems } from "../../src/sweeps/work-item.js";
@@ -276,11 +276,11 @@ const sweeps: Readonly<Record<string, Sweep>> = {
 };
 
 /** Reads a sweep as it is run, but with one seed: the others differ in nothing else. */
-async function readPlans(name: string): Promise<{ plan: SweepPlan; numSeeds: number }> {
+async function readPlans(name: string): Promise<NewSweepPlan & { numSeeds: number }> {
   const file = `experiments/${name}.yaml`;
   const { settings } = await readSweep({ file });
   return {
-    plan: await createSweepPlan(await readSweep({ file, set: ["seeds=[0]"] })),
+    ...(await createSweepPlan(await readSweep({ file, set: ["seeds=[0]"] }))),
     numSeeds: settings.seeds.length,
   };
 }
@@ -288,20 +288,20 @@ async function readPlans(name: string): Promise<{ plan: SweepPlan; numSeeds: num
 const listMethods = ({ methods }: RunConfig): unknown => methods.map(({ name, options }) => [name, options]);
 
 /** The attacks of RIFT 3.1. */
-function expectRiftAttacks(plan: SweepPlan, column: string, run: string): void {
-  const { request } = createAttackWork("out", plan, run, column);
+function expectRiftAttacks(plan: SweepPlan, column: string, run: string, config: RunConfig): void {
+  const { request } = createAttackWork("out", plan, run, column, config);
   expect(request).toMatchObject({
     attacks: [
       { name: "genetic", options: { population: 60, iterations: 40 } },
       { name: "pwws", options: { saliencyWord: "NULL" } }, // released
     ],
     ...{ numExamples: 1000, sampling: "random", split: "test", maxModificationRate: 1, queryBudget: null },
-    lmConstraint: plan.runs[run]!.task === "imdb" ? "imdb_test.lm.json" : "snli_test.lm.json",
+    lmConstraint: config.task === "imdb" ? "imdb_test.lm.json" : "snli_test.lm.json",
   });
 }
 
 test.each(Object.entries(sweeps))("%s has the settings of its paper in every row", async (name, expected) => {
-  const { plan, numSeeds } = await readPlans(name);
+  const { plan, configs, numSeeds } = await readPlans(name);
   const { evaluation, baseline, significance } = plan.settings;
   expect(numSeeds).toBe(expected.seeds);
   expect(plan.columns.map(({ id }) => id)).toEqual(Object.keys(expected.columns));
@@ -318,13 +318,13 @@ test.each(Object.entries(sweeps))("%s has the settings of its paper in every row
       expect(cell.points, `${row}, ${column}`).toHaveLength(combinations.length);
       for (const [i, { methods, train, rate }] of combinations.entries()) {
         const [run] = cell.points[i]!.runs;
-        const config = plan.runs[run!]!;
+        const config = configs[run!]!;
         expect(listMethods(config), `${row}, ${column}`).toEqual(methods);
         expect(config, `${row}, ${column}`).toMatchObject(merge(expected.shared, settings, { train }, { train: rate }));
         const isRobust = methods.some(([method]) => method === "ascc");
         expect(config.train.metricForBestModel).toBe(isRobust ? "robust-accuracy" : "accuracy");
         expect(config).toMatchObject({ maxTrainSamples: null, maxTestSamples: null });
-        if (expected.attacks) expectRiftAttacks(plan, column, run!);
+        if (expected.attacks) expectRiftAttacks(plan, column, run!, config);
       }
     }
   }

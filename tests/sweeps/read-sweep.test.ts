@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { acquireLock } from "../../src/lock.js";
+import { readRun } from "../../src/runs/read-config.js";
 import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
@@ -30,7 +31,7 @@ task: sst2
 
 describe("a sweep file", () => {
   it("has every combination of its grid for every row, column and seed", async () => {
-    const { cells, runs, rows } = await read(`${base}seeds: [3, 4]
+    const { cells, configs, rows } = await read(`${base}seeds: [3, 4]
 grid: { train.learningRate: [1e-5, 2e-5] }
 select: {}
 columns: { a: null, b: { task: rte, train: { batchSize: 16 } } }
@@ -48,10 +49,10 @@ rows:
       ["rose", "a", 4],
       ["rose", "b", 4],
     ]);
-    expect(Object.keys(runs)).toHaveLength(24);
+    expect(Object.keys(configs)).toHaveLength(24);
     const point = cells[3]!.points[3]!;
     expect(point.values).toEqual({ "train.learningRate": 2e-5, "methods.rose.updateRatio": 0.6 });
-    expect(runs[point.runs[1]!]).toMatchObject({
+    expect(configs[point.runs[1]!]).toMatchObject({
       task: "rte",
       maxLength: 64,
       seed: 4,
@@ -61,7 +62,7 @@ rows:
   });
 
   it("gives a run a name that depends only on the settings that decide it", async () => {
-    const name = async (text: string): Promise<string[]> => Object.keys((await read(`${base}${text}`)).runs);
+    const name = async (text: string): Promise<string[]> => Object.keys((await read(`${base}${text}`)).configs);
     const [plain] = await name("");
     expect(plain).toMatch(/^sst2-standard-seed0-[0-9a-f]{10}$/);
     expect(await name("rows: { x: null, y: { methods: [] } }\ndevice: cpu\nthreads: 2\n")).toEqual([plain]);
@@ -83,9 +84,9 @@ rows: { r: { methods: [rose], grid: { methods.rose.updateRatio: [0.1, 0.2] }, co
 profiles:
   small: { maxTrainSamples: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
 `;
-    expect(Object.keys((await read(text)).runs)).toHaveLength(8);
+    expect(Object.keys((await read(text)).configs)).toHaveLength(8);
     const small = await read(text, "small");
-    expect(Object.values(small.runs)).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
+    expect(Object.values(small.configs)).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
     await expect(read(text, "smal")).rejects.toThrow(
       /--profile smal: there is no such profile \(did you mean "small"\?\)\. The profiles are small\./,
     );
@@ -93,8 +94,8 @@ profiles:
 
   it("is overridden by assignments", async () => {
     const text = `${base}maxTrainSamples: 10\ncolumns: { a: null }\nprofiles: { small: { maxTrainSamples: 5 } }\n`;
-    const { runs } = await read(text, "small", ["maxTrainSamples=7", "train.epochs=0.5", "seeds=[4, 5]"]);
-    expect(Object.values(runs)).toMatchObject([
+    const { configs } = await read(text, "small", ["maxTrainSamples=7", "train.epochs=0.5", "seeds=[4, 5]"]);
+    expect(Object.values(configs)).toMatchObject([
       { maxTrainSamples: 7, seed: 4, train: { epochs: 0.5 } },
       { maxTrainSamples: 7, seed: 5 },
     ]);
@@ -250,7 +251,7 @@ profiles:
     const attack = join(folder, "mine.mjs");
     writeFileSync(attack, "export default function* () {}");
     const file = writeSweep(`${base}evaluation: { attacks: { ./mine.mjs: null } }\n`);
-    expect((await expandSweep(await readSweep({ file, code: "import" }))).metrics).toEqual(["accuracy", attack]);
+    expect((await expandSweep(await readSweep({ file, trust: "user" }))).metrics).toEqual(["accuracy", attack]);
   });
 
   it("shows the metrics that the evaluation adds", async () => {
@@ -269,7 +270,7 @@ profiles:
     const { code, stderr } = await invoke(["sweep", file, "--out", out]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/this sweep has 1,020 runs, more than 1,000\. Check it with --dry-run, then pass --yes\./);
-    expect(Object.keys((await createSweepPlan(await readSweep({ file }))).runs)).toHaveLength(1020);
+    expect(Object.keys((await createSweepPlan(await readSweep({ file }))).configs)).toHaveLength(1020);
   });
 
   it("is printed by --dry-run", async () => {
@@ -292,15 +293,15 @@ describe("the files of the documentation", () => {
 
   it("are complete sweeps", async () => {
     expect(files.map(({ document }) => document)).toEqual([...new Array(3).fill("docs/sweeps.md"), "docs/tutorial.md"]);
-    const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).runs)));
+    const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).configs)));
     expect(runs.map(({ length }) => length)).toEqual([9, 18, 20, 6]);
     for (const config of runs.flat()) expect(config.data ?? config.task).toBeTruthy();
     expect(runs[0]!.at(-1)!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
   });
 
   it("have a profile that removes a column and its average", async () => {
-    const { runs, columns } = await read(files[2]!.text, "quick");
-    expect(Object.keys(runs)).toHaveLength(2);
+    const { configs, columns } = await read(files[2]!.text, "quick");
+    expect(Object.keys(configs)).toHaveLength(2);
     expect(columns.map(({ id }) => id)).toEqual(["films"]);
   });
 });
@@ -316,17 +317,18 @@ rows:
   rose: { methods: [rose], grid: { methods.rose.updateRatio: [0.4, 0.6], train.epochs: [2] } }
 profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
 `;
-  const readCell = (request: object, content = text) => readSweepCell({ file: writeSweep(content), ...request });
+  const readCell = async (request: object, content = text) =>
+    (await readRun({ base: await readSweepCell({ file: writeSweep(content), ...request }) })).config;
 
   it("is the run that the sweep trains", async () => {
     const set = ["train.learningRate=2e-5", "methods.rose.updateRatio=0.6"];
     const config = await readCell({ row: "rose", column: "b", seed: 4, set });
-    const { cells, runs } = await read(text);
+    const { cells, configs } = await read(text);
     const cell = cells.find(({ row, column }) => row === "rose" && column === "b");
     const point = cell?.points.find(
       ({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6),
     );
-    expect(config).toEqual(runs[point!.runs[1]!]);
+    expect(config).toEqual(configs[point!.runs[1]!]);
     expect(config).toMatchObject({ task: "rte", seed: 4, train: { epochs: 2, learningRate: 2e-5 } });
   });
 
@@ -357,21 +359,23 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
 });
 
 describe("code in a sweep file", () => {
-  const text = `${base}substitutions: wordnet\nrows: { r: { methods: [./code/method.mjs] } }\nevaluation: { attacks: { ./code/attack.mjs: null } }\n`;
-
-  it("is not executed by a dry run or without --allow-code", async () => {
-    const trace = join(folder, "executed");
-    mkdirSync(join(folder, "code"), { recursive: true });
+  it.each([
+    ["list", "[./list/method.mjs]"],
+    ["one", "./one/method.mjs"],
+  ])("is not executed by a dry run or without --allow-code (%s)", async (code, methods) => {
+    const text = `${base}substitutions: wordnet\nrows: { r: { methods: ${methods} } }\nevaluation: { attacks: { ./${code}/attack.mjs: null } }\n`;
+    const trace = join(folder, `${code}-executed`);
+    mkdirSync(join(folder, code), { recursive: true });
     const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
-    writeFileSync(join(folder, "code/attack.mjs"), `${leaveTrace}export default function* () {};\n`);
+    writeFileSync(join(folder, code, "attack.mjs"), `${leaveTrace}export default function* () {};\n`);
     const options = "{ safeParse: (data) => ({ success: true, data }) }";
     writeFileSync(
-      join(folder, "code/method.mjs"),
+      join(folder, code, "method.mjs"),
       `${leaveTrace}export default { name: "mine", options: ${options}, create() {} };\n`,
     );
     const file = writeSweep(text);
-    const { plan } = await planSweep({ file });
-    expect(Object.values(plan.runs)[0]!.methods).toMatchObject([{ name: join(folder, "code/method.mjs") }]);
+    const { configs } = await planSweep({ file });
+    expect(Object.values(configs)[0]!.methods).toMatchObject([{ name: join(folder, code, "method.mjs") }]);
     const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
     expect(dry).toMatchObject({ code: 0, stderr: "" });
     expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
@@ -379,10 +383,17 @@ describe("code in a sweep file", () => {
       code: 2,
       stderr: expect.stringContaining("--allow-code"),
     });
+    // Without the attack, the method alone is refused.
+    const alone = writeSweep(text.replace(/evaluation.*/, ""));
+    expect(await invoke(["sweep", alone])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--allow-code"),
+    });
+    expect(await invoke(["sweep", alone, "--dry-run"])).toMatchObject({ code: 0 });
     expect(existsSync(trace)).toBe(false);
-    const sweep = await readSweep({ file, code: "import" });
-    expect(Object.keys(sweep.settings.evaluation.attacks)).toEqual([join(folder, "code/attack.mjs")]);
-    expect(Object.keys((await expandSweep(sweep)).runs)).toHaveLength(1);
+    const sweep = await readSweep({ file, trust: "user" });
+    expect(Object.keys(sweep.settings.evaluation.attacks)).toEqual([join(folder, code, "attack.mjs")]);
+    expect(Object.keys((await expandSweep(sweep)).configs)).toHaveLength(1);
     expect(readFileSync(trace, "utf8")).toBe("xx");
   });
 });

@@ -42,9 +42,9 @@ afterEach(() => {
 async function writePlan(changes: object = {}) {
   const out = join(folder, "out");
   const file = await writeTinySweep(folder, { rows: { standard: null }, seeds: [0, 1, 2], ...changes });
-  const plan = await createSweepPlan(await readSweep({ file }));
-  await writeSweepPlan(out, plan);
-  return { out, plan };
+  const sweep = await createSweepPlan(await readSweep({ file }));
+  await writeSweepPlan(out, sweep);
+  return { out, sweep, plan: sweep.plan };
 }
 const options = (slurm: object = {}) => ({ settings: sweepSettingsSchema.parse({ slurm }).slurm, jobs: null });
 
@@ -66,9 +66,9 @@ describe("a sweep on Slurm", () => {
   });
 
   it("escapes % in the name of the folder", async () => {
-    const { plan } = await writePlan();
+    const { sweep, plan } = await writePlan();
     const out = join(folder, "50%j off");
-    await writeSweepPlan(out, plan);
+    await writeSweepPlan(out, sweep);
     await submitSweep(out, plan, options());
     expect(calls("sbatch")[0]).toContain(`--output=${join(folder, "50%%j off", "slurm", "%A_%a.log")}`);
   });

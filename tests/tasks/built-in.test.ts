@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { listen } from "../../src/events.js";
 import { getDataRoots } from "../../src/tasks/find-dataset.js";
 import { loadTask, taskNames } from "../../src/tasks/index.js";
 import { loadMsgsPart } from "../../src/tasks/msgs.js";
@@ -73,7 +74,7 @@ describe("GLUE", () => {
     const train = `${header}${rows(20, (i) => `${i}\t1\t2\twhy ${i}\thow ${i}\t${i % 2}`)}21\t1\t2\tbroken\n`;
     const data = await makeFolder({ "train.tsv": train, "dev.tsv": `${header}0\t1\t2\ta\tb\t1\n` });
     const warnings: string[] = [];
-    const task = await loadTask({ task: "qqp", data, onWarning: (message) => warnings.push(message) });
+    const task = await loadTask({ task: "qqp", data, ...listen({ warning: ({ message }) => warnings.push(message) }) });
     expect(await sizes(task)).toEqual({ train: 18, validation: 2, test: 1 });
     expect(warnings).toEqual([expect.stringContaining("skipped 1 of 21 rows")]);
   });

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { listen } from "../../src/events.js";
 import { type InMemoryExample, loadTask, writeExamplesFile } from "../../src/tasks/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { makeFolder } from "./folder.js";
@@ -152,7 +153,7 @@ describe("custom data", () => {
         ...columns,
         labels,
         evaluationOnly: true,
-        onWarning: (message) => warnings.push(message),
+        ...listen({ warning: ({ message }) => warnings.push(message) }),
       });
     for (const name of ["names.csv", "numbers.csv"]) {
       const task = await open(name);
@@ -165,7 +166,7 @@ describe("custom data", () => {
 
   it("reads Parquet with its class names and ignores a test split without labels", async () => {
     const warnings: string[] = [];
-    const task = await loadTask({ data: fixture(""), onWarning: (message) => warnings.push(message) });
+    const task = await loadTask({ data: fixture(""), ...listen({ warning: ({ message }) => warnings.push(message) }) });
     expect(task).toMatchObject({
       labels: ["negative", "positive"],
       fields: ["sentence"],

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { fineTune } from "../../src/actions/train/train.js";
+import { train } from "../../src/actions/train/train.js";
+import { listen } from "../../src/events.js";
 import type { DownloadProgress } from "../../src/hub/download.js";
 import { loadTask, type Task } from "../../src/tasks/index.js";
 import { sha256, startFakeHub } from "../models/fake-hub.js";
@@ -98,7 +99,10 @@ describe("a named task that is not on disk", () => {
   test("is read from the hub, split by split, with one message about its license", async () => {
     const warnings: string[] = [];
     const progress: DownloadProgress[] = [];
-    const callbacks = { onWarning: (text: string) => warnings.push(text), onDownload: progress.push.bind(progress) };
+    const callbacks = listen({
+      warning: ({ message }) => warnings.push(message),
+      download: ({ type: _, ...state }) => progress.push(state),
+    });
     const task = await loadTask({ task: "sst2", ...callbacks });
     expect(getFiles()).toEqual([]);
     expect(task).toMatchObject({ name: "sst2", labels: ["negative", "positive"], sourceNames: { test: "dev" } });
@@ -182,7 +186,7 @@ describe("a revision", () => {
 
   test("is recorded in the run", async () => {
     const config = { ...(await tinyRun(folder, { train: { epochs: 1 } })), task: "sst2", data: null };
-    const run = await fineTune({ ...config, textColumn: [], labelColumn: null }, { out: join(folder, "run") });
+    const run = await train({ ...config, textColumn: [], labelColumn: null, out: join(folder, "run") });
     expect((await run.environment())?.data.source).toEqual({ repository: "nyu-mll/glue", revision: commit });
   });
 

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { listen } from "../../src/events.js";
 import { parseExamples, type ReadOptions } from "../../src/tasks/parse-examples.js";
 import { readTable } from "../../src/tasks/read-table.js";
 import { Rng } from "../../src/tensor/random.js";
@@ -136,7 +137,7 @@ describe("bad data", () => {
 
   it("skips bad rows with a warning if asked to", async () => {
     const warnings: string[] = [];
-    const options = { skipBadRows: true, onWarning: (message: string) => warnings.push(message) };
+    const options = { skipBadRows: true, ...listen({ warning: ({ message }) => warnings.push(message) }) };
     const examples = await read("a.csv", "text,label\nx,1\n,0\ny,0\nz,9\n", options);
     expect(examples.map((example) => example.id)).toEqual(["a.csv:2", "a.csv:4"]);
     expect(warnings).toEqual([

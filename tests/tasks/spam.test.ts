@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { listen } from "../../src/events.js";
 import type { Example } from "../../src/tasks/example.js";
 import { loadTask } from "../../src/tasks/index.js";
 import { countOverlap } from "../../src/tasks/sample.js";
@@ -144,7 +145,7 @@ describe("the spam task", () => {
 
   it("reads the same emails from the cache the second time", async () => {
     const warnings: string[] = [];
-    const again = await loadTask({ task: "spam", onWarning: (message) => warnings.push(message) });
+    const again = await loadTask({ task: "spam", ...listen({ warning: ({ message }) => warnings.push(message) }) });
     expect(await again.load("test")).toEqual(splits.test);
     expect(warnings).toEqual([]);
   });

@@ -15,10 +15,9 @@ import {
 import { free, getMemoryStats, noGrad, Rng, seedGenerator, type Tensor, zeros } from "../../src/tensor/index.js";
 import { toHostBatch } from "../../src/train/batch-transfer.js";
 import { cudaGraphRunner } from "../../src/train/cuda-graph-runner.js";
-import type { TrainingContext } from "../../src/train/index.js";
 import { CudaRandomStreams } from "../../src/train/random-streams.js";
 import { eagerRunner, type StepRunner } from "../../src/train/step-runner.js";
-import { createTrainingContext } from "../../src/train/training-context.js";
+import { type ActiveTraining, createTrainingContext } from "../../src/train/training-context.js";
 import { chooseExtent } from "../extent.js";
 import { tinyJob, tinyModel } from "../methods/tiny.js";
 
@@ -76,7 +75,7 @@ afterEach(() => expect(getMemoryStats().tensors).toBe(tensors));
 async function trainLosses(
   specs: readonly MethodSpec[],
   settings: object,
-  createRunner: (training: TrainingContext) => StepRunner,
+  createRunner: (training: ActiveTraining) => StepRunner,
 ): Promise<number[][]> {
   const model = tinyModel();
   const methods = createMethods(specs);

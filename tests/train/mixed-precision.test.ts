@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { listen } from "../../src/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { forward, toModelInput } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
@@ -102,10 +103,12 @@ test.each([[[]], [["ascc"]], [["rose"]]])("training on a CPU in bfloat16 follows
   const run = async (computeDtype: "float32" | "bfloat16"): Promise<number[]> => {
     const trained = tinyModel();
     const losses: number[] = [];
-    const callbacks = { onEvent: (event: Readonly<Record<string, unknown>>) => void losses.push(event.loss as number) };
+    const callbacks = listen({ log: ({ entry }) => losses.push(entry.loss as number) });
     const methods = createMethods(names.map((name) => ({ name, options: {} })));
     const deviceConfig = { device: "cpu" as const, computeDtype };
-    await train(tinyJob(trained, methods, { callbacks, deviceConfig }, { epochs: 8, batchSize: 12, dropout: false }));
+    await train(
+      tinyJob(trained, methods, { ...callbacks, deviceConfig }, { epochs: 8, batchSize: 12, dropout: false }),
+    );
     expect([...trained.weights.values()].every(({ dtype }) => dtype === "float32")).toBe(true);
     free(trained.weights);
     return losses;

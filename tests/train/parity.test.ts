@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { listen } from "../../src/events.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, type Tensor } from "../../src/tensor/index.js";
-import { type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+import { singleRank, type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
 import { unitRoundoff } from "../rounding.js";
 
 const folder = join(import.meta.dirname, "../fixtures/train");
@@ -85,7 +86,8 @@ async function trainFixture(
     deviceConfig: cpuFloat32,
     files: null,
     resume: false,
-    callbacks: { onEvent: (event) => events.push(event) },
+    ranks: singleRank,
+    ...listen({ log: ({ entry }) => events.push(entry) }),
     stopAfter,
   });
   const weights = new Map([...model.weights].map(([name, tensor]) => [name, tensor.toFloat32Array()]));

@@ -10,12 +10,14 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { listen } from "../../src/events.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, getMemoryStats, Rng, type Tensor } from "../../src/tensor/index.js";
 import { isBetterModel } from "../../src/train/evaluate.js";
 import {
   Interrupted,
+  singleRank,
   type TrainingJob,
   type TrainingMethod,
   type TrainResult,
@@ -65,6 +67,7 @@ async function createJob(
     validation: toDataset(model, examples.slice(96)),
     seed,
     deviceConfig: cpuFloat32,
+    ranks: singleRank,
     files: null,
     resume: false,
     ...changes,
@@ -80,13 +83,10 @@ async function runJob(
   const warnings: string[] = [];
   const job = await createJob(settings, {
     ...changes,
-    callbacks: {
-      ...changes.callbacks,
-      onEvent(event) {
-        events.push(JSON.stringify(event));
-        changes.callbacks?.onEvent?.(event);
-      },
-      onWarning: (message) => void warnings.push(message),
+    onEvent(event) {
+      if (event.type === "log") events.push(JSON.stringify(event.entry));
+      if (event.type === "warning") warnings.push(event.message);
+      changes.onEvent?.(event);
     },
   });
   let [outcome, error]: [TrainResult | null, unknown] = [null, null];
@@ -221,19 +221,16 @@ describe("model selection", () => {
 
   test("evalEpochs evaluates after these epochs and at the end only", async () => {
     const steps: number[] = [];
-    const callbacks = { onEvaluation: (step: number) => void steps.push(step) };
-    const { outcome } = await runJob({ epochs: 5, batchSize, evalEpochs: [2, 4] }, { callbacks });
+    const callbacks = listen({ evaluation: ({ step }) => steps.push(step) });
+    const { outcome } = await runJob({ epochs: 5, batchSize, evalEpochs: [2, 4] }, callbacks);
     expect(steps.map((step) => (5 * step) / outcome!.steps)).toEqual([2, 4, 5]);
     expect(() => trainSettingsSchema.parse({ evalEpochs: [2], evalSteps: 3 })).toThrow(/cannot be combined with/);
   });
 
   test("a lower loss is better", async () => {
     const losses: number[] = [];
-    const callbacks = {
-      onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) =>
-        void losses.push(metrics["log-loss"]!),
-    };
-    const { outcome } = await runJob({ epochs: 8, dropout: false, metricForBestModel: "log-loss" }, { callbacks });
+    const callbacks = listen({ evaluation: ({ metrics }) => losses.push(metrics["log-loss"]!) });
+    const { outcome } = await runJob({ epochs: 8, dropout: false, metricForBestModel: "log-loss" }, callbacks);
     expect(losses).toHaveLength(8);
     expect(outcome!.validation!["log-loss"]).toBe(Math.min(...losses));
     expect(Math.min(...losses)).toBeLessThan(losses[0]!);
@@ -285,7 +282,7 @@ test("a step frees all of its tensors", async () => {
   const before = getMemoryStats().tensors;
   await runJob(
     { loggingSteps: 1 },
-    { validation: null, callbacks: { onStep: () => void tensorCounts.push(getMemoryStats().tensors) } },
+    { validation: null, ...listen({ step: () => tensorCounts.push(getMemoryStats().tensors) }) },
   );
   expect(new Set(tensorCounts).size).toBe(1);
   expect(getMemoryStats().tensors).toBe(before);
@@ -353,7 +350,7 @@ describe("resume", () => {
       cpSync(out, copy, { recursive: true });
       copies.push(copy);
     };
-    uninterrupted = await runJob(settings, { files: trainingFiles(out), callbacks: { onEvent: copySometimes } });
+    uninterrupted = await runJob(settings, { files: trainingFiles(out), ...listen({ log: copySometimes }) });
   });
 
   test("from random moments gives the same events and weights", async () => {
@@ -442,16 +439,16 @@ describe("resume", () => {
     for (let resume = false; ; resume = true) {
       const controller = new AbortController();
       let steps = 0;
-      const callbacks = {
-        onStep: () => void (++steps === 4 && controller.abort()),
+      const callbacks = listen({
+        step: () => ++steps === 4 && controller.abort(),
         // Every second run is stopped during its first evaluation.
-        onProgress: () => void (aborts % 2 === 0 && controller.abort()),
-      };
+        progress: () => aborts % 2 === 0 && controller.abort(),
+      });
       const { error, weights } = await runJob(settings, {
         files: trainingFiles(out),
         resume,
         signal: controller.signal,
-        callbacks,
+        ...callbacks,
       });
       if (error === null) {
         expect(weights).toEqual(uninterrupted.weights);

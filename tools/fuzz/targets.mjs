@@ -203,8 +203,8 @@ export const targets = {
       return { "run.yaml": mutateBytes(random, text) };
     },
     async ({ folder, load }) => {
-      const { readRunConfig } = await load("runs/read-config");
-      await readRunConfig({ file: join(folder, "run.yaml") });
+      const { readRun } = await load("runs/read-config");
+      await readRun({ file: join(folder, "run.yaml") });
     },
   ),
   substitutions: overFiles(

@@ -10,6 +10,7 @@ import { preparePretraining, pretrain, resolvePretrainRequest } from "../../dist
 import { saveModel } from "../../dist/models/index.js";
 import { free } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
+import { singleRank } from "../../dist/train/index.js";
 import { computeLearningRateFactor } from "../../dist/train/settings.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 
@@ -39,7 +40,7 @@ async function exportBatches(folder) {
   const { job } = await preparePretraining(config, {});
   mkdirSync(folder, { recursive: true });
   await saveModel(join(folder, "model"), job.model);
-  const training = await createTrainingContext({ ...job, files: null, resume: false });
+  const training = await createTrainingContext({ ...job, ranks: singleRank, files: null, resume: false });
   const batches = [];
   const arrays = [];
   const add = (dataset, indices, epoch, factor) => {
@@ -79,7 +80,7 @@ async function exportBatches(folder) {
 
 const run = async (name, seed, methods) => {
   const started = performance.now();
-  const { validation, before, steps } = await pretrain(createRequest(seed, methods), { out: join(out, name) });
+  const { validation, before, steps } = await pretrain({ ...createRequest(seed, methods), out: join(out, name) });
   const seconds = (performance.now() - started) / 1000;
   console.log(JSON.stringify({ name, steps, before: before.perplexity, perplexity: validation.perplexity, seconds }));
   return validation.perplexity;

@@ -1,8 +1,10 @@
 // Models of a given size with random weights, and batches of random tokens. The cost of a step does not depend on the values.
+
+import { listen } from "../../dist/events.js";
 import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
-import { trainSettingsSchema } from "../../dist/train/index.js";
+import { singleRank, trainSettingsSchema } from "../../dist/train/index.js";
 import { createStepRunner } from "../../dist/train/step-runner.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 
@@ -111,7 +113,7 @@ export async function createSteps(
     settings = {},
     onWarning = () => {},
     substitutions = createSubstitutions(),
-    ranks = undefined,
+    ranks = singleRank,
   },
 ) {
   const task = {
@@ -137,8 +139,8 @@ export async function createSteps(
     files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
-    callbacks: { onWarning },
-    ...(ranks && { ranks }),
+    ...listen({ warning: ({ message }) => onWarning(message) }),
+    ranks,
   };
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
@@ -148,7 +150,7 @@ export async function createSteps(
       toHostBatch(
         job,
         Int32Array.from({ length: batchSize }, (_, i) => start + i),
-        { rows: ranks?.getRows(batchSize) ?? null },
+        { rows: ranks.getRows(batchSize) },
       ),
     );
   let stepIndex = 0;

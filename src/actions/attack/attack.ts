@@ -10,6 +10,7 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../../evaluation/attack-summary.js";
 import { runSanityChecks } from "../../evaluation/sanity-checks.js";
+import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { createFolder } from "../../files.js";
 import { tryLock } from "../../lock.js";
 import {
@@ -24,7 +25,6 @@ import {
 import { hashExamples } from "../../runs/environment.js";
 import { Interrupted } from "../../train/index.js";
 import { validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import {
@@ -230,7 +230,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       const precision = victim.precision === "int8" ? null : victim.precision;
       const runtime = { device, threads, precision };
       const count = await saveDataset(request, out, names, task, { similarities, runtime });
-      if (count === 0) callbacks.onWarning?.(`${request.saveDataset} is empty: no text passed all filters.`);
+      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text passed all filters.`);
     }
     return report;
   } finally {
@@ -316,7 +316,7 @@ async function runAttacker(
     isShard: shard !== null,
     onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
     onResult(_, done) {
-      callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total });
+      reportProgress(callbacks, `attack ${attacker.name}`, done, total);
       if (callbacks.signal?.aborted)
         throw new Interrupted(`Stopped after ${done} of ${total} examples. Every finished example is in the journal.`);
     },

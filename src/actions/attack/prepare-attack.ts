@@ -9,12 +9,12 @@ import type { ResourceName } from "../../attacks/resources.js";
 import { createTransferAttack } from "../../attacks/transfer.js";
 import type { PreparedInput } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
+import { type Callbacks, warn } from "../../events.js";
 import { checkLabels } from "../../models/index.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
-import type { Callbacks } from "../callbacks.js";
 import { type LoadedResources, loadAttackResources } from "../load/load-resources.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
@@ -27,9 +27,9 @@ import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 export function loadAttackVictim(
   model: string | PredictProbabilities,
   request: ParsedAttackRequest,
-  { onDownload }: Callbacks,
+  { onEvent }: Callbacks,
 ): Promise<LoadedVictim> {
-  return loadVictim(model, { ...request, precision: request.precision ?? "auto", onDownload });
+  return loadVictim(model, { ...request, precision: request.precision ?? "auto", onEvent });
 }
 
 /** The attacks of a request with everything they need, for examples of any source. */
@@ -57,9 +57,7 @@ export async function prepareAttacks(
     const constraints = createRequestConstraints(request, modifiableFields, resources.resources);
     for (const { name, definition } of attacks)
       if (definition.optional?.includes("lmConstraint") && request.lmConstraint === null)
-        callbacks.onWarning?.(
-          `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`,
-        );
+        warn(callbacks, `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
     return { attacks, resources, constraints };
   } catch (error) {
     resources.close();

@@ -17,12 +17,12 @@ import { exchangeWords, insertSynonyms } from "../../attacks/transformations/eda
 import { insertMaskedWords, replaceMaskedWords } from "../../attacks/transformations/masked-words.js";
 import { swapNeighbors } from "../../attacks/transformations/swap-neighbors.js";
 import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
 import { replaceFile } from "../../files.js";
 import { dataOptions } from "../../runs/config.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { Rng } from "../../tensor/random.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { loadConfiguredTask } from "../train/prepare-run.js";
 
@@ -111,7 +111,7 @@ async function writeAugmented(
   task: Task,
   examples: readonly Example[],
   transformations: readonly Transformation[],
-  { onProgress }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<AugmentResult> {
   // Contractions are stop words, too.
   const keepsStopWords = recipe !== "checklist";
@@ -143,7 +143,7 @@ async function writeAugmented(
         );
       });
       await file.appendFile(lines.join(""));
-      onProgress?.({ stage: "augment", done: start + window.length, total: examples.length });
+      reportProgress(callbacks, "augment", start + window.length, examples.length);
     }
   });
   return { out, ...counts };

@@ -4,12 +4,12 @@ import { UserError } from "../../errors.js";
 import { compareModels, metricComparisonSchema } from "../../evaluation/compare.js";
 import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../../evaluation/outcomes.js";
+import { type Callbacks, warn } from "../../events.js";
 import { listSubfolders } from "../../files.js";
 import { readAttackFolder } from "../../runs/attack-folder.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../../runs/run-metrics.js";
 import { seedSchema, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 
 /** What `compareRuns` accepts. */
 export const compareRequestSchema = z.strictObject({
@@ -47,17 +47,20 @@ export type ComparisonReport = z.output<typeof comparisonReportSchema>;
  *     const { comparisons } = await compare({ runs: ["runs/rose", "runs/standard"] });
  *     console.log(comparisons.map(({ verdict }) => verdict).join("\n"));
  */
-export async function compare(
-  request: CompareRequest,
-  { onWarning }: Pick<Callbacks, "onWarning"> = {},
-): Promise<ComparisonReport> {
+export async function compare(request: CompareRequest, callbacks: Callbacks = {}): Promise<ComparisonReport> {
   const { runs, seed } = validate(compareRequestSchema, request, "compare");
   const models: ModelOutcomes[] = [];
   for (const model of runs) models.push(await readModelOutcomes(model));
   const tested = models.filter(({ outcomesPerSeed }) => outcomesPerSeed.every((outcomes) => outcomes.has("accuracy")));
   if (tested.length > 0 && tested.length < models.length)
-    onWarning?.(`Skipped accuracy: only ${tested.map(({ name }) => name).join(", ")} has results on the test split.`);
-  return { runs: models.map(({ name }) => name), comparisons: compareModels(models, { seed, onWarning }) };
+    warn(
+      callbacks,
+      `Skipped accuracy: only ${tested.map(({ name }) => name).join(", ")} has results on the test split.`,
+    );
+  return {
+    runs: models.map(({ name }) => name),
+    comparisons: compareModels(models, { seed, onEvent: callbacks.onEvent }),
+  };
 }
 
 /** One seed of a model: what was measured, and why the model is degenerate, if it is. */

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { type EncodedText, encodeTexts } from "../../models/inference/encode-texts.js";
 import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import { countSchema, orNull, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadRequestedModel } from "../predict/text-classifier.js";
 
 /** Computes features of texts. */
@@ -22,25 +22,25 @@ export const encodeRequestSchema = z.strictObject({
 /** Yields tokens and features of texts, in order. The model is freed at the end. */
 export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
   { inputs, ...request }: z.input<typeof encodeRequestSchema> & { readonly inputs: AsyncIterable<T> },
-  { onProgress, onWarning, onDownload }: Callbacks = {},
+  callbacks: Callbacks = {},
 ): AsyncGenerator<EncodedText<T>> {
   const parsed = validate(encodeRequestSchema, request, "encode");
   const { model: reference, tokenization, maxLength, batchSize, ...runtime } = parsed;
   const { device } = applyRuntime(runtime);
-  const model = await loadRequestedModel(reference, device, { tokenization, maxLength, onDownload });
+  const model = await loadRequestedModel(reference, device, { tokenization, maxLength, onEvent: callbacks.onEvent });
   const truncated: number[] = [];
   try {
     const limit = model.architecture.config.maxLength;
     if (maxLength && maxLength > limit)
       throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);
-    const onBatch = (done: number): void => onProgress?.({ stage: "encode", done, total: done });
+    const onBatch = (done: number): void => reportProgress(callbacks, "encode", done, done);
     for await (const text of encodeTexts(model, inputs, { batchSize, onProgress: onBatch })) {
       if (text.truncated) truncated.push(text.input.line);
       yield text;
     }
   } finally {
     free(model.weights);
-    if (truncated.length > 0) onWarning?.(describeTruncation(truncated, model.maxLength));
+    if (truncated.length > 0) warn(callbacks, describeTruncation(truncated, model.maxLength));
   }
 }
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
+import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { checkLabels, type DeviceConfig, type Model } from "../../models/index.js";
 import { dataOptions } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
@@ -13,7 +14,6 @@ import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
 import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../../train/index.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
 
@@ -73,9 +73,9 @@ export async function evaluateAdvglue(
     );
   const { data } = parsed;
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
-  const { onWarning, onDownload } = callbacks;
+  const { onEvent } = callbacks;
   const load = (task: string, from: string | null): Promise<Task> =>
-    loadTask({ task, ...(from !== null && { data: from }), onWarning, onDownload });
+    loadTask({ task, ...(from !== null && { data: from }), onEvent });
   const glueTask = await load(part, data?.endsWith(".json") ? null : data);
   const advglueTask = await load(`advglue:${part}`, data);
   const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
@@ -83,23 +83,23 @@ export async function evaluateAdvglue(
   return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
 }
 
-function loadEvaluatedModel(request: ParsedRequest, { onDownload }: Callbacks): Promise<TextClassifier> {
+function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Promise<TextClassifier> {
   const { model, device, precision, threads } = request;
-  return loadClassifier(model, { device, precision, threads, onDownload });
+  return loadClassifier(model, { device, precision, threads, onEvent });
 }
 
 async function evaluateSplit(
   { model, runtime }: TextClassifier,
   task: Task,
   { split, maxSamples, seed }: ParsedRequest,
-  { onProgress, onWarning }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
-  const result = await evaluateExamples(model, task, examples, split, runtime, (done, total) =>
-    onProgress?.({ stage: "evaluate", done, total }),
+  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, (done, total) =>
+    reportProgress(callbacks, "evaluate", done, total),
   );
-  for (const warning of listResultWarnings(result)) onWarning?.(warning);
+  for (const warning of listResultWarnings(result)) warn(callbacks, warning);
   return result;
 }
 
@@ -110,8 +110,8 @@ export async function evaluateExamples(
   examples: readonly Example[],
   split: Split,
   deviceConfig: DeviceConfig,
+  ranks: Ranks,
   onProgress?: (done: number, total: number) => void,
-  ranks: Ranks = singleRank,
 ): Promise<EvaluationResult> {
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const { items } = toDataset(model, examples);

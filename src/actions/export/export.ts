@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { toPredictions } from "../../evaluation/metrics.js";
+import type { Callbacks } from "../../events.js";
 import { type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js";
 import { checkExportFolder, type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
@@ -9,7 +10,6 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { drawRandomly } from "../../tasks/sample.js";
 import { countSchema, orNull, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 
@@ -60,7 +60,7 @@ export async function exportModel(request: ExportRequest, callbacks: Callbacks =
   await using classifier = await loadClassifier(reference, {
     device: "cpu",
     threads,
-    onDownload: callbacks.onDownload,
+    onEvent: callbacks.onEvent,
   });
   const options = { quantize: quantize === "int8", version: readPackageVersion() };
   const exported = await exportToOnnx(classifier.model, options);

@@ -2,11 +2,11 @@ import { rm } from "node:fs/promises";
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../errors.js";
+import type { Callbacks } from "../../events.js";
 import { findJournals, getJournalPath } from "../../runs/attack-folder.js";
 import { attack } from "../attack/attack.js";
 import type { AttackRequest } from "../attack/attack-request.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
-import type { Callbacks } from "../callbacks.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { Measurement, PinnedAttack } from "./gate-lock.js";
 

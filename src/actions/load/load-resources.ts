@@ -5,6 +5,7 @@ import { createGradientSource } from "../../attacks/gradient-source.js";
 import { createMaskedLanguageModel } from "../../attacks/masked-language-model.js";
 import type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
 import { UserError } from "../../errors.js";
+import type { Callbacks } from "../../events.js";
 import { sha256File } from "../../files.js";
 import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js";
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
@@ -17,7 +18,6 @@ import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
 import { orNull } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadSubstitutionsForModel } from "../train/prepare-run.js";
 import { openContextCache } from "./context-cache.js";
 import type { LoadedVictim } from "./load-victim.js";
@@ -57,7 +57,7 @@ export async function loadAttackResources(
   request: ResourceRequest,
   victim: LoadedVictim | null,
   labels: readonly string[],
-  callbacks: Pick<Callbacks, "onDownload">,
+  callbacks: Pick<Callbacks, "onEvent">,
 ): Promise<LoadedResources> {
   const closers: (() => void)[] = [];
   const local = victim?.local ?? null;
@@ -143,12 +143,12 @@ const maxCachedVectors = 20_000;
 async function loadSentenceEncoder(
   reference: string,
   device: Device,
-  { onDownload }: Pick<Callbacks, "onDownload"> = {},
+  { onEvent }: Pick<Callbacks, "onEvent"> = {},
 ): Promise<{ readonly encoder: SentenceEncoder; close(): void }> {
   const model = await loadModel(reference, {
     device,
     pooling: "mean",
-    ...(onDownload && { onProgress: onDownload }),
+    onEvent,
   }).catch((error: unknown) => {
     if (!(error instanceof UserError)) throw error;
     throw new UserError(`--sentence-encoder: ${error.message}`, { cause: error });

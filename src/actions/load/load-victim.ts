@@ -6,13 +6,13 @@ import type { GradientVictim } from "../../attacks/resources.js";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
+import type { Callbacks } from "../../events.js";
 import { cpuFloat32, createClassifier, type Model } from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
-import type { Callbacks } from "../callbacks.js";
 import { loadRequestedModel } from "../predict/text-classifier.js";
 
 /** Something to attack, and how it reads text. */
@@ -32,7 +32,7 @@ export interface LoadedVictim {
   close(): void;
 }
 
-export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onDownload"> {
+export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEvent"> {
   /** How text is read, for a model that Temper did not train. */
   readonly tokenization?: Tokenization | null;
   readonly maxLength?: number | null;

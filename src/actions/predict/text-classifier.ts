@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
+import { type Callbacks, warn } from "../../events.js";
 import {
   type Classifier,
   classify,
@@ -16,7 +17,6 @@ import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } 
 import { type Device, free } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 
 /**
  * What a model says about a text or a pair.
@@ -31,7 +31,7 @@ export interface Prediction {
   readonly truncated: boolean;
 }
 
-export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
+export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onEvent">;
 
 /** What `predict` accepts. */
 export const predictRequestSchema = runtimeSchema.extend({
@@ -121,13 +121,13 @@ export class TextClassifier implements AsyncDisposable {
  *     console.log(model.labels);
  */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
-  const { onDownload, ...given } = options;
+  const { onEvent, ...given } = options;
   if (/^https?:/.test(reference))
     throw new UserError(
       `${reference}: expected a model, received an endpoint. Only attack and verify query endpoints.`,
     );
   const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
-  const model = await loadRequestedModel(reference, runtime.device, { onDownload });
+  const model = await loadRequestedModel(reference, runtime.device, { onEvent });
   if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
   free(model.weights);
   throw new UserError(
@@ -135,7 +135,7 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
   );
 }
 
-interface ModelRequest extends Pick<Callbacks, "onDownload"> {
+interface ModelRequest extends Pick<Callbacks, "onEvent"> {
   readonly tokenization?: Tokenization | null | undefined;
   readonly maxLength?: number | null | undefined;
 }
@@ -145,10 +145,10 @@ interface ModelRequest extends Pick<Callbacks, "onDownload"> {
  * contradicts them is a mistake.
  */
 export async function loadRequestedModel(reference: string, device: Device, request: ModelRequest): Promise<Model> {
-  const { tokenization, maxLength, onDownload } = request;
+  const { tokenization, maxLength, onEvent } = request;
   const model = await loadModel(reference, {
     device,
-    ...(onDownload && { onProgress: onDownload }),
+    onEvent,
     ...(tokenization && { tokenization }),
     ...(maxLength && { maxLength }),
   });
@@ -170,10 +170,10 @@ export async function loadRequestedModel(reference: string, device: Device, requ
 export async function* predict<T extends { readonly texts: readonly string[] }>(
   request: PredictRequest,
   inputs: AsyncIterable<T>,
-  { onWarning, onDownload }: Callbacks = {},
+  callbacks: Callbacks = {},
 ): AsyncGenerator<Prediction & { readonly input: T }> {
   const { model, flushWhenIdle, ...runtime } = validate(predictRequestSchema, request, "predict");
-  await using classifier = await loadClassifier(model, { ...runtime, onDownload });
+  await using classifier = await loadClassifier(model, { ...runtime, onEvent: callbacks.onEvent });
   // A single text and a pair are different tasks, and the model would answer either.
   const expected = (await findTextColumns(classifier.model.folder)).length;
   let truncated = 0;
@@ -183,7 +183,7 @@ export async function* predict<T extends { readonly texts: readonly string[] }>(
   }
   const { maxLength } = classifier.model;
   if (truncated > 0)
-    onWarning?.(`${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
+    warn(callbacks, `${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
 }
 
 async function* checkTextCounts<T extends { readonly texts: readonly string[]; readonly line?: number }>(

@@ -1,7 +1,8 @@
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { getErrorMessage, UserError } from "../../errors.js";
-import { createMethods, loadMethods } from "../../methods/index.js";
+import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../events.js";
+import { createMethods } from "../../methods/index.js";
 import { checkMaxLength, loadMaskedLm, saveModel, toTrainableModel } from "../../models/index.js";
 import { formatMethodNames, runConfigSchema } from "../../runs/config.js";
 import { checkSameConfig } from "../../runs/config-identity.js";
@@ -12,16 +13,9 @@ import { RunWriter } from "../../runs/run-writer.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../../runs/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { free, Rng } from "../../tensor/index.js";
-import {
-  Interrupted,
-  type TrainingCallbacks,
-  type TrainingJob,
-  train,
-  trainSettingsSchema,
-} from "../../train/index.js";
+import { Interrupted, singleRank, type TrainingJob, train, trainSettingsSchema } from "../../train/index.js";
 import { evaluatePerplexity } from "../../train/perplexity.js";
 import { countSchema, orNull, readJsonIfExists, seedSchema, validate } from "../../validate.js";
-import { type Callbacks, reportProgress } from "../callbacks.js";
 import { describeEnvironment } from "../train/describe-environment.js";
 import { estimateDiskBytes } from "../train/train.js";
 import { createMaskedDataset, type PretrainingTexts, readPretrainingTexts } from "./pretraining-data.js";
@@ -59,7 +53,12 @@ export const pretrainRequestSchema = z.strictObject({
  * @example
  * const request: PretrainRequest = { model: "bert-base-uncased", data: "texts.txt" };
  */
-export type PretrainRequest = z.input<typeof pretrainRequestSchema>;
+export type PretrainRequest = z.input<typeof pretrainRequestSchema> & {
+  /** Where it is stored. Default: runs/pretrain-DATA-METHOD-seedN. */
+  readonly out?: string | undefined;
+  /** Continue the pre-training in the folder. A finished one is only read. */
+  readonly resume?: boolean | undefined;
+};
 type Config = z.output<typeof pretrainRequestSchema>;
 
 const metricsSchema = z.record(z.string(), z.number());
@@ -85,20 +84,6 @@ const resultsSchema = z.object({
 export interface PretrainResults extends z.output<typeof resultsSchema> {
   /** The folder of the model, for `temper train --model` and transformers. */
   readonly folder: string;
-}
-
-/**
- * Where a pre-training is stored, and what is called while it runs.
- *
- * @example
- * await pretrain(request, { out: "runs/pretrained", onProgress: ({ done }) => console.log(done) });
- */
-export interface PretrainOptions extends Callbacks {
-  /** Default: runs/pretrain-DATA-METHOD-seedN. */
-  readonly out?: string | undefined;
-  /** Continue the pre-training in the folder. A finished one is only read. */
-  readonly resume?: boolean;
-  readonly callbacks?: TrainingCallbacks;
 }
 
 /** The folder of a pre-training if none is named. */
@@ -141,22 +126,22 @@ export async function readPretrainConfig(folder: string): Promise<Config | null>
  *
  *     const { folder, validation } = await pretrain({ model: "roberta-base", data: "texts.txt" });
  */
-export async function pretrain(request: PretrainRequest, options: PretrainOptions = {}): Promise<PretrainResults> {
-  const config = resolvePretrainRequest(request);
-  const { resume = false } = options;
-  const out = options.out ?? getDefaultPretrainFolder(config);
+export async function pretrain(request: PretrainRequest, callbacks: Callbacks = {}): Promise<PretrainResults> {
+  const { out: folder, resume = false, ...settings } = request;
+  const config = resolvePretrainRequest(settings);
+  const out = folder ?? getDefaultPretrainFolder(config);
   const writer = new RunWriter(out, resume);
   try {
     const before = resume ? await readPretrainConfig(out) : null;
     if (before) checkSameConfig(out, before, config);
     const finished = before && (await readResults(out));
     if (finished) return finished;
-    const prepared = await preparePretraining(config, options).catch((error: unknown) => {
+    const prepared = await preparePretraining(config, callbacks).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
       throw error;
     });
     try {
-      await trainPrepared(prepared, writer, before !== null, options);
+      await trainPrepared(prepared, writer, before !== null, callbacks);
     } finally {
       free(prepared.job.model.weights);
     }
@@ -176,12 +161,12 @@ export interface PreparedPretraining {
   readonly config: Config;
   readonly runtime: RuntimeConfig;
   readonly texts: PretrainingTexts;
-  readonly job: Omit<TrainingJob, "files" | "resume">;
+  readonly job: Omit<TrainingJob, "files" | "resume" | "ranks">;
 }
 
 /** Loads texts, model and methods. Nothing is written. */
-export async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
-  const methods = createMethods(await loadMethods(config.methods));
+export async function preparePretraining(config: Config, callbacks: Callbacks): Promise<PreparedPretraining> {
+  const methods = createMethods(config.methods);
   const requiresFloat32 = methods.some(({ traits }) => traits?.requiresFloat32);
   const runtime = applyRuntime(config, { use: "training", requiresFloat32 });
   const texts = await readPretrainingTexts(config);
@@ -189,13 +174,14 @@ export async function preparePretraining(config: Config, { onWarning }: Callback
   const maskedLm = await loadMaskedLm(config.model, { device: runtime.device, seed, allowNewHead: true });
   try {
     if (maskedLm.newlyInitialized.length > 0)
-      onWarning?.(
+      warn(
+        callbacks,
         `${config.model} has no complete head of a masked language model: ` +
           `${maskedLm.newlyInitialized.join(", ")} are new.`,
       );
     const maxLength = Math.min(config.maxLength, maskedLm.maxLength);
     if (maxLength < config.maxLength)
-      onWarning?.(`The model reads at most ${maxLength} tokens. maxLength ${config.maxLength} is reduced to that.`);
+      warn(callbacks, `The model reads at most ${maxLength} tokens. maxLength ${config.maxLength} is reduced to that.`);
     const model = toTrainableModel(maskedLm, maxLength);
     checkMaxLength(model, 1);
     const sequences = { maxLength, maskProbability, wholeWordMasking };
@@ -229,45 +215,41 @@ async function trainPrepared(
   { config, runtime, texts, job }: PreparedPretraining,
   writer: RunWriter,
   isResumed: boolean,
-  { callbacks = {}, onProgress, onWarning, signal }: PretrainOptions,
+  callbacks: Callbacks,
 ): Promise<void> {
   const { model, validation } = job;
-  const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
+  const { signal } = callbacks;
   writer.checkDiskSpace(estimateDiskBytes({ job, config }, isResumed));
   const environment = await describeEnvironment({ job, runtime, examples: texts }, null, null);
   const environmentPath = writer.path("environment");
   const earlier = isResumed && (await readJsonIfExists(environmentPath, environmentSchema, "the environment"));
-  if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
+  if (earlier) compareEnvironments(writer.folder, earlier, environment, (message) => warn(callbacks, message));
   await writer.writeEnvironment(environment);
   await writer.writePretraining("pretraining", config);
   let steps = 0;
-  const watched: TrainingCallbacks = {
-    ...callbacks,
-    onWarning: warn,
-    async onStart(facts) {
-      steps = facts.totalSteps;
-      await writer.writeStatus({ steps, failure: null });
-      await callbacks.onStart?.(facts);
-    },
-    ...reportProgress(callbacks, onProgress),
+  const onEvent = (event: TemperEvent): void => {
+    if (event.type === "start") {
+      steps = event.totalSteps;
+      writer.writeStatus({ steps, failure: null });
+    }
+    callbacks.onEvent?.(event);
   };
   try {
     const before =
       validation &&
       (await evaluatePerplexity(model, validation, runtime, (done) => {
         if (signal?.aborted) throw new Interrupted("Stopped before the first step.");
-        watched.onProgress?.("perplexity before", done, validation.items.length);
+        reportProgress(callbacks, "perplexity before", done, validation.items.length);
       }));
     const outcome = await train({
       ...job,
+      ...{ ranks: singleRank, onEvent, signal },
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
         checkpoints: writer.path("checkpoints"),
       },
       resume: isResumed,
-      callbacks: watched,
-      ...(signal && { signal }),
     });
     await saveModel(writer.path("model"), model);
     const results: z.output<typeof resultsSchema> = {
@@ -285,8 +267,7 @@ async function trainPrepared(
     await writer.removeUnneeded(config.train);
   } catch (error) {
     if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();
-    else if (!(error instanceof Interrupted))
-      await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
+    else if (!(error instanceof Interrupted)) writer.tryWriteStatus({ steps, failure: getErrorMessage(error) });
     throw error;
   }
 }

@@ -2,6 +2,7 @@ import { rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
 import { createFileError, createFolder, writeFileAtomic } from "../../files.js";
 import { hashModelFolder, loadMaskedLm } from "../../models/index.js";
 import { openResultCache, type ResultCache } from "../../result-cache.js";
@@ -14,7 +15,6 @@ import { readInputs } from "../../text/read-inputs.js";
 import type { Substitutions } from "../../text/substitutions.js";
 import { Interrupted } from "../../train/index.js";
 import { countSchema, orNull, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { checkOutput, getPartPath } from "./build-substitutions.js";
 import { createSubstituteScorer, type PositionScores } from "./masked-lm-scores.js";
 
@@ -76,7 +76,7 @@ export async function buildLmConstraint(
 async function buildFromScores(
   path: string,
   { substitutions, minDifference, out }: ParsedRequest,
-  { onProgress, signal }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<BuiltLmConstraint> {
   const { size, mtimeMs } = await stat(path).catch((error: unknown) => {
     throw createFileError(error, path, "read the scores");
@@ -98,8 +98,8 @@ async function buildFromScores(
       part.add(createKey(start), result);
       start = end;
       yield result;
-      onProgress?.({ stage: "scores", done: Math.min(end.bytes, size), total: size });
-      if (signal?.aborted && end.bytes < size)
+      reportProgress(callbacks, "scores", Math.min(end.bytes, size), size);
+      if (callbacks.signal?.aborted && end.bytes < size)
         throw new Interrupted(`Stopped. Finished texts are kept in ${getPartPath(out)}.`);
     }
   });
@@ -108,7 +108,7 @@ async function buildFromScores(
 /** Scores the substitutes with a masked language model. Finished texts are kept in OUT.part. */
 async function buildWithMaskedLm(
   { maskedLm, data, substitutions, maxLength, minDifference, out, device, threads }: ParsedRequest,
-  { onProgress, signal }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<BuiltLmConstraint> {
   if (data === null || substitutions === null)
     throw new UserError("--masked-lm: expected the texts (--data FILE) and a table (--substitutions TABLE), too");
@@ -132,9 +132,9 @@ async function buildWithMaskedLm(
         scored,
         substitutes: selectLikelySubstitutes({ text: result.text, scores }, minDifference),
       };
-      onProgress?.({ stage: "texts", done: i + 1, total: texts.length });
+      reportProgress(callbacks, "texts", i + 1, texts.length);
       await new Promise(setImmediate);
-      if (signal?.aborted && i + 1 < texts.length)
+      if (callbacks.signal?.aborted && i + 1 < texts.length)
         throw new Interrupted(`Stopped after ${i + 1} of ${texts.length} texts. They are kept in ${getPartPath(out)}.`);
     }
   };

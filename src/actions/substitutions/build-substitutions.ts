@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
 import { createFolder, readJson, readText, sha256File, writeFileAtomic } from "../../files.js";
 import { openResultCache } from "../../result-cache.js";
 import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
@@ -12,7 +13,6 @@ import { maxSubstitutes } from "../../text/substitutions.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { Interrupted } from "../../train/index.js";
 import { countSchema, orNull, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 
 /** What `buildSubstitutions` accepts. */
 export const buildSubstitutionsRequestSchema = z.strictObject({
@@ -48,7 +48,7 @@ export interface BuiltSubstitutions {
  */
 export async function buildSubstitutions(
   request: BuildSubstitutionsRequest,
-  { onProgress, signal }: Callbacks = {},
+  callbacks: Callbacks = {},
 ): Promise<BuiltSubstitutions> {
   const parsed = validate(buildSubstitutionsRequestSchema, request, "substitutions build");
   const { vectors: path, maxNeighbors, maxDistance } = parsed;
@@ -58,7 +58,7 @@ export async function buildSubstitutions(
   const vocabulary = parsed.vocabulary === null ? undefined : await readVocabulary(parsed.vocabulary);
   const vectors = await readWordVectors(path, {
     vocabulary,
-    onProgress: (done, total) => onProgress?.({ stage: "read", done, total }),
+    onProgress: (done, total) => reportProgress(callbacks, "read", done, total),
   });
   const { words } = vectors;
   const hashes = [await sha256File(path), parsed.vocabulary === null ? null : await sha256File(parsed.vocabulary)];
@@ -73,9 +73,9 @@ export async function buildSubstitutions(
       const block = cache.get(key) ?? search.search(start);
       if (cache.get(key) === undefined) cache.add(key, block);
       neighbors.push(...block);
-      onProgress?.({ stage: "neighbors", done: neighbors.length, total: words.length });
+      reportProgress(callbacks, "neighbors", neighbors.length, words.length);
       await new Promise(setImmediate);
-      if (signal?.aborted && neighbors.length < words.length)
+      if (callbacks.signal?.aborted && neighbors.length < words.length)
         throw new Interrupted(`Stopped after ${neighbors.length} of ${words.length} words. They are kept in ${part}.`);
     }
   } finally {

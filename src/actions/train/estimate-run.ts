@@ -1,11 +1,12 @@
+import type { Callbacks } from "../../events.js";
 import { predictProbabilities } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../runs/config.js";
+import { type ResolvedRun, resolveRun, userModules } from "../../runs/read-config.js";
 import { free, getGpuIndex } from "../../tensor/index.js";
 import { nativeCuda } from "../../tensor/native.js";
-import { benchmarkSteps, toDataset } from "../../train/index.js";
-import type { Callbacks } from "../callbacks.js";
+import { benchmarkSteps, singleRank, toDataset } from "../../train/index.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
-import { estimateDiskBytes, resolveInput } from "./train.js";
+import { estimateDiskBytes } from "./train.js";
 
 /**
  * What a run will cost, measured on a few optimizer steps.
@@ -36,16 +37,22 @@ export interface RunEstimate {
  *     console.log(`about ${Math.round(seconds.train / 60)} minutes`);
  */
 export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = {}): Promise<RunEstimate> {
-  const { config, examples: data, definitions } = await resolveInput(input);
-  const prepared = await prepareRun(config, callbacks, definitions, data);
+  return estimateResolved(await resolveRun(input, userModules), callbacks);
+}
+
+/** Estimates a run whose settings were checked. */
+export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = {}): Promise<RunEstimate> {
+  const { config } = run;
+  const prepared = await prepareRun(run, callbacks);
   const { runtime, examples, job } = prepared;
   const { device, precision, threads } = runtime;
   try {
     const benchmark = await benchmarkSteps({
       ...job,
+      ranks: singleRank,
       files: null,
       resume: false,
-      callbacks: { ...(callbacks.onWarning && { onWarning: callbacks.onWarning }) },
+      onEvent: (event) => event.type === "warning" && callbacks.onEvent?.(event),
     });
     const evalSteps = config.train.evalSteps ?? benchmark.stepsPerEpoch;
     const evaluations = examples.validation === null ? 0 : Math.ceil(benchmark.steps / evalSteps);

@@ -1,17 +1,17 @@
 import { UserError } from "../../errors.js";
-import { createMethods, loadMethods, type MethodSpec } from "../../methods/index.js";
+import { type Callbacks, warn } from "../../events.js";
+import { createResolvedMethods } from "../../methods/index.js";
 import { loadModel, type Model } from "../../models/index.js";
 import type { DataRequest, RunConfig } from "../../runs/config.js";
-import { attachDefinitions } from "../../runs/read-config.js";
+import type { ResolvedRun } from "../../runs/read-config.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
-import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../../tasks/index.js";
+import { type Example, formatSplit, loadTask, type Task, taskNames } from "../../tasks/index.js";
 import { countOverlap, sampleExamples } from "../../tasks/sample.js";
 import { Rng } from "../../tensor/random.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { type TrainingJob, toDataset, transformExamples } from "../../train/index.js";
-import type { Callbacks } from "../callbacks.js";
 import { listTrainingDataWarnings } from "./training-data-warnings.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
@@ -23,42 +23,37 @@ export interface PreparedRun {
     readonly validation: readonly Example[] | null;
     readonly test: readonly Example[];
   };
-  readonly job: Omit<TrainingJob, "files" | "resume">;
+  readonly job: Omit<TrainingJob, "files" | "resume" | "ranks">;
 }
 
 /**
- * Loads the data, the model and the methods of a config. Nothing is written. The caller frees the
- * model's weights.
+ * Loads the data and the model of a run and creates its methods. Nothing is written. The caller
+ * frees the model's weights.
  */
-export async function prepareRun(
-  config: RunConfig,
-  { onWarning, onDownload }: TaskCallbacks = {},
-  definitions: readonly MethodSpec[] = [],
-  inMemory: readonly InMemoryExample[] | null = null,
-): Promise<PreparedRun> {
-  const warn = (message: string): void => onWarning?.(message);
-  const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
+export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}): Promise<PreparedRun> {
+  const { config, data } = run;
+  const { onEvent } = callbacks;
+  const methods = createResolvedMethods(run.methods);
   const precise = methods.find((method) => method.traits?.requiresFloat32);
   const runtime = applyRuntime(config, { use: "training", requiresFloat32: precise !== undefined });
   if (precise && runtime.precision === "tf32" && config.precision === null)
-    warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
-  const task = await (inMemory
-    ? loadTask({ data: inMemory, onWarning: warn })
-    : loadConfiguredTask(config, { onWarning, onDownload }));
+    warn(callbacks, `${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
+  const task = await (data ? loadTask({ data, onEvent }) : loadConfiguredTask(config, callbacks));
   // The data is read first: it is quick, and most mistakes are in it.
-  const examples = await loadExamples(config, task, warn);
+  const examples = await loadExamples(config, task, callbacks);
   const { head, headInit, pooling, tokenization, maxLength, seed, substitutions } = config;
   const { device } = runtime;
   const architecture = { head, headInit, pooling, tokenization, maxLength };
   const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
-  const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
+  const model = await loadModel(config.model, { ...options, onEvent });
   if (model.maxLength < maxLength)
-    warn(`The model reads at most ${model.maxLength} tokens. maxLength ${maxLength} is reduced to that.`);
+    warn(callbacks, `The model reads at most ${model.maxLength} tokens. maxLength ${maxLength} is reduced to that.`);
   const transform = (split: "train" | "validation", list: readonly Example[]): readonly Example[] =>
     transformExamples(methods, list, task, new Rng(seed).fork(split));
   const train = toDataset(model, transform("train", examples.train));
   if (train.truncatedCount > 0)
     warn(
+      callbacks,
       `${train.truncatedCount} of ${train.items.length} training texts were truncated to ${model.maxLength} tokens.`,
     );
   let table: Promise<Substitutions> | undefined;
@@ -140,12 +135,12 @@ export async function loadRequestedTask(
 }
 
 /** What is called while a task is loaded. Its data may have to be downloaded. */
-type TaskCallbacks = Pick<Callbacks, "onWarning" | "onDownload">;
+type TaskCallbacks = Pick<Callbacks, "onEvent">;
 
 /** Loads the task that a config or a request names. */
 export function loadConfiguredTask(
   request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
-  { onWarning, onDownload }: TaskCallbacks,
+  { onEvent }: TaskCallbacks,
   options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
 ): Promise<Task> {
   const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = request;
@@ -159,8 +154,7 @@ export function loadConfiguredTask(
     ...(validationData && { validationData }),
     ...(testData && { testData }),
     skipBadRows,
-    onWarning,
-    onDownload,
+    onEvent,
   });
 }
 
@@ -176,14 +170,10 @@ export function limitExamples(
 }
 
 /** Loads all splits at once, so that a broken file does not show up after hours of training. */
-async function loadExamples(
-  config: RunConfig,
-  task: Task,
-  warn: (message: string) => void,
-): Promise<PreparedRun["examples"]> {
+async function loadExamples(config: RunConfig, task: Task, callbacks: TaskCallbacks): Promise<PreparedRun["examples"]> {
   const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
-  for (const message of listTrainingDataWarnings(task, train)) warn(message);
+  for (const message of listTrainingDataWarnings(task, train)) warn(callbacks, message);
   // Every seed validates on the same sample, so that the runs of a comparison are selected by the
   // same texts.
   const validation = task.splits.includes("validation")
@@ -198,7 +188,8 @@ async function loadExamples(
         `${name} is empty. Provide at least 3 rows per label to hold one out, or separate train, dev and test files.`,
       );
     const overlap = countOverlap(train, examples);
-    if (overlap > 0) warn(`${overlap} of the ${examples.length} texts of ${name} are in the training data, too.`);
+    if (overlap > 0)
+      warn(callbacks, `${overlap} of the ${examples.length} texts of ${name} are in the training data, too.`);
   }
   return { train, validation, test };
 }

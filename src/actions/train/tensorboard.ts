@@ -2,12 +2,11 @@ import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { createFileError } from "../../files.js";
-import { listScalars, type Tracker } from "./tracker.js";
 
 /**
  * Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums.
  */
-export class TensorBoardWriter implements Tracker {
+export class TensorBoardWriter {
   readonly #file: number;
   readonly #now: () => number;
 
@@ -47,6 +46,19 @@ export class TensorBoardWriter implements Tracker {
     length.writeBigUInt64LE(BigInt(data.length));
     writeSync(this.#file, Buffer.concat([length, computeMaskedChecksum(length), data, computeMaskedChecksum(data)]));
   }
+}
+
+/** The numbers of an event under the names of Hugging Face: `train/loss`, `eval/accuracy`. */
+function listScalars(event: Readonly<Record<string, unknown>>): {
+  readonly step: number;
+  readonly values: [string, number][];
+} {
+  const { step, epoch: _epoch, evaluation, ...rest } = event;
+  const group = evaluation === undefined ? "train" : "eval";
+  const values = Object.entries((evaluation ?? rest) as Record<string, unknown>).flatMap(
+    ([name, value]): [string, number][] => (typeof value === "number" ? [[`${group}/${name}`, value]] : []),
+  );
+  return { step: Number(step), values };
 }
 
 function encodeFieldKey(field: number, type: number): Buffer {

@@ -1,67 +1,86 @@
 import { resolve } from "node:path";
-import { didYouMean } from "../../did-you-mean.js";
+import { z } from "zod";
 import { getErrorMessage, UserError } from "../../errors.js";
-import type { MethodSpec } from "../../methods/index.js";
+import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../events.js";
 import { saveModel } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../runs/config.js";
 import { checkSameConfig } from "../../runs/config-identity.js";
 import { compareEnvironments } from "../../runs/environment.js";
-import { resolveRunConfig } from "../../runs/read-config.js";
+import { type ResolvedRun, resolveRun, userModules } from "../../runs/read-config.js";
 import { listLossWarnings, listResultWarnings } from "../../runs/result-warnings.js";
 import { type Results, resultsSchema } from "../../runs/results.js";
-import { dataFile } from "../../runs/run-files.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
-import type { InMemoryExample } from "../../tasks/index.js";
 import { free } from "../../tensor/index.js";
-import { Interrupted, type Ranks, singleRank, type TrainingCallbacks, train } from "../../train/index.js";
-import { type Callbacks, reportProgress } from "../callbacks.js";
+import { Interrupted, type Ranks, train as runTraining, singleRank } from "../../train/index.js";
+import { validate } from "../../validate.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
-import { startTrackers, type TrackerName } from "./start-trackers.js";
-import type { Tracker } from "./tracker.js";
+import { TensorBoardWriter } from "./tensorboard.js";
 
-/**
- * Where a run is stored, and what is called while it runs.
- *
- *     await fineTune(config, { out: "runs/rose", resume: true, onProgress: console.log });
- */
-export interface FineTuneOptions extends Callbacks {
+/** The programs that a run can report to. */
+export const trackerNames = ["tensorboard"] as const;
+export type TrackerName = (typeof trackerNames)[number];
+
+const trainOptionsSchema = z.strictObject({
+  out: z.string().optional(),
+  resume: z.boolean().default(false),
+  reportTo: z.array(z.enum(trackerNames)).default([]),
+});
+
+/** Where a run is stored. */
+interface TrainOptions {
   /** The run folder. Default: runs/TASK-METHOD-seedN. */
   readonly out?: string | undefined;
   /** Continue the run in the folder. A finished run is only read. */
-  readonly resume?: boolean;
-  /**
-   * Also sends the numbers of the run to trackers: TensorBoard files in the run folder, or the
-   * MLflow server in MLFLOW_TRACKING_URI.
-   */
-  readonly reportTo?: readonly TrackerName[];
-  /** The processes that train together, of which this is process 0 (others: `joinFineTune`). */
-  readonly ranks?: Ranks;
-  /** Every step, evaluation and event, for progress displays and trackers. */
-  readonly callbacks?: TrainingCallbacks;
+  readonly resume?: boolean | undefined;
+  /** Also writes the numbers of the run for other programs: TensorBoard files in the run folder. */
+  readonly reportTo?: readonly TrackerName[] | undefined;
 }
+
+/**
+ * The settings of a run, and where it is stored.
+ *
+ *     const request: TrainRequest = { model: "roberta-base", task: "sst2", out: "runs/sst2" };
+ */
+export type TrainRequest = RunConfigInput & TrainOptions;
 
 /**
  * Fine-tunes a model, evaluates it on the test split and stores everything in a run folder.
  *
- *     const run = await fineTune({ model: "roberta-base", task: "sst2" }, { out: "runs/sst2" });
+ *     const run = await train({ model: "roberta-base", task: "sst2", out: "runs/sst2" });
  *     console.log((await run.results())?.test.accuracy);
  */
-export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
-  checkOptionNames(options);
-  const { resume = false, ranks = singleRank } = options;
-  const { config, examples, definitions } = await resolveInput(input);
+export async function train(request: TrainRequest, callbacks: Callbacks = {}): Promise<Run> {
+  const { out, resume, reportTo, ...settings } = request;
+  const options = validate(trainOptionsSchema, { out, resume, reportTo }, "train");
+  return trainResolved(await resolveRun(settings, userModules), { ...options, ranks: singleRank }, callbacks);
+}
+
+/** What `trainResolved` needs besides the run. */
+interface ResolvedTrainOptions extends TrainOptions {
+  /** The processes that train together, of which this is process 0 (others: `joinTraining`). */
+  readonly ranks: Ranks;
+}
+
+/** Trains a run whose settings were checked. */
+export async function trainResolved(
+  run: ResolvedRun,
+  options: ResolvedTrainOptions,
+  callbacks: Callbacks = {},
+): Promise<Run> {
+  const { resume = false, ranks } = options;
+  const { config, data } = run;
   checkBatchSize(ranks, config);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
   try {
-    const complete = examples ? { ...config, data: resolve(writer.path("data")) } : config;
+    const complete = data ? { ...config, data: resolve(writer.path("data")) } : config;
     const before = resume ? await writer.read() : null;
     // The recorded length may be that of the model, and the columns may have been inferred. Neither
     // is loaded yet.
@@ -73,15 +92,16 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
         textColumn: complete.textColumn.length > 0 ? complete.textColumn : before.config.textColumn,
       });
     if (checkSameSettings(ranks, config, Boolean(await before?.results()))) return await Run.open(out);
-    const dataHash = examples && (await writer.writeData(examples));
-    const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
+    const dataHash = data && (await writer.writeData(data));
+    // The examples of a program are now a file, like all others.
+    const prepared = await prepareRun({ ...run, config: complete, data: null }, callbacks).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
       throw error;
     });
     try {
       // A run that a sweep has only planned does not know the length of its model yet.
       if (await before?.environment()) checkSameConfig(out, before!.config, prepared.config);
-      await trainPreparedRun(prepared, writer, before, dataHash, options);
+      await trainPreparedRun(prepared, writer, before, dataHash, options, callbacks);
     } finally {
       free(prepared.job.model.weights);
     }
@@ -91,107 +111,55 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   }
 }
 
-const optionNames: readonly (keyof FineTuneOptions)[] = [
-  ...(["out", "resume", "reportTo", "ranks", "callbacks"] as const),
-  ...(["onProgress", "onWarning", "onDownload", "signal"] as const),
-];
-
-/** JavaScript has no compiler to reject a misspelled option. */
-function checkOptionNames(options: FineTuneOptions): void {
-  const unknown = Object.keys(options).find((name) => !optionNames.some((known) => known === name));
-  if (unknown !== undefined)
-    throw new UserError(
-      `fineTune: unknown option ${unknown}${didYouMean(unknown, optionNames)}. ` +
-        `The options are ${optionNames.join(", ")}.`,
-    );
-}
-
-interface ResolvedInput {
-  readonly config: RunConfig;
-  /** The array of examples, if the data is not a file. */
-  readonly examples: readonly InMemoryExample[] | null;
-  /** The methods that were passed with their definitions. */
-  readonly definitions: readonly MethodSpec[];
-}
-
-/** Checks the settings that a program passed, and separates what is not plain data. */
-export async function resolveInput({ methods = [], textColumn = [], ...rest }: RunConfigInput): Promise<ResolvedInput> {
-  const examples = typeof rest.data === "object" ? rest.data : null;
-  if (examples && rest.task)
-    throw new UserError("config: task cannot be combined with an array of examples. Leave one of them out.");
-  const entries = Array.isArray(methods) ? methods : [methods];
-  const definitions = entries.filter(hasDefinition);
-  const tree = {
-    ...rest,
-    ...(examples && { data: dataFile }),
-    methods: entries.map((entry) => (hasDefinition(entry) ? { name: entry.name, options: entry.options } : entry)),
-    textColumn: [textColumn].flat(),
-  };
-  return { config: await resolveRunConfig(tree, () => "config", definitions), examples, definitions };
-}
-
-function hasDefinition(entry: NonNullable<RunConfigInput["methods"]>[number]): entry is MethodSpec {
-  return typeof entry === "object" && entry !== null && "definition" in entry;
-}
-
 async function trainPreparedRun(
   prepared: PreparedRun,
   writer: RunWriter,
   before: RunFolder | null,
   dataHash: string | null,
-  options: FineTuneOptions,
+  { reportTo = [], ranks }: ResolvedTrainOptions,
+  callbacks: Callbacks,
 ): Promise<void> {
-  const { onProgress, onWarning, signal, reportTo = [], ranks = singleRank, callbacks = {} } = options;
+  const { signal } = callbacks;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
-  const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
   writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
   const table = await job.loadSubstitutions?.();
   const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
   checkSameInputs(ranks, environment, examples.test);
   const earlier = await before?.environment();
-  if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
+  if (earlier) compareEnvironments(writer.folder, earlier, environment, (message) => warn(callbacks, message));
   await writer.writeEnvironment(environment);
   await writer.writeConfig(config);
   let steps = 0;
-  const trackers: Tracker[] = [];
-  let status: "finished" | "failed" | "stopped" = "failed";
-  const watched: TrainingCallbacks = {
-    ...callbacks,
-    onWarning: warn,
-    async onStart(facts) {
-      trackers.push(...(await startTrackers(reportTo, { config, writer, step: facts.step, onWarning: warn })));
-      steps = facts.totalSteps;
-      await writer.writeStatus({ steps, failure: null });
-      await callbacks.onStart?.(facts);
-    },
-    ...reportProgress(callbacks, onProgress),
-    onEvent(event) {
-      for (const tracker of trackers) tracker.writeEvent(event);
-      callbacks.onEvent?.(event);
-    },
+  let tensorBoard: TensorBoardWriter | null = null;
+  const onEvent = (event: TemperEvent): void => {
+    if (event.type === "start") {
+      steps = event.totalSteps;
+      writer.writeStatus({ steps, failure: null });
+      if (reportTo.includes("tensorboard")) tensorBoard = new TensorBoardWriter(writer.path("tensorboard"), event.step);
+    }
+    if (event.type === "log") tensorBoard?.writeEvent(event.entry);
+    callbacks.onEvent?.(event);
   };
   try {
-    const outcome = await train({
+    const outcome = await runTraining({
       ...job,
-      ranks,
+      ...{ ranks, onEvent, signal },
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
         checkpoints: writer.path("checkpoints"),
       },
       resume: before !== null,
-      callbacks: watched,
-      ...(signal && { signal }),
     });
     await saveModel(writer.path("model"), model);
     const onTested = (done: number, total: number): void => {
       // The other processes wait for this one.
       if (ranks.size === 1 && signal?.aborted)
         throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
-      watched.onProgress?.("test", Math.min(done * ranks.size, total), total);
+      reportProgress(callbacks, "test", Math.min(done * ranks.size, total), total);
     };
-    const test = await evaluateExamples(model, task, examples.test, "test", runtime, onTested, ranks);
+    const test = await evaluateExamples(model, task, examples.test, "test", runtime, ranks, onTested);
     const results: Results = {
       format: 3,
       model: config.model,
@@ -210,21 +178,18 @@ async function trainPreparedRun(
     await writeModelCard((await writer.read())!, checked);
     await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
-    status = "finished";
     const events = (await writer.read())?.events();
     const labels = examples.train.map(({ label }) => label);
     for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
-      warn(warning);
+      warn(callbacks, warning);
   } catch (error) {
-    if (error instanceof Interrupted) status = "stopped";
     // Settings that cannot work leave nothing behind, unless the folder had other content.
     if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();
     // A full disk may be the failure itself: recording it must not hide it.
-    else if (!(error instanceof Interrupted))
-      await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
+    else if (!(error instanceof Interrupted)) writer.tryWriteStatus({ steps, failure: getErrorMessage(error) });
     throw error;
   } finally {
-    for (const tracker of trackers) await tracker.close(status);
+    (tensorBoard as TensorBoardWriter | null)?.close();
   }
 }
 

@@ -3,12 +3,12 @@ import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../../attacks/verify.js";
 import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { orNull, validate } from "../../validate.js";
-import type { Callbacks } from "../callbacks.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
 
 /** What `verify` accepts. */
@@ -46,13 +46,13 @@ export async function verify(request: VerifyRequest, callbacks: Callbacks = {}):
   const parsed = validate(verifyRequestSchema, request, "verify");
   const done: Verification[] = [];
   for (const journal of parsed.journals) {
-    callbacks.onProgress?.({ stage: "verify", done: done.length, total: parsed.journals.length });
+    reportProgress(callbacks, "verify", done.length, parsed.journals.length);
     done.push(await verifyOne(journal, parsed, callbacks));
   }
   return done;
 }
 
-async function verifyOne(journal: string, request: ParsedRequest, { onDownload }: Callbacks): Promise<Verification> {
+async function verifyOne(journal: string, request: ParsedRequest, { onEvent }: Callbacks): Promise<Verification> {
   const header = await readHeader(journal);
   const { tokenization, maxLength, precision } = header.settings;
   // A model that does not say how it reads text is read as it was when it was attacked.
@@ -60,7 +60,7 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     ...request,
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
-    onDownload,
+    onEvent,
   });
   try {
     const substitutions = await findSubstitutions(header, victim, request);

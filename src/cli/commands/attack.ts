@@ -123,7 +123,6 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
     process.exit(interruptedExitCode);
   };
   const callbacks: AttackCallbacks = {
-    ...display,
     onAttackStart(name, start, total, counters) {
       unlisten ??= onStopSignals(onSignal);
       if (start > 0)
@@ -138,10 +137,11 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
         display.update(`attack ${name}`, count, total, { texts, "texts/s": formatNumber(speed, 3) });
       };
     },
-    onProgress(progress) {
-      done = progress.done;
+    onEvent(event) {
+      if (event.type !== "progress") return display.onEvent(event);
+      done = event.done;
       show?.(done);
-      if (done === progress.total) show = undefined;
+      if (done === event.total) show = undefined;
     },
   };
   return {

@@ -33,8 +33,10 @@ export function define(command: Command, io: Io): void {
         const encoded = encode(
           { model, ...request, inputs },
           {
-            ...callbacks,
-            onProgress: ({ done }) => progress.update(done),
+            onEvent(event) {
+              if (event.type === "progress") progress.update(event.done);
+              else callbacks.onEvent(event);
+            },
           },
         );
         await (json ? printJsonLines(io, encoded) : printTable(io, encoded));

@@ -54,8 +54,8 @@ export function define(command: Command, io: Io): void {
     const stop = stopOnSignals(io);
     const progress = createTrainProgress(io, { quiet, onStart: stop.listen });
     try {
-      const { callbacks } = progress;
-      const results = await pretrain(config, { out: folder, resume: resume === true, callbacks, signal: stop.signal });
+      const { onEvent } = progress;
+      const results = await pretrain({ ...config, out: folder, resume }, { onEvent, signal: stop.signal });
       progress.end();
       if (json) return await printJson(io, results);
       const { steps, bestStep, sequences, before, validation } = results;

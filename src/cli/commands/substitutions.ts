@@ -1,10 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
-import type { Callbacks } from "../../actions/callbacks.js";
 import { buildLmConstraint, buildLmConstraintRequestSchema } from "../../actions/substitutions/build-lm-constraint.js";
 import {
   buildSubstitutions,
   buildSubstitutionsRequestSchema,
 } from "../../actions/substitutions/build-substitutions.js";
+import type { Callbacks } from "../../events.js";
 import { formatCount, formatPercent } from "../../format.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
@@ -92,11 +92,12 @@ async function runUntilStopped<T>(
   let current = "";
   try {
     return await work({
-      ...progress,
-      onProgress({ stage, done, total }) {
-        if (stage !== current) progress.start(stage, 0, total, stageUnits[stage] ?? "texts");
-        current = stage;
-        progress.update(stage, done, total);
+      onEvent(event) {
+        if (event.type === "progress" && event.stage !== current) {
+          current = event.stage;
+          progress.start(current, 0, event.total, stageUnits[current] ?? "texts");
+        }
+        progress.onEvent(event);
       },
       signal: stop.signal,
     });

@@ -6,14 +6,8 @@ import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
-import {
-  getSweepFolder,
-  type PlannedSweep,
-  planSweep,
-  runSweep,
-  type SweepRequest,
-  sweepRequestSchema,
-} from "../../sweeps/run-sweep.js";
+import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";
+import type { PlannedSweep } from "../../sweeps/sweep-events.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
@@ -61,23 +55,24 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
   const { json, quiet, backend = "local" } = options;
   const [stop, kill] = [new AbortController(), new AbortController()];
   let unlisten = (): void => undefined;
+  const onSignal = (): void => {
+    if (stop.signal.aborted) kill.abort();
+    else if (backend === "local")
+      io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
+    stop.abort();
+  };
   const estimating = createEstimateProgress(io, options);
   const progress = createSweepProgress(io, getSweepFolder(request), quiet === true);
   const { out, status, failures, table, report } = await runSweep(request, {
-    ...progress,
-    onEstimateProgress: (done) => estimating.update(done),
-    onEstimate(planned) {
-      estimating.end();
-      if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(planned, options))}\n`);
-    },
-    // Until now nothing could be lost, and a signal ends the process.
-    onStart() {
-      unlisten = onStopSignals(() => {
-        if (stop.signal.aborted) kill.abort();
-        else if (backend === "local")
-          io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
-        stop.abort();
-      });
+    onEvent(event) {
+      if (event.type === "progress") estimating.update(event.done);
+      if (event.type === "estimate") {
+        estimating.end();
+        if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(event.planned, options))}\n`);
+      }
+      // Until now nothing could be lost, and a signal ends the process.
+      if (event.type === "sweep-start") unlisten = onStopSignals(onSignal);
+      progress.onEvent(event);
     },
     signal: stop.signal,
     killSignal: kill.signal,
@@ -117,11 +112,12 @@ function createEstimateProgress(io: Io, { quiet }: SweepCommandOptions): Progres
 
 async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
   const estimating = createEstimateProgress(io, options);
-  const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(
-    estimating.end,
-  );
-  const { out, plan, unfinished, estimate, inputs } = planned;
-  if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate, inputs });
+  const planned = await planSweep(request, {
+    onEvent: (event) => event.type === "progress" && estimating.update(event.done),
+  }).finally(estimating.end);
+  const { out, plan, configs, unfinished, estimate, inputs } = planned;
+  if (options.json)
+    return printJson(io, { out, ...plan, runs: configs, unfinished: unfinished.length, estimate, inputs });
   const rows = plan.cells.map(({ row, column, points }) => [
     row,
     column,
@@ -154,7 +150,7 @@ function formatInputs({ downloads, files }: SweepInputs): string {
 function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: SweepCommandOptions): string[][] {
   const jobs = options.jobs ?? 1;
   const { evaluate, analyze } = listWorkItems(plan);
-  const all = Object.keys(plan.runs).length;
+  const all = plan.runs.length;
   const runs = formatCount(unfinished.length);
   const later = [
     ...(evaluate.length > 0 ? [`${formatCount(evaluate.length)} evaluations of selected runs`] : []),

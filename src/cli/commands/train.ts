@@ -1,21 +1,20 @@
 import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
 import { checkBatchSize } from "../../actions/train/check-ranks.js";
-import { estimateRun, type RunEstimate } from "../../actions/train/estimate-run.js";
-import { joinFineTune } from "../../actions/train/join-training.js";
+import { estimateResolved, type RunEstimate } from "../../actions/train/estimate-run.js";
+import { joinTraining } from "../../actions/train/join-training.js";
 import { chooseRankDevice, processOptions, type RankRendezvous } from "../../actions/train/rendezvous.js";
-import { type TrackerName, trackerNames } from "../../actions/train/start-trackers.js";
-import { fineTune } from "../../actions/train/train.js";
+import { type TrackerName, trackerNames, trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
 import { findRendezvous, launchRanks, runAsRank } from "../../jobs/ranks.js";
 import { interruptedExitCode } from "../../processes.js";
-import { type RunConfig, runConfigSchema } from "../../runs/config.js";
-import { type ConfigSources, readRunConfig } from "../../runs/read-config.js";
+import { runConfigSchema } from "../../runs/config.js";
+import { type ConfigSources, type ResolvedRun, readRun, userModules } from "../../runs/read-config.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { formatCommandLine } from "../../shell.js";
-import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
+import { Interrupted, type Ranks, singleRank, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import { type Io, silentStream, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
@@ -72,9 +71,7 @@ export function addTrainOptions(command: Command) {
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")
     .addOption(
-      new Option("--report-to <names>", `trackers of the numbers: ${trackerNames.join(", ")}, or both`).argParser(
-        parseTrackers,
-      ),
+      new Option("--report-to <names>", `trackers of the numbers: ${trackerNames.join(", ")}`).argParser(parseTrackers),
     )
     .option("--dry-run", "print settings, time, memory and disk space of the run; write nothing")
     .option("--json", "print the results, or the estimate, as JSON")
@@ -85,7 +82,7 @@ function parseTrackers(text: string): TrackerName[] {
   return text.split(",").map((name) => {
     const found = trackerNames.find((each) => each === name.trim());
     if (found) return found;
-    throw new InvalidArgumentError(`Expected ${trackerNames.join(" or ")}, or both with a comma.`);
+    throw new InvalidArgumentError(`Expected ${trackerNames.join(" or ")}.`);
   });
 }
 
@@ -93,20 +90,20 @@ type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]
 
 export function define(command: Command, io: Io): void {
   addTrainOptions(command).action(async (options) => {
-    const config = await readTrainConfig(options);
-    if (options.dryRun) return estimate(io, config, options);
+    const run = await readTrainRun(options);
+    if (options.dryRun) return estimate(io, run, options);
     const rendezvous = findRendezvous(options);
     const { processes = 1 } = options;
-    if (rendezvous) return runAsRank(rendezvous, (ranks) => trainAsRank(io, config, options, ranks, rendezvous));
-    if (processes === 1) return train(io, config, options);
-    checkBatchSize({ size: processes }, config);
+    if (rendezvous) return runAsRank(rendezvous, (ranks) => trainAsRank(io, run, options, ranks, rendezvous));
+    if (processes === 1) return train(io, run, options, singleRank);
+    checkBatchSize({ size: processes }, run.config);
     const failure = await launchRanks(readArguments(command), processes, (text) => io.stderr.write(text));
     if (failure !== null) throw new ExitCode(failure);
   });
 }
 
 /** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
-export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
+export async function readTrainRun(options: TrainCommandOptions): Promise<ResolvedRun> {
   const {
     config,
     set,
@@ -126,7 +123,7 @@ export async function readTrainConfig(options: TrainCommandOptions): Promise<Run
     ...flags
   } = options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
-  return readRunConfig({
+  return readRun({
     ...(await findBase(options)),
     flags: {
       ...settings,
@@ -144,8 +141,8 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   const { config: file, sweep, row, column, seed, profile, allowCode, set = [], model, resume, out } = options;
   if (sweep !== undefined) {
     const { readSweepCell } = await import("../../sweeps/index.js");
-    const code = allowCode ? "import" : "refuse";
-    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, code }) };
+    const trust = allowCode ? "user" : "data";
+    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, trust }) };
   }
   const ofSweep = Object.entries({ row, column, profile, "allow-code": allowCode });
   const given = ofSweep.find(([, value]) => value !== undefined);
@@ -153,7 +150,8 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   if (file !== undefined || model !== undefined || !resume) return { file, set };
   if (out === undefined)
     throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");
-  return { base: (await RunFolder.open(out)).config, set };
+  const { config: value } = await RunFolder.open(out);
+  return { base: { value, locate: () => out, ...userModules }, set };
 }
 
 /** The arguments of the program, from the name of the command on. */
@@ -164,16 +162,20 @@ function readArguments(command: Command): readonly string[] {
 /** Rank 0 trains as a single process does, with files and progress. The others only compute. */
 async function trainAsRank(
   io: Io,
-  config: RunConfig,
+  run: ResolvedRun,
   options: TrainCommandOptions,
   ranks: Ranks,
   { localRank }: RankRendezvous,
 ): Promise<void> {
-  const own = { ...config, device: chooseRankDevice(config.device, localRank) };
+  const device = chooseRankDevice(run.config.device, localRank);
+  const own = { ...run, config: { ...run.config, device } };
   if (ranks.rank === 0) return train(io, own, options, ranks);
   const stop = stopOnSignals({ ...io, stderr: silentStream });
   try {
-    await joinFineTune(own, ranks, { signal: stop.signal, onStart: stop.listen });
+    await joinTraining(own, ranks, {
+      signal: stop.signal,
+      onEvent: (event) => event.type === "start" && stop.listen(),
+    });
   } catch (error) {
     throw error instanceof Interrupted ? new ExitCode(interruptedExitCode) : error;
   } finally {
@@ -181,20 +183,16 @@ async function trainAsRank(
   }
 }
 
-async function train(io: Io, config: RunConfig, options: TrainCommandOptions, ranks?: Ranks): Promise<void> {
+async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions, ranks: Ranks): Promise<void> {
   const { quiet, json, reportTo = [], resume } = options;
-  const out = options.out ?? getDefaultRunFolder(config);
+  const out = options.out ?? getDefaultRunFolder(resolved.config);
   const stop = stopOnSignals(io);
-  const display = createCallbacks(io, quiet);
   // Before the first step nothing would be lost, so a signal simply ends the process.
   const progress = createTrainProgress(io, { quiet, onStart: stop.listen });
   const startTime = performance.now();
   try {
-    const { callbacks } = progress;
-    const run = await fineTune(config, {
-      ...{ out, resume: resume === true, reportTo, ...(ranks && { ranks }) },
-      ...{ callbacks, signal: stop.signal, onDownload: display.onDownload, onWarning: display.onWarning },
-    });
+    const { onEvent } = progress;
+    const run = await trainResolved(resolved, { out, resume, reportTo, ranks }, { onEvent, signal: stop.signal });
     progress.end();
     if (json) return await printJson(io, await run.results());
     const speed = progress.examplesPerSecond();
@@ -214,12 +212,11 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions, ra
       out,
       ...(reportTo.length > 0 ? ["--report-to", reportTo.join(",")] : []),
     ];
-    if (ranks) again.push("--processes", String(ranks.size));
+    if (ranks.size > 1) again.push("--processes", String(ranks.size));
     io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
     throw new ExitCode(interruptedExitCode);
   } finally {
     progress.end();
-    display.end();
     stop.close();
   }
 }
@@ -239,9 +236,9 @@ async function formatSummary(io: Io, run: RunFolder, time: string): Promise<stri
   return `${formatTable(io.stdout, rows)}\n\n${formatEvaluation(io, test)}`;
 }
 
-async function estimate(io: Io, config: RunConfig, { quiet, json }: TrainCommandOptions): Promise<void> {
+async function estimate(io: Io, run: ResolvedRun, { quiet, json }: TrainCommandOptions): Promise<void> {
   const callbacks = createCallbacks(io, quiet);
-  const result = await estimateRun(config, callbacks).finally(callbacks.end);
+  const result = await estimateResolved(run, callbacks).finally(callbacks.end);
   await (json ? printJson(io, result) : write(io.stdout, formatEstimate(io, result)));
 }
 

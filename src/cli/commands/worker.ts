@@ -30,10 +30,10 @@ async function runRequest(io: Io, requestPath: string, resultPath: string): Prom
   let unlisten = (): void => undefined;
   const { result, cause } = await executeToResult(request, {
     signal: stop.signal,
-    onWarning: (message) => void io.stderr.write(`warning: ${message}\n`),
-    // Before training starts nothing can be lost, and other actions save their work as they go.
-    onTrainingStart: () => {
-      unlisten = onStopSignals(() => stop.abort());
+    onEvent(event) {
+      if (event.type === "warning") io.stderr.write(`warning: ${event.message}\n`);
+      // Before training starts nothing can be lost, and other actions save their work as they go.
+      if (event.type === "start") unlisten = onStopSignals(() => stop.abort());
     },
   });
   unlisten();

@@ -4,7 +4,7 @@ import type { HullOptions, ModifiableWords } from "../../hull/convex-hull.js";
 import { predictProbabilities } from "../../models/index.js";
 import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
-import { selectEveryNth, singleRank, type TokenizedExample, type TrainingContext } from "../../train/index.js";
+import { selectEveryNth, type TokenizedExample, type TrainingContext } from "../../train/index.js";
 
 interface RobustAccuracyOptions extends HullOptions {
   /** Whether a text must be classified correctly before the attack, too. */
@@ -23,7 +23,7 @@ export async function computeRobustAccuracy(
 ): Promise<number> {
   const { model, deviceConfig } = job;
   const { device, computeDtype } = deviceConfig;
-  const { ranks = singleRank } = job;
+  const { ranks } = job;
   const own = selectEveryNth(ranks, items);
   const texts = own.map((item) => ({
     encoding: item.encoding,

@@ -82,7 +82,7 @@ export const rift = defineMethod({
               "as in RIFT's released code. With pooling: cls, they are the pre-trained ones.",
           );
         // An outer method that perturbs the text in its losses does so after this method's losses.
-        const { methods } = training.stack;
+        const { methods } = training.job;
         const adversary = methods
           .slice(methods.indexOf(method) + 1)
           .find(({ traits, losses }) => traits?.exclusiveRoles?.adversary && losses);

@@ -5,7 +5,7 @@ import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import { type Ranks, singleRank, type TrainingContext, type TrainingJob } from "../../train/index.js";
+import type { Ranks, TrainingContext, TrainingJob } from "../../train/index.js";
 
 /** Texts per cache entry. An entry depends only on its texts, so runs with more data reuse it. */
 const chunkSize = 512;
@@ -29,7 +29,7 @@ export async function computeTeacherFeatures(
   const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
   const size = job.dryRun ? dryRunChunkSize : chunkSize;
   const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
-  const { ranks = singleRank } = job;
+  const { ranks } = job;
   for (let start = 0; start < end; start += size) {
     // Each process computes other chunks.
     if ((start / size) % ranks.size !== ranks.rank) continue;

@@ -102,7 +102,7 @@ function createRose(options: Options): TrainingMethod {
   let heldMask: Tensor | null = null;
 
   /** Without an inner method that has losses, ROSE uses the mean cross-entropy of two passes. */
-  const shouldProvideTaskLoss = ({ stack: { methods } }: TrainingContext): boolean =>
+  const shouldProvideTaskLoss = ({ job: { methods } }: TrainingContext): boolean =>
     usesFirstOrder && methods.slice(0, methods.indexOf(method)).every((inner) => !inner.losses && !inner.gradients);
 
   /** Eq. 1 with the scale of the released code, which does not change ranks. */
@@ -110,7 +110,7 @@ function createRose(options: Options): TrainingMethod {
     const { training } = context;
     // If the base runs one pass, that pass keeps its dropout masks.
     const usesTwoPasses =
-      shouldProvideTaskLoss(training) || training.stack.methods.some(({ traits }) => traits?.usesTwoPasses);
+      shouldProvideTaskLoss(training) || training.job.methods.some(({ traits }) => traits?.usesTwoPasses);
     const [clean, again] = usesTwoPasses
       ? context.passTwice("clean", "again")
       : [context.pass("clean"), context.pass("again")];

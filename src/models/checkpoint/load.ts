@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../../errors.js";
-import type { DownloadProgress } from "../../hub/download.js";
+import type { Callbacks } from "../../events.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { readModelConfig, readTemperMetadata } from "../config.js";
@@ -28,7 +28,7 @@ export interface LoadModelOptions extends ReadWeightsOptions {
   tokenization?: Tokenization;
   maxLength?: number;
   /** Called during a download from the hub. */
-  onProgress?: (progress: DownloadProgress) => void;
+  readonly onEvent?: Callbacks["onEvent"];
 }
 
 /**
@@ -39,7 +39,7 @@ export interface LoadModelOptions extends ReadWeightsOptions {
  * const model = await loadModel("roberta-base", { labels: ["negative", "positive"] });
  */
 export async function loadModel(reference: string, options: LoadModelOptions = {}): Promise<Model> {
-  const { folder } = await resolveModel(reference, { onProgress: options.onProgress });
+  const { folder } = await resolveModel(reference, { onEvent: options.onEvent });
   const config = await readModelConfig(folder);
   const metadata = readTemperMetadata(config, join(folder, "config.json"));
   const tokenizer = await loadTokenizer(folder);

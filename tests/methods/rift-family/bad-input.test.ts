@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { listen } from "../../../src/events.js";
 import { createMethods } from "../../../src/methods/index.js";
 import { free } from "../../../src/tensor/index.js";
 import { parseSubstitutionTable } from "../../../src/text/substitutions.js";
@@ -76,8 +77,8 @@ describe("training reports mistakes before it starts", () => {
 
 it("rift warns about a teacher with a randomly initialized pooler", async () => {
   const warnings: string[] = [];
-  const callbacks = { onWarning: (message: string) => void warnings.push(message) };
-  expect(await trainWithError(["rift"], (job) => ({ ...withoutPooler(job), callbacks }))).toBeNull();
+  const callbacks = listen({ warning: ({ message }) => warnings.push(message) });
+  expect(await trainWithError(["rift"], (job) => ({ ...withoutPooler(job), ...callbacks }))).toBeNull();
   expect(warnings).toEqual([expect.stringMatching(/tiny has no pre-trained pooler.* as in RIFT's released code/)]);
 });
 

@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
+import type { RunConfig } from "../../../src/runs/config.js";
+import { readRun } from "../../../src/runs/read-config.js";
 import { readSweepCell } from "../../../src/sweeps/expand.js";
+
+const readCell = async (cell: Parameters<typeof readSweepCell>[0]): Promise<RunConfig> =>
+  (await readRun({ base: await readSweepCell(cell) })).config;
 
 const tables = { imdb: "experiments/rift-table-1.yaml", snli: "experiments/rift-table-2.yaml" } as const;
 const models = { bert: "google-bert/bert-base-uncased", roberta: "FacebookAI/roberta-base" } as const;
@@ -20,8 +25,8 @@ const cells = (["imdb", "snli"] as const).flatMap((task) =>
 describe("the runs of RIFT's tables 1 and 2", () => {
   it.each(cells)("$task, $model, $row differs from the others only in methods and model", async (cell) => {
     const { task, model, row } = cell;
-    const config = await readSweepCell({ file: tables[task], row, column: model, seed: 0 });
-    const reference = await readSweepCell({ file: tables[task], row: "rift", column: "bert", seed: 0 });
+    const config = await readCell({ file: tables[task], row, column: model, seed: 0 });
+    const reference = await readCell({ file: tables[task], row: "rift", column: "bert", seed: 0 });
     expect(config.methods.map(({ name }) => name)).toEqual(methods[row]);
     expect(config).toMatchObject({ task, model: models[model] });
     // Without an adversary there is no robust accuracy to select a checkpoint by.
@@ -38,7 +43,7 @@ describe("the runs of RIFT's tables 1 and 2", () => {
     for (const column of ["imdb-bert", "imdb-roberta", "snli-bert", "snli-roberta"]) {
       const file = "experiments/rift-table-3.yaml";
       const [conditional, unconditional] = await Promise.all(
-        ["conditional", "unconditional"].map((row) => readSweepCell({ file, row, column, seed: 0 })),
+        ["conditional", "unconditional"].map((row) => readCell({ file, row, column, seed: 0 })),
       );
       expect(conditional!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
       const [ascc, rift] = conditional!.methods;

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
+import { listen } from "../../../src/events.js";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
@@ -30,10 +31,8 @@ async function run(
 ): Promise<Trained> {
   const model = tinyModel();
   const events: Record<string, number>[] = [];
-  const watch = {
-    onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
-  };
-  await train(tinyJob(model, create(methods), { callbacks: watch, ...changes }, settings));
+  const watch = listen({ log: ({ entry }) => events.push(entry as Record<string, number>) });
+  await train(tinyJob(model, create(methods), { ...watch, ...changes }, settings));
   const weights = readValues(model.weights);
   free(model.weights);
   return { weights, events };
@@ -108,11 +107,11 @@ describe("rift", () => {
     const information = async (...methods: Method[]): Promise<[number | undefined, string[]]> => {
       const warnings: string[] = [];
       const events: Record<string, number>[] = [];
-      const watch = {
-        onWarning: (message: string) => void warnings.push(message),
-        onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
-      };
-      await run(methods, {}, { callbacks: watch });
+      const watch = listen({
+        warning: ({ message }) => warnings.push(message),
+        log: ({ entry }) => events.push(entry as Record<string, number>),
+      });
+      await run(methods, {}, watch);
       return [events[0]?.information, warnings];
     };
     const [ascc, rift]: [Method, Method] = [
@@ -136,11 +135,7 @@ describe("rift", () => {
     const entries = () =>
       readdirSync(join(cache, "teacher")).map((name) => [name, statSync(join(cache, "teacher", name)).mtimeMs]);
     const before = entries();
-    const second = await run(
-      [["rift", small]],
-      {},
-      { callbacks: { onProgress: (_label, done) => void progress.push(done) } },
-    );
+    const second = await run([["rift", small]], {}, listen({ progress: ({ done }) => progress.push(done) }));
     expect(entries()).toEqual(before);
     expect(before.length).toBeGreaterThan(0);
     expect(progress).toContain(texts.length);
@@ -208,9 +203,9 @@ describe("rift", () => {
   it("frees all tensors of a step and of a run with evaluations", async () => {
     const started = getMemoryStats().tensors;
     const counts: number[] = [];
-    const watch = { onStep: () => void counts.push(getMemoryStats().tensors) };
+    const watch = listen({ step: () => counts.push(getMemoryStats().tensors) });
     const methods: Method[] = [["ascc", { innerSteps: 2 }], ["rift", { ...small, queueSize: 3 }], ["ptwd"], ["mixout"]];
-    await run(methods, { epochs: 5, batchSize: 12 }, { callbacks: watch });
+    await run(methods, { epochs: 5, batchSize: 12 }, watch);
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
     await run(
@@ -225,11 +220,9 @@ describe("rift", () => {
 describe("robust accuracy", () => {
   it("selects the checkpoint and is at most the clean accuracy", async () => {
     const evaluations: Record<string, number>[] = [];
-    const watch = {
-      onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }),
-    };
+    const watch = listen({ evaluation: ({ metrics }) => evaluations.push({ ...metrics }) });
     const settings = { epochs: 12, batchSize: 12, evalSteps: 3, metricForBestModel: "robust-accuracy", dropout: false };
-    await run([["ascc", { innerSteps: 5, beta: 1 }]], settings, { callbacks: watch, validation: tinyDataset(texts) });
+    await run([["ascc", { innerSteps: 5, beta: 1 }]], settings, { ...watch, validation: tinyDataset(texts) });
     expect(evaluations.length).toBe(4);
     for (const metrics of evaluations) {
       expect(metrics["robust-accuracy"]).toBeLessThanOrEqual(metrics.accuracy as number);

@@ -14,8 +14,9 @@ import { embedInput } from "../../../src/models/index.js";
 import { evalMode, symmetricKl } from "../../../src/nn/index.js";
 import { free, grad, noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
 import { toBatch, toHostBatch } from "../../../src/train/batch-transfer.js";
-import { BatchContext, type Gradients, type TrainingContext } from "../../../src/train/index.js";
-import { createTrainingContext } from "../../../src/train/training-context.js";
+import type { BatchContext, Gradients } from "../../../src/train/index.js";
+import { StepBatch } from "../../../src/train/step-batch.js";
+import { type ActiveTraining, createTrainingContext } from "../../../src/train/training-context.js";
 import { expectWellComputed } from "../../rounding.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 import { expectAllClose, fixture, toTensor, toTensors } from "./fixture.js";
@@ -24,7 +25,7 @@ const model = tinyModel(fixture.model.config, toTensors(fixture.model.weights));
 const { weights } = model;
 const table = weights.get("bert.embeddings.word_embeddings.weight") as Tensor;
 const query = weights.get("bert.encoder.layer.0.attention.self.query.weight") as Tensor;
-let training: TrainingContext;
+let training: ActiveTraining;
 
 beforeAll(async () => {
   const settings = { batchSize: 2, dropout: false, maxGradNorm: fixture.fisher.clip };
@@ -35,7 +36,7 @@ afterAll(() => training.close());
 /** The first three texts as a batch. */
 function createContext(): BatchContext {
   const host = toHostBatch(training.job, Int32Array.from([0, 1, 2]));
-  return new BatchContext(training, toBatch(training, host), 0);
+  return new StepBatch(training, toBatch(training.job, host), 0);
 }
 
 describe("Child-Tuning_D", () => {

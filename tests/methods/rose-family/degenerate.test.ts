@@ -1,4 +1,5 @@
 import { expect, test, vi } from "vitest";
+import { listen } from "../../../src/events.js";
 import { createMethods } from "../../../src/methods/index.js";
 import { crossEntropy } from "../../../src/nn/index.js";
 import { free } from "../../../src/tensor/index.js";
@@ -27,12 +28,7 @@ async function trainTiny(
   const model = tinyModel();
   const events: Record<string, unknown>[] = [];
   await train(
-    tinyJob(
-      model,
-      created as TrainingMethod[],
-      { callbacks: { onEvent: (event) => void events.push(event) } },
-      settings,
-    ),
+    tinyJob(model, created as TrainingMethod[], listen({ log: ({ entry }) => events.push(entry) }), settings),
   );
   const weights = readValues(model.weights);
   free(model.weights);

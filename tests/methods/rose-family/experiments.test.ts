@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
+import type { RunConfig } from "../../../src/runs/config.js";
+import { readRun } from "../../../src/runs/read-config.js";
 import { readSweepCell } from "../../../src/sweeps/expand.js";
+
+const readCell = async (cell: Parameters<typeof readSweepCell>[0]): Promise<RunConfig> =>
+  (await readRun({ base: await readSweepCell(cell) })).config;
 
 const tableOne = { file: "experiments/rose-table-1.yaml", profile: "published" };
 const tableTwo = { file: "experiments/rose-table-2.yaml" };
@@ -26,8 +31,8 @@ describe("the runs of ROSE's tables 1 and 2", () => {
   test.each(cells)("$file, $row, $size $task: only methods and learning rate differ", async (cell) => {
     const { sweep, row, task, size } = cell;
     const column = `${size}-${task}`;
-    const config = await readSweepCell({ ...sweep, row, column, seed: 0 });
-    const reference = await readSweepCell({ ...tableOne, row: "vanilla", column, seed: 0 });
+    const config = await readCell({ ...sweep, row, column, seed: 0 });
+    const reference = await readCell({ ...tableOne, row: "vanilla", column, seed: 0 });
     const { methods, train } = config;
     expect(config).toEqual({ ...reference, methods, train: { ...reference.train, learningRate: train.learningRate } });
     expect(config).toMatchObject({

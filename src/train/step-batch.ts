@@ -1,22 +1,18 @@
 import { duplicatePacking, type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
 import { cat, type GradientReducer, scope, type Tensor } from "../tensor/index.js";
-import type { Batch } from "./batch-transfer.js";
+import type { Batch } from "./batch.js";
 import type { MethodStack } from "./method-stack.js";
-import { castWeights, computeGradients } from "./mixed-precision.js";
-import { type Ranks, singleRank } from "./ranks.js";
-import type { TrainingContext } from "./training-context.js";
-import type { NamedTensors, PassName, SharedPass } from "./training-method.js";
+import { castWeights, computeGradients, type LowPrecisionWeights } from "./mixed-precision.js";
+import type { RandomStreams } from "./random-streams.js";
+import type { BatchContext, ForwardPassOptions, NamedTensors, PassName, TrainingContext } from "./training-method.js";
 
-/** How a forward pass differs from a plain one. */
-export interface ForwardPassOptions {
-  /** An input other than the batch itself, or a function that creates it for the named pass. */
-  readonly input?: EncoderInput | ((name: PassName) => EncoderInput);
-  /** Fixed weights that no method changes (a teacher, a moving average). */
-  readonly weights?: Weights;
-  readonly mode?: ForwardMode;
-  /** A random stream other than the name of the pass, to share dropout masks between passes. */
-  readonly randomStream?: string;
+/** What batches need of a training besides what methods see. */
+export interface BatchTraining extends TrainingContext {
+  readonly streams: RandomStreams;
+  readonly stack: MethodStack;
+  /** The weights in the compute dtype; null for float32. */
+  readonly lowPrecisionWeights: LowPrecisionWeights | null;
 }
 
 /** What can replace the defaults of a batch context. */
@@ -30,19 +26,13 @@ export interface BatchContextOptions {
   readonly reducer?: GradientReducer | null;
 }
 
-/** One batch on its way through losses and gradients. */
-export class BatchContext {
-  readonly training: TrainingContext;
+/** Computes one batch of a training. The random streams depend on the batch and on names. */
+export class StepBatch implements BatchContext {
+  readonly training: BatchTraining;
   readonly batch: Batch;
-  /**
-   * Counts batches over the complete training. The micro-batches of a batch have the same index.
-   */
   readonly batchIndex: number;
-  /** Tensors besides the parameters whose gradients are computed too, by name. */
   readonly extraLeaves: NamedTensors;
-  /** @internal */
   readonly keepsGradientDtype: boolean;
-  /** @internal Sums the total gradients over all processes while they are computed. */
   readonly reducer: GradientReducer | null;
   readonly #stack: MethodStack;
   readonly #log: (name: string, value: Tensor) => void;
@@ -52,8 +42,7 @@ export class BatchContext {
   readonly #weights = new Map<string, Weights>();
   readonly #castWeights = new Map<Weights, Weights>();
 
-  /** @internal */
-  constructor(training: TrainingContext, batch: Batch, batchIndex: number, options: BatchContextOptions = {}) {
+  constructor(training: BatchTraining, batch: Batch, batchIndex: number, options: BatchContextOptions = {}) {
     this.training = training;
     this.batch = batch;
     this.batchIndex = batchIndex;
@@ -65,7 +54,6 @@ export class BatchContext {
     this.#input = options.input ?? batch.input;
   }
 
-  /** Runs a forward pass once and remembers its output by name. */
   pass(name: PassName, options: ForwardPassOptions = {}): ModelOutput {
     const known = this.#passes.get(name);
     if (known) return known;
@@ -75,18 +63,15 @@ export class BatchContext {
     return output;
   }
 
-  /** Runs an earlier pass again under another name, with dropout masks of its own. */
   repeatPass(name: PassName, newName: PassName): ModelOutput {
     return this.pass(newName, this.#passOptions.get(name));
   }
 
-  /** Returns whether a pass of this name has run. */
   hasPass(name: PassName): boolean {
     return this.#passes.has(name);
   }
 
-  /** Runs two passes of the batch with different dropout masks as one batch of twice the size. */
-  passTwice(first: SharedPass, second: SharedPass): readonly [ModelOutput, ModelOutput] {
+  passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
     const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) }, 2);
@@ -110,48 +95,27 @@ export class BatchContext {
     return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode, blocks)));
   }
 
-  /**
-   * The mode of a forward pass: without dropout if the settings say so, and with the place of the
-   * batch in the global one.
-   */
   resolveMode(mode: ForwardMode, blocks = 1): ForwardMode {
     const training = mode.training && this.training.job.settings.dropout;
     const { rows } = this.batch;
     return { training, ...(rows && { rows: { ...rows, blocks } }) };
   }
 
-  /**
-   * Multiplies a mean over the batch by the batch's fraction of the global batch. Its gradient is
-   * then the same as in a single process.
-   */
   scaleToGlobalBatch(mean: Tensor): Tensor {
     const { rows } = this.batch;
     return rows ? mean.mul(rows.weight) : mean;
   }
 
-  /** The rows of all processes that share the global batch, in its order. */
   gatherRows(tensor: Tensor): Tensor {
-    return this.#ranks.gatherRows(tensor, this.batch.rows);
+    return this.training.job.ranks.gatherRows(tensor, this.batch.rows);
   }
 
-  get #ranks(): Ranks {
-    return this.training.job.ranks ?? singleRank;
-  }
-
-  /**
-   * Samples noise with one row per example. On a CPU, the noise of the global batch is sampled, and
-   * each process takes its rows. On a GPU, each process has its own random stream.
-   */
   sampleRows(shape: readonly number[], sample: (shape: readonly number[]) => Tensor): Tensor {
     const { rows } = this.batch;
     if (!rows || this.training.job.deviceConfig.device !== "cpu") return sample(shape);
     return scope(() => sample([rows.total, ...shape.slice(1)]).narrow(0, rows.start, rows.count));
   }
 
-  /**
-   * The weights that a pass uses, in the compute dtype. Every method can change them, the outermost
-   * last. Repeated calls return the same tensors.
-   */
   weights(name: PassName, mode: ForwardMode): Weights {
     const key = `${name} ${mode.training}`;
     const known = this.#weights.get(key);
@@ -175,41 +139,31 @@ export class BatchContext {
     return cast;
   }
 
-  /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
   computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false, keepsDtype = false): NamedTensors {
     const { lowPrecisionWeights } = this.training;
     const options = { retainGraph, keepsDtype };
     return computeGradients(this.scaleToGlobalBatch(loss), parameters, lowPrecisionWeights, options);
   }
 
-  /**
-   * Seeds the device's generator from (seed, batch index, names): later draws depend on nothing
-   * else.
-   */
   enterRandomStream(...names: string[]): void {
-    const { rank } = this.batch.rows && this.training.job.deviceConfig.device !== "cpu" ? this.#ranks : singleRank;
+    const { ranks, deviceConfig } = this.training.job;
+    const rank = this.batch.rows && deviceConfig.device !== "cpu" ? ranks.rank : 0;
     // GPU kernels cannot sample a part of a larger mask, so each process has its own stream.
     this.enterSharedRandomStream(...(rank === 0 ? names : [...names, `rank ${rank}`]));
   }
 
-  /** Like `enterRandomStream`, for draws that all processes share, such as masks of parameters. */
   enterSharedRandomStream(...names: string[]): void {
     const { microBatchIndex } = this.batch;
     this.training.streams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
   }
 
-  /**
-   * Returns the same batch with another input and without remembered passes. The input may use the
-   * weights of the new context. The random streams stay the same.
-   */
   withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves: NamedTensors = new Map()): BatchContext {
     const options = { stack: this.#stack, log: this.#log, input: this.#input, extraLeaves };
-    const derived = new BatchContext(this.training, this.batch, this.batchIndex, options);
+    const derived = new StepBatch(this.training, this.batch, this.batchIndex, options);
     derived.#input = createInput(derived);
     return derived;
   }
 
-  /** Logs a number; it is read from the device when events are written. */
   log(name: string, value: Tensor): void {
     this.#log(name, value);
   }

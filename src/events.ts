@@ -1,0 +1,108 @@
+/**
+ * What happens while an action works. `type` says which event it is.
+ *
+ *     const onEvent = (event: TemperEvent) => event.type === "warning" && console.warn(event.message);
+ */
+export type TemperEvent =
+  | ProgressEvent
+  | { readonly type: "warning"; readonly message: string }
+  | DownloadEvent
+  | StartEvent
+  | StepEvent
+  | {
+      readonly type: "evaluation";
+      readonly step: number;
+      /** Validation metrics by name. */
+      readonly metrics: Readonly<Record<string, number>>;
+      /** Whether this is the best model so far. */
+      readonly isBest: boolean;
+    }
+  /** A line of events.jsonl, when it is written. */
+  | { readonly type: "log"; readonly entry: Readonly<Record<string, unknown>> };
+
+/** How far a long action is, except for the optimizer steps of a training. */
+interface ProgressEvent {
+  readonly type: "progress";
+  /** What is being done: "validation", "attack pwws", … */
+  readonly stage: string;
+  readonly done: number;
+  readonly total: number;
+}
+
+/** A model or a dataset is being downloaded. */
+interface DownloadEvent {
+  readonly type: "download";
+  readonly file: string;
+  /** Bytes, also those of an earlier attempt. */
+  readonly received: number;
+  readonly total: number;
+}
+
+/** A training begins. From now on `signal` makes it save its work. */
+interface StartEvent {
+  readonly type: "start";
+  /** The optimizer steps that a resumed run has already done. */
+  readonly step: number;
+  readonly totalSteps: number;
+  /** Trained parameters. */
+  readonly parameters: number;
+}
+
+/** An optimizer step is done. */
+interface StepEvent {
+  readonly type: "step";
+  readonly step: number;
+  readonly totalSteps: number;
+  readonly epoch: number;
+  readonly examples: number;
+  readonly seconds: number;
+  /** The last loss that was read from the device. */
+  readonly loss: number;
+  readonly learningRate: number;
+}
+
+/**
+ * What every action of the library accepts besides its request.
+ *
+ *     await attack(request, { onEvent: console.log, signal: AbortSignal.timeout(60_000) });
+ */
+export interface Callbacks {
+  /** Called with everything that happens. It must not block. */
+  readonly onEvent?: ((event: TemperEvent) => void) | undefined;
+  /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Reports a warning. */
+export function warn({ onEvent }: Pick<Callbacks, "onEvent">, message: string): void {
+  onEvent?.({ type: "warning", message });
+}
+
+/** Reports how far a stage of the work is. */
+export function reportProgress(
+  { onEvent }: Pick<Callbacks, "onEvent">,
+  stage: string,
+  done: number,
+  total: number,
+): void {
+  onEvent?.({ type: "progress", stage, done, total });
+}
+
+/** A function per type of event. */
+export type EventHandlers = {
+  readonly [Type in TemperEvent["type"]]?: (event: Extract<TemperEvent, { type: Type }>) => unknown;
+};
+
+/**
+ * Creates callbacks with a function per type of event.
+ *
+ *     await train(request, listen({ step: ({ step, loss }) => console.log(step, loss) }));
+ */
+export function listen(handlers: EventHandlers): Required<Pick<Callbacks, "onEvent">> {
+  return {
+    onEvent(event) {
+      const handle = handlers[event.type] as ((event: TemperEvent) => unknown) | undefined;
+      handle?.(event);
+    },
+  };
+}

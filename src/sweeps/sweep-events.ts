@@ -1,0 +1,35 @@
+import type { TemperEvent } from "../events.js";
+import type { SweepEstimate } from "./estimate.js";
+import type { SweepPlan } from "./plan-schema.js";
+import type { WorkItemResult } from "./run-work.js";
+import type { Stage, WorkItem } from "./work-item.js";
+
+/** A sweep before it runs. */
+export interface PlannedSweep {
+  readonly out: string;
+  readonly plan: SweepPlan;
+  /** Runs that are not finished. */
+  readonly unfinished: readonly string[];
+  /** Null if nothing was measured. */
+  readonly estimate: SweepEstimate | null;
+}
+
+/** What happens during a sweep, on this host or on a cluster. */
+export type SweepEvent =
+  | TemperEvent
+  /** What the unfinished runs will cost. It comes before the first run. */
+  | { readonly type: "estimate"; readonly planned: PlannedSweep }
+  /** The first request is about to be executed. From now on `signal` makes the runs save their work. */
+  | { readonly type: "sweep-start" }
+  /** A stage begins. `done` of its items were done before. */
+  | { readonly type: "stage"; readonly stage: Stage; readonly items: readonly WorkItem[]; readonly done: number }
+  | { readonly type: "item-start"; readonly item: WorkItem }
+  | { readonly type: "item-end"; readonly item: WorkItem; readonly result: WorkItemResult };
+
+export interface SweepCallbacks {
+  readonly onEvent?: ((event: SweepEvent) => void) | undefined;
+  /** Abort it to let the runs save their work and stop. Slurm jobs continue. */
+  readonly signal?: AbortSignal | undefined;
+  /** Abort it to end the runs at once. */
+  readonly killSignal?: AbortSignal | undefined;
+}

@@ -1,0 +1,40 @@
+import type { TokenInput } from "../models/index.js";
+import type { Tensor } from "../tensor/index.js";
+import type { PaddedBatch } from "../text/batch.js";
+import type { TokenizedExample } from "./dataset.js";
+import type { RankRows } from "./ranks.js";
+
+/** A batch on the host. */
+export interface HostBatch {
+  /** Positions in the dataset. */
+  readonly indices: Int32Array;
+  readonly items: readonly TokenizedExample[];
+  readonly padded: PaddedBatch;
+  readonly labels: Int32Array; // [batch], or [predicted token]
+  /** The tokens that are predicted, as indices in the padded batch; null for texts. */
+  readonly predictedPositions: Int32Array | null;
+  readonly epoch: number;
+  /** If a batch was split: the position of this micro-batch. The others follow the first one. */
+  readonly microBatchIndex: number;
+  /** If several processes share a global batch: the rows of this one. */
+  readonly rows: RankRows | null;
+  /** The items of the global batch; those of this batch if there is no other process. */
+  readonly globalItems: readonly TokenizedExample[];
+  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  readonly fullBatchSize: number;
+}
+
+/** A batch on the device. */
+export interface Batch {
+  readonly input: TokenInput;
+  readonly labels: Tensor; // [batch], or [predicted token]
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  readonly microBatchIndex: number;
+  readonly rows: RankRows | null;
+  readonly globalItems: readonly TokenizedExample[];
+  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  readonly fullBatchSize: number;
+  /** An array that a method added in `collate`. */
+  getExtra(name: string): Tensor;
+}

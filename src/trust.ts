@@ -1,0 +1,29 @@
+import { resolve } from "node:path";
+import { UserError } from "./errors.js";
+
+/**
+ * Who wrote the settings that name a module (`./my-method.js`), because naming it runs its code.
+ * "user": the person who runs Temper; the module is imported. "data": a file that may come from
+ * somebody else; the module is refused. "none": nothing is imported, and what the module defines
+ * stays unchecked (a dry run).
+ */
+export type Trust = "user" | "data" | "none";
+
+/** Where the modules of settings are, and whether they may be imported. */
+export interface ModulePolicy {
+  readonly trust: Trust;
+  /** Paths of modules are relative to this folder. */
+  readonly folder: string;
+}
+
+/** Whether the name of an attack or of a method is the path of a module. */
+export function isModulePath(name: string): boolean {
+  return /\.[cm]?[jt]s$/.test(name);
+}
+
+/** Returns the absolute path of a module, and other names as they are. Refuses code of a data file. */
+export function resolveModule(name: string, { trust, folder }: ModulePolicy, location: string): string {
+  if (!isModulePath(name)) return name;
+  if (trust === "data") throw new UserError(`${location}: ${name} is code. Read it, then pass --allow-code to run it.`);
+  return resolve(folder, name);
+}
