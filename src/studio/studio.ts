@@ -35,7 +35,12 @@ export interface Studio extends AsyncDisposable {
 /** Between two looks at the runs. A change of a run reaches the page after at most twice that. */
 const refreshMilliseconds = 700;
 
-/** Starts the web page of the runs below some folders, for this host only. */
+/**
+ * Starts the web page of the runs below some folders, for this host only.
+ *
+ *     await using page = await startStudio({ folders: ["runs"] });
+ *     console.log(page.url);
+ */
 export async function startStudio(request: StudioRequest = {}, callbacks: Callbacks = {}): Promise<Studio> {
   const { folders, port } = validate(studioRequestSchema, request, "studio");
   for (const folder of request.folders ?? [])

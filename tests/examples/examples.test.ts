@@ -5,6 +5,7 @@ import type { BatchContext } from "temper-nlp/methods";
 import { tensor } from "temper-nlp/tensor";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { attackRun } from "../../examples/attack.js";
+import { attackFunction } from "../../examples/custom-attack.js";
 import confidencePenalty, { trainWithPenalty } from "../../examples/custom-method.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
@@ -64,4 +65,14 @@ test("attack: PWWS attacks the model of a run on its own task", async () => {
   expect(report.examples).toBe(8);
   expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThanOrEqual(report.clean);
   expect(existsSync(join(folder, "penalty/attacks/pwws.jsonl"))).toBe(true);
+});
+
+test("custom-attack: an attack from exported parts fools a function and writes its report", async () => {
+  const data = join(folder, "function.csv");
+  writeFileSync(data, `text,label\n${"a good film,positive\na weak film,negative\n".repeat(4)}`);
+  const out = join(folder, "function-attack");
+  const report = await attackFunction(data, out);
+  expect(report).toMatchObject({ clean: 1, attacks: { typos: { accuracyUnderAttack: 0.5, successRate: 0.5 } } });
+  expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject({ clean: 1 });
+  expect(readFileSync(join(out, "texts.csv"), "utf8")).toMatch(/\[\[good\]\]/);
 });

@@ -19,7 +19,11 @@ export const encodeRequestSchema = z.strictObject({
   threads: runtimeOptions.threads,
 });
 
-/** Yields tokens and features of texts, in order. The model is freed at the end. */
+/**
+ * Yields tokens and features of texts, in order. The model is freed at the end.
+ *
+ *     for await (const { input, feature } of encode({ model: "roberta-base", inputs })) …
+ */
 export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
   { inputs, ...request }: z.input<typeof encodeRequestSchema> & { readonly inputs: AsyncIterable<T> },
   callbacks: Callbacks = {},

@@ -25,7 +25,11 @@ const maskPattern = /\[MASK\]|<mask>/g;
 /** Texts are read in windows of this size, so memory is bounded. */
 const windowSize = 512;
 
-/** Predicts the tokens behind the masks of texts, in order. The model is freed at the end. */
+/**
+ * Predicts the tokens behind the masks of texts, in order. The model is freed at the end.
+ *
+ *     for await (const { masks } of fill({ model: "roberta-base", inputs })) console.log(masks[0]);
+ */
 export async function* fill<T extends { readonly texts: readonly string[]; readonly line: number }>({
   inputs,
   ...request
