@@ -14,6 +14,8 @@ const adamw = operator("temper::adamw_");
 /** Returns lines { name, passed, facts }. */
 export function checkArguments(device) {
   const width = 128;
+  // Kernels load into the context of the GPU, which the first tensor creates.
+  zeros([1], { device });
   for (const dtype of ["float32", "bfloat16"]) {
     for (const file of ["residual-norm", "activation", "column-sum", "embedding-norm", "mixture"])
       loadKernels(file, width, dtype, device);
@@ -22,7 +24,7 @@ export function checkArguments(device) {
   loadKernels("attention-64", 32, "bfloat16", device);
   loadKernels("adamw", 0, "float32", device);
   const on = (shape, dtype = "float32") => zeros(shape, { device }).to(dtype);
-  const integers = (values, dtype = "int64") => tensor(values).to(dtype).to(device);
+  const integers = (values, dtype = "int64") => tensor(values).to(dtype).toDevice(device);
   const vector = () => on([width]);
   const seed = integers([1]);
 
@@ -84,7 +86,7 @@ export function checkArguments(device) {
       rate: on([]),
       ...changes,
     };
-    return adamw(...Object.values(given), null, 0.9, 0.999, 0, 1e-8);
+    return adamw(...Object.values(given), null, 0.9, 0.999, 0, 1e-8, false);
   };
 
   const refusals = {
