@@ -46,7 +46,7 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption());
   const withRequest = addOptions(withAttack, shape, {
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
-    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>" },
+    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>", attackedLabel: "<label>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{
       minContextSimilarity: "<number>",
