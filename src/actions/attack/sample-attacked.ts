@@ -33,7 +33,7 @@ export async function sampleAttacked(
   lmConstraint: LmConstraint | null,
 ): Promise<AttackedSample> {
   const loaded = await task.load(split);
-  const label = attackedLabel === null ? null : findAttackedLabel(task, attackedLabel);
+  const label = attackedLabel === null ? null : findLabelIndex(task, attackedLabel);
   const all = label === null ? loaded : loaded.filter((example) => example.label === label);
   if (all.length === 0)
     throw new UserError(`${formatSplit(task, split)} ${label === null ? "is empty" : `has no ${attackedLabel}`}.`);
@@ -53,7 +53,7 @@ export async function sampleAttacked(
   return { examples, coverage: lmConstraint && { covered: available.length, total: all.length } };
 }
 
-function findAttackedLabel({ name, labels }: Task, attackedLabel: string): number {
+function findLabelIndex({ name, labels }: Task, attackedLabel: string): number {
   const label = labels.indexOf(attackedLabel);
   if (label >= 0) return label;
   throw new UserError(
