@@ -182,7 +182,7 @@ describe("labels", () => {
     const options = { labels: ["no", "yes"], seed: 3, task: "sst-2" };
     const model = await load(getFixtureFolder("bert-tiny"), {
       ...options,
-      onWarning: (message) => warnings.push(message),
+      onEvent: (event) => event.type === "warning" && warnings.push(event.message),
     });
     expect(warnings).toEqual([expect.stringMatching(/bert-tiny is not used: .*\[bad, mixed, good\].*\[no, yes\]/)]);
     expect(model.newlyInitialized).toEqual(["classifier.weight", "classifier.bias"]);
