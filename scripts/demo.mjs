@@ -16,7 +16,7 @@ const { values: options } = parseArgs({
     fresh: { type: "boolean", default: false },
     seed: { type: "string", default: "0" },
     out: { type: "string", default: join("runs", "demo") },
-    "num-examples": { type: "string", default: "200" },
+    "num-examples": { type: "string", default: "1000" },
     set: { type: "string", multiple: true, default: [] },
   },
 });
@@ -58,14 +58,14 @@ async function readResults(folder) {
   return results;
 }
 
-/** Finds the email that fools only the standard filter, with the fewest changes; spam before ham. */
+/** Finds the spam that passes only the standard filter, with the fewest changes. */
 async function findTellingEmail() {
   const [standardResults, robustResults] = [await readResults(standard), await readResults(robust)];
   const telling = [...standardResults.values()].flatMap((first) => {
     const second = robustResults.get(first.id);
     return first.outcome === "success" && second?.outcome === "failed" ? [{ first, second }] : [];
   });
-  return telling.sort(({ first: a }, { first: b }) => b.label - a.label || a.edits.length - b.edits.length)[0];
+  return telling.sort(({ first: a }, { first: b }) => a.edits.length - b.edits.length)[0];
 }
 
 const width = Math.min(process.stdout.columns || 100, 120);
@@ -134,21 +134,21 @@ announce("Fine-tune a small BERT as a spam filter with standard fine-tuning: 720
 temper(["train", ...settings, "--out", standard, "--resume"]);
 
 announce("Fine-tune another one on the same emails with ASCC, against the worst-case synonyms at every step.");
-// With seed 0, two large steps of the adversary are as good as three small ones, and cost a fifth less.
+// Two large steps of the adversary cost a fifth less than three small ones.
 const method = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
 temper(["train", ...settings, "--method", method, "--out", robust, "--resume"]);
 
-const sample = ["--num-examples", numExamples, "--seed", seed];
-const attack = ["--attack", "pwws", ...sample, "--min-similarity", "0.9", "--resume"];
-announce(
-  `Attack the standard filter: replace words of ${numExamples} test emails with WordNet synonyms that fit the context (PWWS).`,
-);
+// Only people who write spam attack a spam filter. They may use every synonym, as in the paper of PWWS.
+const synonyms = ["--min-context-similarity", "-1", "--min-similarity", "0.9"];
+const sample = ["--attacked-label", "spam", "--num-examples", numExamples, "--seed", seed];
+const attack = ["--attack", "pwws", ...synonyms, ...sample, "--resume"];
+announce("Attack the standard filter: replace words of the test spam with WordNet synonyms until it passes (PWWS).");
 temper(["attack", standard, ...attack]);
 
 announce("Attack the robust filter in the same way.");
 temper(["attack", robust, ...attack]);
 
-announce("An email that fools only the standard filter:");
+announce("Spam that passes only the standard filter:");
 const email = await findTellingEmail();
 if (email) {
   const { first, second } = email;

@@ -235,6 +235,13 @@ export function computeOutcomes(journals: ReadonlyMap<string, JournalResults>): 
   return outcomes;
 }
 
+/** The only label whose texts all journals attack; null if there is no such label. */
+export function findAttackedLabel(journals: Iterable<Pick<JournalSummary, "header">>): string | null {
+  const labels = new Set([...journals].map(({ header }) => header.settings.attackedLabel));
+  const [label] = labels;
+  return labels.size === 1 && typeof label === "string" ? label : null;
+}
+
 /** Returns whether two journals have the same examples in the same order. */
 export function hasSameExamples({ results: first }: JournalResults, { results: second }: JournalResults): boolean {
   return first.length === second.length && first.every(({ id }, i) => id === second[i]!.id);

@@ -11,6 +11,8 @@ import { unifyWorstCase } from "./worst-case.js";
 /** Two models on one metric. */
 export const metricComparisonSchema = z.object({
   metric: z.string(),
+  /** The label whose texts were attacked, so that the numbers are its recall; null: every label. */
+  attackedLabel: z.string().nullable(),
   firstName: z.string(),
   secondName: z.string(),
   examples: z.number(),
@@ -119,7 +121,7 @@ function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, callbacks: Pick
   if (omitted.length > 0)
     warn(callbacks, `Skipped seeds ${omitted.join(", ")}: only one of ${first.name} and ${second.name} has them.`);
   const pickSeeds = (model: ModelOutcomes, seeds: readonly number[]): ModelOutcomes => ({
-    name: model.name,
+    ...model,
     outcomesPerSeed: common.map((seed) => model.outcomesPerSeed[seeds.indexOf(seed)]!),
     degeneracies: common.map((seed) => model.degeneracies?.[seeds.indexOf(seed)] ?? null),
     seeds: common,
@@ -134,8 +136,10 @@ function selectMetrics(pair: Pair, callbacks: Pick<Callbacks, "onEvent">): strin
   ]);
   const all = pair.flatMap(({ outcomesPerSeed }) => outcomesPerSeed);
   const common = ours!.filter((metric) => all.every((outcomes) => outcomes.has(metric)));
-  // The test split is larger than the attacked sample: one of them is enough.
-  const metrics = common.filter((metric) => metric !== "clean" || !common.includes("accuracy"));
+  // The test split is larger than the attacked sample: one of them is enough. The recall of a label
+  // is another number.
+  const isOther = findPairLabel(pair) !== null || !common.includes("accuracy");
+  const metrics = common.filter((metric) => metric !== "clean" || isOther);
   const [first, second] = pair.map(({ name }) => name);
   if (metrics.length === 0) {
     const list = (names: readonly string[]) => names.join(", ") || "none";
@@ -156,6 +160,11 @@ function selectMetrics(pair: Pair, callbacks: Pick<Callbacks, "onEvent">): strin
   return usable;
 }
 
+/** The label of the attacked texts that both models have; null if they are of every label. */
+function findPairLabel([first, second]: Pair): string | null {
+  return first.attackedLabel ?? second.attackedLabel ?? null;
+}
+
 function findCommonExamples(metric: string, pair: Pair): string[] {
   const [one, ...others] = pair.flatMap(({ outcomesPerSeed }) => outcomesPerSeed.map((seed) => seed.get(metric)!));
   return [...one!.keys()].filter((id) => others.every((outcomes) => outcomes.has(id)));
@@ -173,6 +182,7 @@ function compareMetric(metric: string, pair: Pair, rng: Rng) {
   const [higher, lower] = difference >= 0 ? [scores, others] : [others, scores];
   return {
     metric,
+    attackedLabel: findPairLabel(pair),
     firstName: pair[0].name,
     secondName: pair[1].name,
     examples: ids.length,
@@ -214,7 +224,7 @@ function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
   const interval = `95% CI ${isSwapped ? `${points(high)} to ${points(low)}` : `${points(low)} to ${points(high)}`}`;
   const test = `${interval}; Holm-corrected p ${formatPValue(p.corrected)}`;
   const numbers = `${higher} vs. ${lower} on ${sample}, ${points(comparison.difference)} points (${test})`;
-  const { title } = describeMetric(metric);
+  const { title } = describeMetric(metric, comparison.attackedLabel);
   if (better !== null) return `${title}: ${winner} is better than ${loser}: ${numbers}.`;
   const subject = `the difference between ${firstName} and ${secondName}`;
   if (warning !== null) return `${title}: ${firstName} and ${secondName}: ${numbers}. ${warning}`;

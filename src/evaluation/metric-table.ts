@@ -37,10 +37,15 @@ const byId = new Map(table.map((metric) => [metric.id, metric]));
 
 /**
  * Describes a metric. An id that is not in the table is the accuracy under the attack of that name.
+ * If only the texts of one label were attacked, that accuracy is the recall of the label.
  *
  *     const { title, direction, unit } = describeMetric("pwws");
  */
-export function describeMetric(id: string): MetricDescription {
+export function describeMetric(id: string, attackedLabel: string | null = null): MetricDescription {
+  if (attackedLabel !== null && (isAttackMetric(id) || id === "clean" || id === "worst-case")) {
+    const { title, ...description } = describeMetric(id);
+    return { ...description, title: title.replace("accuracy", `recall of ${attackedLabel}`) };
+  }
   if (id.startsWith(inconsistencyPrefix)) {
     const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
     return { id, title, direction: "lower", unit: "score" };

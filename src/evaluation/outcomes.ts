@@ -7,6 +7,8 @@ export type ExampleOutcomes = ReadonlyMap<string, boolean>;
 export interface ModelOutcomes {
   readonly name: string;
   readonly outcomesPerSeed: readonly ReadonlyMap<string, ExampleOutcomes>[];
+  /** The label whose texts were attacked; null or undefined if they are of every label. */
+  readonly attackedLabel?: string | null;
   /** The seeds, if they are known. */
   readonly seeds?: readonly number[];
   /** Why the model of a seed is degenerate; null if it is not. */

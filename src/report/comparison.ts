@@ -11,6 +11,8 @@ import type { ReportRun } from "./report-run.js";
 export interface ComparedMetric {
   readonly value: number;
   readonly examples: number;
+  /** The label whose texts were attacked; null if they are of every label. */
+  readonly attackedLabel: string | null;
   /** 95% CI; null if the seeds saw different numbers of examples. */
   readonly interval: Interval | null;
   /** Standard deviation over the seeds; null for one seed. */
@@ -36,11 +38,12 @@ export function compareGroups({ groups, baseline }: TaskGroups<ReportRun>): Comp
   const comparisons = models.length > 1 ? compareModels(models, { skipIncomparable: true }) : [];
   const unified = new Map(unifyWorstCase(models).map((model) => [model.name, model]));
   return groups.map((group) => {
-    const { outcomesPerSeed, degeneracies = [] } = unified.get(group.name)!;
+    const { outcomesPerSeed, degeneracies = [], attackedLabel = null } = unified.get(group.name)!;
     const ids = [...(outcomesPerSeed[0]?.keys() ?? [])].filter((id) => outcomesPerSeed.every((seed) => seed.has(id)));
     const metrics = ids.map((id): [string, ComparedMetric] => {
       const found = comparisons.find(({ metric, secondName }) => metric === id && secondName === group.name);
-      return [id, { ...summarizeSeeds(outcomesPerSeed.map((seed) => seed.get(id)!)), comparison: found ?? null }];
+      const summary = summarizeSeeds(outcomesPerSeed.map((seed) => seed.get(id)!));
+      return [id, { ...summary, attackedLabel, comparison: found ?? null }];
     });
     return { group, metrics: new Map(metrics), degeneracy: degeneracies.find((reason) => reason !== null) ?? null };
   });
@@ -51,7 +54,7 @@ function toMeasuredSeed({ run, metrics, degeneracy }: ReportRun): MeasuredSeed {
 }
 
 /** Averages over seeds. The interval reflects the sampling noise of seeds and examples. */
-function summarizeSeeds(seeds: readonly ExampleOutcomes[]): Omit<ComparedMetric, "comparison"> {
+function summarizeSeeds(seeds: readonly ExampleOutcomes[]): Omit<ComparedMetric, "comparison" | "attackedLabel"> {
   const scores = seeds.map((outcomes) => Uint8Array.from(outcomes.values(), Number));
   const accuracies = scores.map((row) => mean(row));
   const [first] = scores as [Uint8Array];

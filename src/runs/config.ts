@@ -87,6 +87,10 @@ export const runConfigSchema = z.strictObject({
     .enum(["normal", "uniform"])
     .default("normal")
     .describe("initial head: normal (as in transformers) or uniform (PyTorch's linear layers, as in RIFT's code)"),
+  headFromModel: z
+    .boolean()
+    .default(false)
+    .describe("keep the head of a fine-tuned model, whose labels must be those of the task"),
   pooling: z
     .enum(["cls", "pooler", "mean"])
     .default("cls")

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { computeOutcomes } from "../evaluation/attack-summary.js";
+import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { describeMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
@@ -17,6 +17,8 @@ export interface MetricValue {
   readonly examples: number | null;
   /** Which examples were classified correctly; null if that is not known. */
   readonly outcomes: ExampleOutcomes | null;
+  /** The label whose texts were attacked; null or undefined if they are of every label. */
+  readonly attackedLabel?: string | null;
 }
 
 const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number(), rate: z.number() })) });
@@ -73,9 +75,10 @@ export async function readDegeneracy(run: RunFolder): Promise<string | null> {
 /** The numbers of finished journals: clean, each attack and the worst case over all of them. */
 export function readAttackMetrics({ journals }: AttackFolder): [string, MetricValue][] {
   const finished = new Map([...journals].filter(([, journal]) => journal.finished));
+  const attackedLabel = findAttackedLabel(finished.values());
   const metrics = [...computeOutcomes(finished)].map(([id, outcomes]): [string, MetricValue] => [
     id,
-    { value: mean(Array.from(outcomes.values(), Number)), examples: outcomes.size, outcomes },
+    { value: mean(Array.from(outcomes.values(), Number)), examples: outcomes.size, outcomes, attackedLabel },
   ]);
   // One attack is its own worst case. It has no outcomes of its own, so that no comparison tests it
   // twice.

@@ -98,6 +98,25 @@ describe("temper attack", () => {
     });
   });
 
+  test("--attacked-label attacks one class and reports its recall", async () => {
+    const flags = ["--attack", "pwws", "--num-examples", "12"];
+    const { code, stdout } = await attack(victim, ...flags, "--attacked-label", "negative");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^clean recall of negative +\d/m);
+    expect(stdout).toMatch(/recall of negative under attack \(of 12\) +\d/);
+    const found = JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackReport;
+    const [negative, positive] = found.confusionMatrix as [number[], number[]];
+    expect(positive).toEqual([0, 0]);
+    expect(found.clean).toBe(negative[0]! / 12);
+    // One class alone is always the most common one, so that says nothing about the order of the labels.
+    expect(found.sanity.map(({ name }) => name)).not.toContain("label-map");
+    const other = await attack(victim, ...flags, "--resume");
+    expect(other.stderr).toMatch(/pwws\.jsonl was written with a different /);
+    const unknown = await attack(victim, ...flags, "--attacked-label", "bad");
+    expect(unknown).toMatchObject({ code: 2, stdout: "" });
+    expect(unknown.stderr).toMatch(/--attacked-label: expected a label of \w+ \(negative, positive\), received bad/);
+  });
+
   test("reports all attacks of the folder, including those of earlier commands", async () => {
     await report(victim, "--attack", "pwws", "--num-examples", "30");
     const both = await report(victim, "--attack", "greedy", "--num-examples", "30", "--resume");

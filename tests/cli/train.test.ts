@@ -2,8 +2,9 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
+import { loadModel } from "../../src/models/index.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
-import { getMemoryStats } from "../../src/tensor/index.js";
+import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews, writeTinyBert } from "../tiny-run.js";
 import { invoke } from "./invoke.js";
@@ -58,6 +59,31 @@ describe("train", () => {
     expect(process.listenerCount("SIGINT")).toBe(0);
     expect((await invoke(["train", "--resume", "--out", stopped])).stderr).toMatch(/resuming after step \d+ of 96/);
     expect(readFileSync(join(stopped, "events.jsonl"))).toEqual(readFileSync(join(out, "events.jsonl")));
+  });
+
+  test("--model of a task with other labels keeps the encoder, and --head-from-model rejects it", async () => {
+    const data = join(folder, "mails.tsv");
+    writeFileSync(data, readFileSync(flags[3]!, "utf8").replaceAll("negative", "ham").replaceAll("positive", "spam"));
+    const mails = ["--model", join(out, "model"), "--data", data, ...columns, "--epochs", "1", "--threads", "1"];
+    const other = join(folder, "mails");
+    const { code, stderr } = await invoke(["train", ...mails, "--learning-rate", "1e-9", "--out", other]);
+    expect(code).toBe(0);
+    expect(stderr.match(/The head of \S+ is not used: its labels \[negative, positive\]/g)).toHaveLength(1);
+    const [before, after] = [await loadModel(out), await loadModel(other)];
+    const computeDifference = (name: string): number => {
+      const [first, second] = [before, after].map(({ weights }) => weights.get(name)!.toFloat32Array());
+      return Math.max(...first!.map((value, i) => Math.abs(value - second![i]!)));
+    };
+    expect(computeDifference("bert.embeddings.word_embeddings.weight")).toBeLessThan(1e-6);
+    expect(computeDifference("classifier.weight")).toBeGreaterThan(1e-3);
+    free([before.weights, after.weights]);
+    expect(JSON.parse(readFileSync(join(other, "model", "config.json"), "utf8"))).toMatchObject({
+      temper: { task: "mails", labels: ["ham", "spam"] },
+    });
+    const kept = await invoke(["train", ...mails, "--head-from-model", "--out", join(folder, "kept")]);
+    expect(kept.code).toBe(2);
+    expect(kept.stderr).toMatch(/\[negative, positive\] and the task mails \[ham, spam\] differ/);
+    expect(existsSync(join(folder, "kept"))).toBe(false);
   });
 
   test("--dry-run prints the config and the cost, and writes nothing", async () => {

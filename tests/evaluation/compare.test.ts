@@ -52,6 +52,18 @@ describe("compareModels", () => {
     expect(swapped!.verdict).toMatch(/A is better than B: 93\.8% vs\. 68\.8% on 32 examples, 25\.0 points \(95% CI \d/);
   });
 
+  test("the accuracy on texts of one label is its recall, and is compared before the attack, too", () => {
+    const seed = { accuracy: outcomes("11"), clean: outcomes("10", 2), pwws: outcomes("00", 2) };
+    const spam = (name: string): ModelOutcomes => ({ ...model(name, seed), attackedLabel: "spam" });
+    const titles = (pair: readonly ModelOutcomes[]): string[] =>
+      compareModels(pair).map(({ verdict }) => verdict.split(":")[0]!);
+    const recalls = ["recall of spam before the attack", "recall of spam under attack (pwws)"];
+    expect(titles([spam("A"), spam("B")])).toEqual(["accuracy", ...recalls]);
+    // The examples that both have are spam.
+    expect(titles([model("A", seed), spam("B")])).toEqual(["accuracy", ...recalls]);
+    expect(titles([model("A", seed), model("B", seed)])).toEqual(["accuracy", "accuracy under attack (pwws)"]);
+  });
+
   test("corrects for the number of metrics", () => {
     const first = outcomes(`${"1".repeat(10)}00`);
     const second = outcomes(`${"0".repeat(10)}11`);

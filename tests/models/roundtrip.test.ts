@@ -177,13 +177,39 @@ describe.each(tinyModels)("%s", (name) => {
 });
 
 describe("labels", () => {
-  it("that differ from the model are rejected", async () => {
-    await expect(loadModel(getFixtureFolder("bert-tiny"), { labels: ["no", "yes"], task: "sst-2" })).rejects.toThrow(
+  it("that differ from the model's give a new head, seeded like that of a model without one, and one warning", async () => {
+    const warnings: string[] = [];
+    const options = { labels: ["no", "yes"], seed: 3, task: "sst-2" };
+    const model = await load(getFixtureFolder("bert-tiny"), {
+      ...options,
+      onEvent: (event) => event.type === "warning" && warnings.push(event.message),
+    });
+    expect(warnings).toEqual([expect.stringMatching(/bert-tiny is not used: .*\[bad, mixed, good\].*\[no, yes\]/)]);
+    expect(model.newlyInitialized).toEqual(["classifier.weight", "classifier.bias"]);
+    expect(model).toMatchObject({ labels: ["no", "yes"], task: "sst-2" });
+    const bare = await rewriteModel("bert-tiny", newFolder(), {
+      rename: (name) => (name.startsWith("classifier.") ? null : name),
+    });
+    expect(readBytes(model)).toEqual(readBytes(await load(bare, options)));
+    // The order of the labels decides what an output means.
+    expect((await load(getFixtureFolder("bert-tiny"), { labels: ["good", "mixed", "bad"] })).newlyInitialized).toEqual(
+      model.newlyInitialized,
+    );
+  });
+
+  it("that differ from the model's are rejected with headFromModel, and so is a model without a head", async () => {
+    const reference = getFixtureFolder("bert-tiny");
+    await expect(loadModel(reference, { headFromModel: true, labels: ["no", "yes"], task: "sst-2" })).rejects.toThrow(
       /bert-tiny \[bad, mixed, good\] and the task sst-2 \[no, yes\] differ/,
     );
-    await expect(loadModel(getFixtureFolder("bert-tiny"), { labels: ["good", "mixed", "bad"] })).rejects.toThrow(
+    await expect(loadModel(reference, { headFromModel: true, labels: ["good", "mixed", "bad"] })).rejects.toThrow(
       "differ",
     );
+    await expect(loadModel(reference, { headFromModel: true, head: "mlp" })).rejects.toThrow(
+      "has no classification head",
+    );
+    const kept = await load(reference, { headFromModel: true, labels: ["bad", "mixed", "good"] });
+    expect(kept.newlyInitialized).toEqual([]);
   });
 
   it("may differ in case, and match generic labels of a checkpoint", async () => {
@@ -196,7 +222,7 @@ describe("labels", () => {
       config: { id2label: { 0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2" } },
     });
     expect((await load(generic, { labels: ["x", "y", "z"] })).labels).toEqual(["x", "y", "z"]);
-    await expect(loadModel(generic, { labels: ["x", "y"] })).rejects.toThrow(
+    await expect(loadModel(generic, { labels: ["x", "y"], headFromModel: true })).rejects.toThrow(
       "[LABEL_0, LABEL_1, LABEL_2] and the task [x, y] differ",
     );
   });

@@ -36,6 +36,9 @@ export const attackRequestSchema = z.strictObject({
     .enum(["random", "class-balanced"])
     .default("random")
     .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
+  attackedLabel: orNull(z.string().min(1)).describe(
+    "attack only examples of this label, so that accuracy is the recall of the label; null: of every label",
+  ),
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintOptions,

@@ -279,11 +279,13 @@ function getJournalSettings({
   victim,
   resources: { resources },
 }: PreparedAttack): Record<string, unknown> {
-  const { split, maxModificationRate, protectStopWords, matchPartOfSpeech, protectedText, protect } = request;
+  const { split, attackedLabel, maxModificationRate, protectStopWords } = request;
+  const { matchPartOfSpeech, protectedText, protect } = request;
   const constraints = {
     ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
+    ...(attackedLabel !== null && { attackedLabel }),
     ...(request.maxLikelihoodDrop !== null && { maxLikelihoodDrop: request.maxLikelihoodDrop }),
     ...(resources.context && {
       minContextSimilarity: resources.context.minSimilarity,

@@ -22,16 +22,21 @@ export async function sampleAttacked(
     numExamples,
     seed,
     sampling,
+    attackedLabel,
   }: {
     readonly split: Split;
     readonly numExamples: number;
     readonly seed: number;
     readonly sampling: "random" | "class-balanced";
+    readonly attackedLabel: string | null;
   },
   lmConstraint: LmConstraint | null,
 ): Promise<AttackedSample> {
-  const all = await task.load(split);
-  if (all.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
+  const loaded = await task.load(split);
+  const label = attackedLabel === null ? null : findLabelIndex(task, attackedLabel);
+  const all = label === null ? loaded : loaded.filter((example) => example.label === label);
+  if (all.length === 0)
+    throw new UserError(`${formatSplit(task, split)} ${label === null ? "is empty" : `has no ${attackedLabel}`}.`);
   const isCovered = ({ texts }: Example): boolean =>
     task.modifiableFields.every((field) => lmConstraint!.covers(texts[field] ?? ""));
   const available = lmConstraint ? all.filter(isCovered) : all;
@@ -46,6 +51,14 @@ export async function sampleAttacked(
       ? drawRandomly(available, numExamples, seed)
       : drawExamples(available, numExamples, seed, task.labels.length);
   return { examples, coverage: lmConstraint && { covered: available.length, total: all.length } };
+}
+
+function findLabelIndex({ name, labels }: Task, attackedLabel: string): number {
+  const label = labels.indexOf(attackedLabel);
+  if (label >= 0) return label;
+  throw new UserError(
+    `--attacked-label: expected a label of ${name} (${labels.join(", ")}), received ${attackedLabel}`,
+  );
 }
 
 function suggestFix(covered: number): string {

@@ -85,6 +85,7 @@ export function toModelOutcomes(name: string, seeds: readonly MeasuredSeed[]): M
           [...metrics].flatMap(([id, { outcomes }]): [string, ExampleOutcomes][] => (outcomes ? [[id, outcomes]] : [])),
         ),
     ),
+    attackedLabel: measured[0]?.metrics.get("clean")?.attackedLabel ?? null,
     degeneracies: measured.map(({ degeneracy }) => degeneracy),
     // Journals alone do not say which seed trained their model.
     ...(known.length === measured.length && { seeds: known }),

@@ -132,7 +132,13 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
   const candidate = isEndpoint(request.model) ? null : await RunFolder.containing(request.model);
   const candidateLabels = await candidate?.labels();
   if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
-  const sample = { split, seed, numExamples: request.numExamples ?? defaults.numExamples, sampling: "random" } as const;
+  const sample = {
+    split,
+    seed,
+    numExamples: request.numExamples ?? defaults.numExamples,
+    sampling: "random",
+    attackedLabel: null,
+  } as const;
   const { examples } = await sampleAttacked(task, sample, null);
   const attack: PinnedAttack = {
     attacks: [...(request.attacks ?? defaults.attacks)],

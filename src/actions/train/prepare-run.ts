@@ -41,9 +41,9 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
   const task = await (data ? loadTask({ data, onEvent }) : loadConfiguredTask(config, callbacks));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, callbacks);
-  const { head, headInit, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { head, headInit, headFromModel, pooling, tokenization, maxLength, seed, substitutions } = config;
   const { device } = runtime;
-  const architecture = { head, headInit, pooling, tokenization, maxLength };
+  const architecture = { head, headInit, headFromModel, pooling, tokenization, maxLength };
   const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
   const model = await loadModel(config.model, { ...options, onEvent });
   if (model.maxLength < maxLength)

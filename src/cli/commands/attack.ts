@@ -46,7 +46,7 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption());
   const withRequest = addOptions(withAttack, shape, {
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
-    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>" },
+    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>", attackedLabel: "<label>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{
       minContextSimilarity: "<number>",
@@ -161,7 +161,10 @@ function formatReport(io: Io, report: AttackReport): string {
   const head = [
     ["model", String(request.model)],
     ["examples", `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are correct before the attack`],
-    ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval.low, cleanInterval.high)})`],
+    [
+      `clean ${formatAccuracyName(request)}`,
+      `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval.low, cleanInterval.high)})`,
+    ],
     [
       "attack space",
       `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable` +
@@ -176,6 +179,11 @@ function formatReport(io: Io, report: AttackReport): string {
   return `${formatTable(io.stdout, head)}\n\n${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
 }
 
+/** The accuracy on texts of one label is the recall of the label. */
+function formatAccuracyName({ attackedLabel }: AttackReport["request"]): string {
+  return typeof attackedLabel === "string" ? `recall of ${attackedLabel}` : "accuracy";
+}
+
 function formatAttackTable(io: Io, report: AttackReport, correct: number): string {
   const { attacks, examples, worstCase, worstCaseInterval: worst, clean } = report;
   const names = Object.keys(attacks);
@@ -187,7 +195,7 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
   ];
   const rows = [
     row(
-      `accuracy under attack (of ${formatCount(examples)})`,
+      `${formatAccuracyName(report.request)} under attack (of ${formatCount(examples)})`,
       ({ accuracyUnderAttack }) => formatPercent(accuracyUnderAttack),
       formatPercent(worstCase),
     ),

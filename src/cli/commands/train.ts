@@ -55,7 +55,14 @@ export function addTrainOptions(command: Command) {
       methods: "--method <name[:key=value,…]>",
       tokenization: "<name>",
     },
-    ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
+    ...{
+      head: "<name>",
+      headFromModel: "",
+      pooling: "<name>",
+      maxLength: "<tokens>",
+      maxTrainSamples: "<count>",
+      seed: "<number>",
+    },
     ...{
       tags: "--tag <word>",
       substitutions: "<table>",

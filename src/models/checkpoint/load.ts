@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../../errors.js";
-import type { Callbacks } from "../../events.js";
+import { type Callbacks, warn } from "../../events.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { readModelConfig, readTemperMetadata } from "../config.js";
 import type { PoolingMode } from "../families/family.js";
-import { getFamily } from "../families/index.js";
+import { getFamily, isHeadParameter } from "../families/index.js";
 import { type HeadName, mlpHeadPrefix } from "../heads.js";
 import { type Architecture, getParameterShapes, type Model } from "../model.js";
 import { checkMaxLength } from "../model-input.js";
@@ -18,22 +18,24 @@ import { openSafetensors } from "./safetensors.js";
 /** Options of `loadModel`. */
 export interface LoadModelOptions extends ReadWeightsOptions {
   /**
-   * The labels of the task. A checkpoint with a trained head must have the same. Default: the
+   * The labels of the task. If a trained head has others, the model gets a new head. Default: the
    * checkpoint's.
    */
   labels?: readonly string[];
+  /** Keep the head of the checkpoint: reject a checkpoint without one or with other labels. */
+  headFromModel?: boolean;
   task?: string;
   head?: HeadName;
   pooling?: PoolingMode;
   tokenization?: Tokenization;
   maxLength?: number;
-  /** Called during a download from the hub. */
+  /** Called during a download from the hub, and if a head is replaced because its labels differ. */
   readonly onEvent?: Callbacks["onEvent"];
 }
 
 /**
  * Loads a model: a folder, npm:PACKAGE or a Hugging Face model ID. The settings it was trained with
- * take precedence over the options.
+ * take precedence over the options, except for the head if it is replaced.
  *
  * @example
  * const model = await loadModel("roberta-base", { labels: ["negative", "positive"] });
@@ -53,18 +55,33 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
   try {
     const names = mapCheckpointNames(config, files);
-    const head = metadata?.head ?? options.head ?? "hf";
+    const trainedHead = metadata?.head ?? options.head ?? "hf";
     // Other heads may use the names of the mlp head, which is always in its own file.
-    if (head === "mlp")
+    if (trainedHead === "mlp")
       for (const [name, { file }] of names)
         if (name.startsWith(mlpHeadPrefix) && file === checkpoint) names.delete(name);
+    const headPrefix = trainedHead === "mlp" ? mlpHeadPrefix : "classifier.";
+    const isTrained = [...names.keys()].some((name) => name.startsWith(headPrefix));
+    if (options.headFromModel && !isTrained)
+      throw new UserError(
+        `--head-from-model: ${reference} has no classification head. Omit the option to train a new one.`,
+      );
+    const modelLabels = metadata?.labels ?? config.labels;
+    const labels = options.labels ?? modelLabels;
+    if (options.headFromModel) checkLabels(reference, modelLabels, labels, options.task);
+    const isReplaced = isTrained && !haveSameLabels(modelLabels, labels);
+    if (isReplaced) {
+      for (const name of [...names.keys()].filter(isHeadParameter)) names.delete(name);
+      warn(
+        options,
+        `The head of ${reference} is not used: its labels [${modelLabels.join(", ")}] are not those of the task ` +
+          `[${labels.join(", ")}]. Training starts with its encoder and a new head.`,
+      );
+    }
+    const head = isReplaced ? (options.head ?? "hf") : trainedHead;
     const pooling = metadata?.pooling ?? options.pooling ?? "cls";
     if (pooling === "pooler" && getFamily(config).pooler === null)
       throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
-    const isTrained = [...names.keys()].some((name) => name.startsWith(head === "mlp" ? mlpHeadPrefix : "classifier."));
-    const modelLabels = metadata?.labels ?? config.labels;
-    if (isTrained && options.labels) checkLabels(reference, modelLabels, options.labels, options.task);
-    const labels = options.labels ?? modelLabels;
     const architecture: Architecture = { config, head, pooling, numLabels: labels.length };
     const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
     const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
@@ -77,7 +94,7 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
       tokenization,
       maxLength,
       labels,
-      task: metadata?.task ?? options.task ?? null,
+      task: options.task ?? metadata?.task ?? null,
       folder,
       reference,
       newlyInitialized,
@@ -87,21 +104,23 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   }
 }
 
-/**
- * Throws if a trained head does not have these labels in this order. Generic labels (LABEL_0, …)
- * match any labels of the same number.
- */
+/** Throws if a trained head does not have these labels in this order. */
 export function checkLabels(
   reference: string,
   modelLabels: readonly string[],
   taskLabels: readonly string[],
   task?: string,
 ): void {
-  const isMatch = (label: string, i: number): boolean => label.toLowerCase() === taskLabels[i]?.toLowerCase();
-  const isGeneric = modelLabels.every((label) => /^LABEL_\d+$/.test(label));
-  if (modelLabels.length === taskLabels.length && (isGeneric || modelLabels.every(isMatch))) return;
+  if (haveSameLabels(modelLabels, taskLabels)) return;
   throw new UserError(
     `The labels of ${reference} [${modelLabels.join(", ")}] and the task${task ? ` ${task}` : ""} ` +
       `[${taskLabels.join(", ")}] differ. Use a model trained on this task, or one without a classification head.`,
   );
+}
+
+/** Generic labels of a model (LABEL_0, …) match any labels of the same number. */
+function haveSameLabels(modelLabels: readonly string[], taskLabels: readonly string[]): boolean {
+  const isMatch = (label: string, i: number): boolean => label.toLowerCase() === taskLabels[i]?.toLowerCase();
+  const isGeneric = modelLabels.every((label) => /^LABEL_\d+$/.test(label));
+  return modelLabels.length === taskLabels.length && (isGeneric || modelLabels.every(isMatch));
 }

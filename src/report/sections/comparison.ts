@@ -38,9 +38,10 @@ ${renderVerdicts(rows)}`;
 function createColumns(rows: readonly ComparisonRow[]): Column[] {
   const ids = [...new Set(rows.flatMap(({ metrics }) => [...metrics.keys()]))];
   return ids.map((id) => {
-    const { examples } = rows.find(({ metrics }) => metrics.has(id))!.metrics.get(id)!;
+    const { examples, attackedLabel } = rows.find(({ metrics }) => metrics.has(id))!.metrics.get(id)!;
     const split = id === "accuracy" ? "test split, " : "";
-    return { id, header: capitalize(describeMetric(id).title), note: `${split}${formatCount(examples)} texts` };
+    const { title } = describeMetric(id, attackedLabel);
+    return { id, header: capitalize(title), note: `${split}${formatCount(examples)} texts` };
   });
 }
 
