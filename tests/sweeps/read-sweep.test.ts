@@ -8,6 +8,7 @@ import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../..
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -248,8 +249,7 @@ profiles:
   });
 
   it("accepts a custom attack by its path", async () => {
-    const attack = join(folder, "mine.mjs");
-    writeFileSync(attack, "export default function* () {}");
+    const attack = writeAttack(join(folder, "mine.mjs"), "return problem.original.text;");
     const file = writeSweep(`${base}evaluation: { attacks: { ./mine.mjs: null } }\n`);
     expect((await expandSweep(await readSweep({ file, trust: "user" }))).metrics).toEqual(["accuracy", attack]);
   });
@@ -367,7 +367,7 @@ describe("code in a sweep file", () => {
     const trace = join(folder, `${code}-executed`);
     mkdirSync(join(folder, code), { recursive: true });
     const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
-    writeFileSync(join(folder, code, "attack.mjs"), `${leaveTrace}export default function* () {};\n`);
+    writeAttack(join(folder, code, "attack.mjs"), "return problem.original.text;", leaveTrace);
     const options = "{ safeParse: (data) => ({ success: true, data }) }";
     writeFileSync(
       join(folder, code, "method.mjs"),
