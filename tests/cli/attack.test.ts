@@ -301,7 +301,7 @@ describe("temper attack", () => {
       table,
       JSON.stringify(Object.fromEntries(Object.entries(known).map(([key, list]) => [key, ["xylophone", ...list]]))),
     );
-    const finals = async (...flags: string[]): Promise<string[][]> => {
+    const finals = async (...flags: string[]): Promise<(readonly string[])[]> => {
       const where = join(folder, `out-${count++}`);
       const journal = join(where, "greedy.jsonl");
       const common = ["--attack", "greedy", "--num-examples", "20", "--out", where];

@@ -8,6 +8,7 @@ import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../..
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import type { Trust } from "../../src/trust.js";
 import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
@@ -248,10 +249,16 @@ profiles:
     ).toHaveLength(2);
   });
 
-  it("accepts a custom attack by its path", async () => {
-    const attack = writeAttack(join(folder, "mine.mjs"), "return problem.original.text;");
-    const file = writeSweep(`${base}evaluation: { attacks: { ./mine.mjs: null } }\n`);
-    expect((await expandSweep(await readSweep({ file, trust: "user" }))).metrics).toEqual(["accuracy", attack]);
+  it("accepts a custom attack by its path, and its metric has the attack's name", async () => {
+    writeAttack(join(folder, "mine.mjs"), "return problem.original.text;");
+    const text = `${base}evaluation: { attacks: { ./mine.mjs: null } }\n`;
+    const readMetrics = async (file: string, trust: Trust): Promise<string[]> =>
+      (await expandSweep(await readSweep({ file, trust }))).metrics;
+    expect(await readMetrics(writeSweep(text), "user")).toEqual(["accuracy", "mine"]);
+    const named = writeSweep(`${text}metrics: [mine]\n`);
+    for (const trust of ["user", "none"] as const) expect(await readMetrics(named, trust)).toEqual(["mine"]);
+    const unknown = writeSweep(`${text}metrics: [yours]\n`);
+    await expect(readMetrics(unknown, "user")).rejects.toThrow(/metrics\[0\]: expected one of .*mine, received yours/);
   });
 
   it("shows the metrics that the evaluation adds", async () => {
