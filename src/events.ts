@@ -88,7 +88,11 @@ export function reportProgress(
   onEvent?.({ type: "progress", stage, done, total });
 }
 
-/** A function per type of event. */
+/**
+ * A function per type of event.
+ *
+ *     const handlers: EventHandlers = { warning: ({ message }) => console.warn(message) };
+ */
 export type EventHandlers = {
   readonly [Type in TemperEvent["type"]]?: (event: Extract<TemperEvent, { type: Type }>) => unknown;
 };

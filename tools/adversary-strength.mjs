@@ -10,8 +10,8 @@ import { loadModel } from "../dist/models/index.js";
 import { loadTask } from "../dist/tasks/index.js";
 import { sampleExamples } from "../dist/tasks/sample.js";
 import { chooseDevice, Rng } from "../dist/tensor/index.js";
+import { loadSubstitutions } from "../dist/text/load-substitutions.js";
 import { buildAttackSpace } from "../dist/text/replacements.js";
-import { loadSubstitutions } from "../dist/text/substitutions.js";
 
 const { values: options } = parseArgs({
   options: {

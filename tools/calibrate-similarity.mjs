@@ -14,9 +14,9 @@ import { createSentenceModel } from "../dist/models/inference/sentence-encoder.j
 import { getDataRoots } from "../dist/tasks/find-dataset.js";
 import { loadTask } from "../dist/tasks/index.js";
 import { Rng } from "../dist/tensor/index.js";
+import { loadSubstitutions } from "../dist/text/load-substitutions.js";
 import { tagPartsOfSpeech } from "../dist/text/part-of-speech.js";
 import { nltkStopWords } from "../dist/text/stop-words.js";
-import { loadSubstitutions } from "../dist/text/substitutions.js";
 
 const { values: flags } = parseArgs({
   options: {

@@ -88,19 +88,23 @@ function isDefinition(value: unknown): value is AttackDefinition {
 }
 
 /**
- * Rejects an unknown attack or invalid options before a victim is loaded. `locate` names the source
- * of each key.
+ * Rejects an unknown attack or invalid options before a victim is loaded, and returns the name of
+ * the attack. `locate` names the source of each key.
  */
 export async function checkAttack(
   name: string,
   options: Readonly<Record<string, unknown>>,
   locate: Exclude<SourceLocation, string>,
-): Promise<void> {
+): Promise<string> {
   const builtIn = attacks.get(name);
-  if (builtIn) return void validate(builtIn.options, options, (path) => `${locate(path)}: attack ${name}`);
-  await loadAttack({ name, options }).catch((error: unknown) => {
+  if (builtIn) {
+    validate(builtIn.options, options, (path) => `${locate(path)}: attack ${name}`);
+    return name;
+  }
+  const loaded = await loadAttack({ name, options }).catch((error: unknown) => {
     throw new UserError(`${locate([])}: ${getErrorMessage(error)}`, { cause: error });
   });
+  return loaded.name;
 }
 
 /** The resources to load for an attack: those that it needs, and those that it can use. */

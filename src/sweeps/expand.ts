@@ -198,8 +198,9 @@ function checkSelectionMetric(
 }
 
 /** The metrics of the table: those that the file names, or accuracy and what `evaluation` adds. */
-function resolveTableMetrics({ settings: { metrics: wanted, evaluation }, locate }: SweepFile): string[] {
-  const attacks = Object.keys(evaluation.attacks);
+function resolveTableMetrics(file: SweepFile): string[] {
+  const { settings, attackNames: attacks, locate } = file;
+  const { metrics: wanted, evaluation } = settings;
   if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks];
   const known = [
     ...Object.keys(metrics),
@@ -209,7 +210,8 @@ function resolveTableMetrics({ settings: { metrics: wanted, evaluation }, locate
     ...(attacks.length > 1 ? ["worst-case"] : []),
   ];
   const wrong = wanted.findIndex((metric) => !known.includes(metric));
-  if (wrong < 0) return wanted;
+  // A dry run does not know the names of custom attacks.
+  if (wrong < 0 || attacks.some(isModulePath)) return wanted;
   throw new UserError(
     `${locate(["metrics", wrong])}: metrics[${wrong}]: expected one of ${known.join(", ")}, received ${wanted[wrong]}.`,
   );

@@ -21,6 +21,8 @@ export interface SweepFile {
   readonly name: string;
   readonly profile: string | null;
   readonly settings: SweepSettings;
+  /** The names of the attacks. Those of modules that may not be imported are their paths. */
+  readonly attackNames: readonly string[];
   /** The settings that all runs share. */
   readonly baseConfig: ConfigObject;
   readonly modules: ModulePolicy;
@@ -66,9 +68,9 @@ export async function readSweep({ file, profile = null, set = [], trust = "data"
   const modules: ModulePolicy = { trust, folder: dirname(file) };
   const settings = resolveAttacks(parsed, modules, locate);
   checkNames(settings, allColumns, locate);
-  await checkEvaluation(settings, modules, locate);
+  const attackNames = await checkEvaluation(settings, modules, locate);
   const baseConfig = Object.fromEntries(Object.entries(overlay.config).filter(([key]) => runConfigKeys.includes(key)));
-  return { name: basename(file, extname(file)), profile, settings, baseConfig, modules, locate };
+  return { name: basename(file, extname(file)), profile, settings, attackNames, baseConfig, modules, locate };
 }
 
 function getProfile(profiles: unknown, name: string, file: string): ConfigObject {
@@ -130,19 +132,26 @@ function checkNames(
   }
 }
 
-/** Checks the options of attacks and analyses now, before hours of training lead up to them. */
+/**
+ * Checks the options of attacks and analyses now, before hours of training lead up to them. Returns
+ * the names of the attacks, which their metrics have.
+ */
 async function checkEvaluation(
   { evaluation }: SweepSettings,
   { trust }: ModulePolicy,
   locate: (path: KeyPath) => string,
-): Promise<void> {
-  for (const [attack, options] of Object.entries(evaluation.attacks))
-    if (!(isModulePath(attack) && trust === "none"))
-      await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
+): Promise<string[]> {
+  const names: string[] = [];
+  for (const [attack, options] of Object.entries(evaluation.attacks)) {
+    const canCheck = !(isModulePath(attack) && trust === "none");
+    const locateOption = (path: KeyPath): string => locate(["evaluation", "attacks", attack, ...path]);
+    names.push(canCheck ? await checkAttack(attack, options, locateOption) : attack);
+  }
   for (const [column, options] of Object.entries(evaluation.columns))
     validate(attackOptionsSchema, options, (path) => locate(["evaluation", "columns", column, ...path]));
   for (const [i, { kind, options }] of evaluation.analyses.entries()) {
     const schema = runAnalyses.get(kind)!.request.omit({ analysis: true, runs: true, out: true });
     validate(schema, options, (path) => `${locate(["evaluation", "analyses", i, "options", ...path])}: ${kind}`);
   }
+  return names;
 }

@@ -12,38 +12,9 @@ import { SearchPool } from "../../src/attacks/pool.js";
 import { textfooler } from "../../src/attacks/recipes/textfooler.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect, createExample, scriptedVictim } from "./scripted.js";
+import { writeAttack } from "./write-attack.js";
 
 const folder = temporaryFolder();
-
-/** Writes a module that defines an attack with this search. */
-function writeAttack(name: string, run: string): string {
-  const path = join(folder, `${name}.mjs`);
-  writeFileSync(
-    path,
-    `import { z } from "${import.meta.resolve("zod")}";
-    import { defineAttack } from "${import.meta.resolve("../../src/attacks/define-attack.ts")}";
-    import { untargeted } from "${import.meta.resolve("../../src/attacks/goals/untargeted.ts")}";
-    import { expand, score } from "${import.meta.resolve("../../src/attacks/protocol.ts")}";
-    export default defineAttack({
-      name: "${name}",
-      summary: "an example",
-      paper: "none",
-      options: z.strictObject({ word: z.string().default("c") }),
-      resources: [],
-      build: ({ word }) => ({
-        goal: untargeted,
-        transformations: [{
-          name: "one word",
-          kind: "swap",
-          apply: (text, positions) => positions.map((position) => text.apply({ kind: "replace", position, word })),
-        }],
-        constraints: [],
-        search: { name: "the last candidate", cost: "2", *run(problem) { ${run} } },
-      }),
-    });`,
-  );
-  return path;
-}
 
 describe("loadAttack", () => {
   test("loads every built-in attack by its name, and a value, and validates the options", async () => {
@@ -67,7 +38,7 @@ describe("loadAttack", () => {
 
   test("loads a custom attack from a file", async () => {
     const path = writeAttack(
-      "last-candidate",
+      join(folder, "last-candidate.mjs"),
       "const texts = yield* expand(problem.original.text, [0, 1]); yield* score([{ text: texts[1] }]); return texts[1];",
     );
     const loaded = await loadAttack(path);
@@ -87,7 +58,10 @@ describe("loadAttack", () => {
   });
 
   test("names the attack and the example when a search fails", async () => {
-    const attack = createRecipeAttack(await loadAttack(writeAttack("failing", 'throw new Error("no luck");')), {});
+    const attack = createRecipeAttack(
+      await loadAttack(writeAttack(join(folder, "failing.mjs"), 'throw new Error("no luck");')),
+      {},
+    );
     const results = new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run([createExample("1", [["a"]])], attack, {
       seed: 1,
     });

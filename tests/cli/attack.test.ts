@@ -2,8 +2,10 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
+import type { AttackResult } from "../../src/attacks/result.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { writeAttack } from "../attacks/write-attack.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
@@ -142,14 +144,11 @@ describe("temper attack", () => {
   });
 
   test("a custom search that fails is reported with its example and leaves no journal", async () => {
-    const mine = join(folder, "failing.js");
-    writeFileSync(mine, 'export default function* () { throw new Error("boom"); }\n');
+    const mine = writeAttack(join(folder, "failing.mjs"), 'throw new Error("boom");');
     const { code, stderr } = await attack(victim, "--attack", mine, "--num-examples", "10");
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: expect.stringMatching(
-        /^temper: attack .*failing\.js: the search failed on example \S+: boom\n$/,
-      ) as string,
+      stderr: expect.stringMatching(/^temper: attack failing: the search failed on example \S+: boom\n$/) as string,
     });
     expect(readdirSync(out).filter((name) => name.endsWith(".jsonl"))).toEqual([]);
   });
@@ -195,7 +194,7 @@ describe("temper attack", () => {
     const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);
     for (const line of lines) {
       const { edits, words } = JSON.parse(line) as { edits: { from: string }[]; words: string[] };
-      expect(edits.length).toBeLessThanOrEqual(0.2 * words.length);
+      expect(edits.length).toBeLessThanOrEqual(Math.ceil(0.2 * words.length));
       for (const { from } of edits) expect(["the", "was"]).not.toContain(from);
     }
   });
@@ -302,7 +301,7 @@ describe("temper attack", () => {
       table,
       JSON.stringify(Object.fromEntries(Object.entries(known).map(([key, list]) => [key, ["xylophone", ...list]]))),
     );
-    const finals = async (...flags: string[]): Promise<string[][]> => {
+    const finals = async (...flags: string[]): Promise<(readonly string[])[]> => {
       const where = join(folder, `out-${count++}`);
       const journal = join(where, "greedy.jsonl");
       const common = ["--attack", "greedy", "--num-examples", "20", "--out", where];
@@ -321,7 +320,7 @@ describe("temper attack", () => {
         .trimEnd()
         .split("\n")
         .slice(1)
-        .map((line) => (JSON.parse(line) as { final: string[] }).final);
+        .map((line) => (JSON.parse(line) as AttackResult).finalWords);
     };
     const filtered = await finals("--substitutions", table, "--in-vocab-substitutes");
     expect(filtered).toEqual(await finals("--substitutions", word.substitutions));

@@ -31,7 +31,7 @@ test("quick-start: the program fine-tunes on an array, classifies, attacks and c
   process.chdir(folder);
   await import("../../examples/quick-start.js");
   process.chdir(started);
-  expect(output).toContainEqual([expect.objectContaining({ stage: "train", done: 4, total: 4 })]);
+  expect(output).toContainEqual([expect.objectContaining({ type: "step", step: 4, totalSteps: 4 })]);
   const run = await Run.open(join(folder, "runs/reviews"));
   expect(run.method).toBe("ascc+rift");
   const report = (await run.attacks()).report!;

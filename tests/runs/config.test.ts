@@ -61,7 +61,7 @@ describe("errors name the location", () => {
       "model: m\ntokenization: words\n",
       /config\.yaml:2:1: tokenization: expected one of "subword"\|"word", received "words"/,
     ],
-    ["model: m\nlimit: 5\n", /config\.yaml:2:1: unknown key limit; it is now maxTrainSamples/],
+    ["model: m\nlimit: 5\n", /config\.yaml:2:1: unknown key limit; expected one of model, .*maxTrainSamples/],
     ["task: sst2\n", /config\.yaml:1:1: model: expected a model \(--model\)/],
     [
       "model: m\nmethods:\n  - rdrop\n",

@@ -5,9 +5,16 @@ import { expect, test } from "vitest";
 
 /** The names that a script imports from dist/, with the source file of each. */
 function listDistImports(script: string): { source: string; names: string[] }[] {
-  const imports = readFileSync(script, "utf8").matchAll(/import \{([^}]+)\} from "([^"]*\/dist\/[^"]+)"/g);
-  return [...imports].map(([, names, path]) => ({
-    source: relative(resolve("dist"), resolve(dirname(script), path!)).replace(/^(.*)\.js$/, "src/$1.ts"),
+  const text = readFileSync(script, "utf8");
+  const imports = [...text.matchAll(/import \{([^}]+)\} from "([^"]*\/dist\/[^"]+)"/g)].map(
+    ([, names, path]) => [names, relative(resolve("dist"), resolve(dirname(script), path!))] as const,
+  );
+  // The fuzzers load a module of dist/ by its name.
+  const loads = [...text.matchAll(/const \{([^}]+)\} = await (?:context\.)?load\("([^"]+)"\)/g)].map(
+    ([, names, path]) => [names, `${path}.js`] as const,
+  );
+  return [...imports, ...loads].map(([names, path]) => ({
+    source: `src/${path.replace(/\.js$/, ".ts")}`,
     names: names!
       .split(",")
       .map((name) => name.trim().split(" as ")[0]!)
@@ -39,12 +46,14 @@ function listExports(file: string): string[] {
   });
 }
 
-const scripts = readdirSync("scripts", { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".mjs"))
-  .map((name) => join("scripts", name));
+const scripts = ["scripts", "tools"].flatMap((folder) =>
+  readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".mjs"))
+    .map((name) => join(folder, name)),
+);
 
 // Benchmarks and GPU checks are plain JavaScript that no other test runs.
-test("the scripts import only names that the sources export", () => {
+test("the scripts and tools import only names that the sources export", () => {
   const all = scripts.flatMap((script) => listDistImports(script).map((each) => ({ script, ...each })));
   expect(all.length).toBeGreaterThan(20);
   const sources = [...new Set(all.map(({ source }) => source))];

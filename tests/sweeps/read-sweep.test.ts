@@ -8,6 +8,8 @@ import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../..
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import type { Trust } from "../../src/trust.js";
+import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -247,11 +249,16 @@ profiles:
     ).toHaveLength(2);
   });
 
-  it("accepts a custom attack by its path", async () => {
-    const attack = join(folder, "mine.mjs");
-    writeFileSync(attack, "export default function* () {}");
-    const file = writeSweep(`${base}evaluation: { attacks: { ./mine.mjs: null } }\n`);
-    expect((await expandSweep(await readSweep({ file, trust: "user" }))).metrics).toEqual(["accuracy", attack]);
+  it("accepts a custom attack by its path, and its metric has the attack's name", async () => {
+    writeAttack(join(folder, "mine.mjs"), "return problem.original.text;");
+    const text = `${base}evaluation: { attacks: { ./mine.mjs: null } }\n`;
+    const readMetrics = async (file: string, trust: Trust): Promise<string[]> =>
+      (await expandSweep(await readSweep({ file, trust }))).metrics;
+    expect(await readMetrics(writeSweep(text), "user")).toEqual(["accuracy", "mine"]);
+    const named = writeSweep(`${text}metrics: [mine]\n`);
+    for (const trust of ["user", "none"] as const) expect(await readMetrics(named, trust)).toEqual(["mine"]);
+    const unknown = writeSweep(`${text}metrics: [yours]\n`);
+    await expect(readMetrics(unknown, "user")).rejects.toThrow(/metrics\[0\]: expected one of .*mine, received yours/);
   });
 
   it("shows the metrics that the evaluation adds", async () => {
@@ -367,7 +374,7 @@ describe("code in a sweep file", () => {
     const trace = join(folder, `${code}-executed`);
     mkdirSync(join(folder, code), { recursive: true });
     const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
-    writeFileSync(join(folder, code, "attack.mjs"), `${leaveTrace}export default function* () {};\n`);
+    writeAttack(join(folder, code, "attack.mjs"), "return problem.original.text;", leaveTrace);
     const options = "{ safeParse: (data) => ({ success: true, data }) }";
     writeFileSync(
       join(folder, code, "method.mjs"),

@@ -53,7 +53,7 @@ function overFolder(source, names, use) {
 }
 
 async function classify({ folder, load }) {
-  const { loadClassifier } = await load("runs/text-classifier");
+  const { loadClassifier } = await load("actions/predict/text-classifier");
   const model = await loadClassifier(folder, { device: "cpu", threads: 1 });
   try {
     for (const { label, probabilities } of await model.classify(["a good film", ["a pair", "of texts"]])) {
@@ -105,7 +105,7 @@ const tables = ["reviews.tsv", "reviews.csv", "reviews.json", "reviews.jsonl", "
 
 export const targets = {
   safetensors: overFolder("bert-tiny", ["model.safetensors"], async ({ folder, load }) => {
-    const { openSafetensors } = await load("models/safetensors");
+    const { openSafetensors } = await load("models/checkpoint/safetensors");
     const file = await openSafetensors(join(folder, "model.safetensors"));
     try {
       for (const [name, { shape }] of file.entries) {
@@ -174,7 +174,7 @@ export const targets = {
     "runs/one",
     ["events.jsonl", "timings.jsonl", "results.json", "status.json"],
     async ({ folder, load }) => {
-      const { Run } = await load("runs/run");
+      const { Run } = await load("actions/run");
       const { listRuns } = await load("runs/list-runs");
       await listRuns(folder);
       const run = await Run.open(folder);
@@ -192,7 +192,7 @@ export const targets = {
     async ({ folder, load }) => {
       const { readSweep } = await load("sweeps/read-sweep");
       const { countRuns, expandSweep } = await load("sweeps/expand");
-      const sweep = await readSweep({ file: join(folder, "sweep.yaml"), code: "skip" });
+      const sweep = await readSweep({ file: join(folder, "sweep.yaml"), trust: "none" });
       if (countRuns(sweep) <= 100) await expandSweep(sweep);
       expect({}.polluted === undefined, "prototype");
     },
@@ -210,7 +210,7 @@ export const targets = {
   substitutions: overFiles(
     (random, seeds) => ({ "table.json": mutateJson(random, read(seeds, "table.json")) }),
     async ({ folder, load }) => {
-      const { loadSubstitutions } = await load("text/substitutions");
+      const { loadSubstitutions } = await load("text/load-substitutions");
       const { getSubstitutes } = await loadSubstitutions(join(folder, "table.json"));
       for (const word of ["good", "constructor", "__proto__", "FILM", ""])
         expect(

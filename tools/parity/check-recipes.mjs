@@ -15,7 +15,6 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { attack } from "../../dist/actions/attack/attack.js";
 import { readJournal } from "../../dist/attacks/journal.js";
-import { getFinalTexts } from "../../dist/attacks/result.js";
 import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { findWords } from "../../dist/text/find-words.js";
@@ -151,7 +150,7 @@ async function runOwn(name, options, examples, seeds) {
     for await (const { result } of readJournal(join(out, `${name}.jsonl`))) byText.set(result.texts[0], result);
     for (const { id, text } of examples) {
       const result = byText.get(text);
-      lines.push({ seed, id, outcome: result.outcome, queries: result.queries, text: getFinalTexts(result)[0] });
+      lines.push({ seed, id, outcome: result.outcome, queries: result.queries, text: result.finalTexts[0] });
     }
     lines.push({ seed, seconds: (user + system) / 1e6 });
   }

@@ -2,9 +2,9 @@
 //   node tools/parity/resources.mjs TABLE.json
 import { createInterface } from "node:readline";
 import { confusables } from "../../dist/attacks/transformations/character-tables.js";
+import { loadSubstitutions } from "../../dist/text/load-substitutions.js";
 import { tagPartsOfSpeech, tagUniversal } from "../../dist/text/part-of-speech.js";
 import { nltkStopWords } from "../../dist/text/stop-words.js";
-import { loadSubstitutions } from "../../dist/text/substitutions.js";
 import { loadWordNetLemmas } from "../../dist/text/wordnet-lemmas.js";
 
 const neighbors = await loadSubstitutions(process.argv[2]);
