@@ -45,6 +45,8 @@ export { analyze } from "./analysis/index.js";
 export { UserError } from "./errors.js";
 export { describeMetric } from "./evaluation/metric-table.js";
 export { type Callbacks, type EventHandlers, listen, type TemperEvent } from "./events.js";
+export { harden } from "./harden/harden.js";
+export type { HardenRequest } from "./harden/harden-request.js";
 export { writeReport as report } from "./report/index.js";
 export type { RunConfig, RunConfigInput } from "./runs/config.js";
 export { listRuns } from "./runs/list-runs.js";

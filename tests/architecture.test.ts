@@ -22,6 +22,7 @@ const layers = [
   "actions",
   "analysis",
   "report",
+  "harden",
   "jobs",
   "sweeps",
   "serve",

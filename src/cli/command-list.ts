@@ -6,6 +6,10 @@ import type { CommandEntry } from "./command.js";
 export const commands: Readonly<Record<string, CommandEntry>> = {
   setup: { summary: "find or install libtorch and build the native addon", load: () => import("./commands/setup.js") },
   doctor: { summary: "check the installation and explain how to fix it", load: () => import("./commands/doctor.js") },
+  harden: {
+    summary: "train a standard and a robust classifier on your data, attack both and report",
+    load: () => import("./commands/harden.js"),
+  },
   train: { summary: "fine-tune a model, with or without robust methods", load: () => import("./commands/train.js") },
   evaluate: { summary: "measure the accuracy of a model on a task", load: () => import("./commands/evaluate.js") },
   predict: { summary: "classify texts", load: () => import("./commands/predict.js") },

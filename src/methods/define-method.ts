@@ -16,6 +16,8 @@ export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly cost?: string;
   /** Options with their defaults, which are defined only here. */
   readonly options: Schema;
+  /** The settings without which the method cannot run. They are filled in if nobody names them. */
+  readonly requires?: Readonly<{ tokenization: "word"; substitutions: string }>;
   /** The metric of `extraMetrics` that selects the best checkpoint by default. */
   readonly bestModelMetric?: string;
   /** The certificate that a model is trained for by this method, from the options. */

@@ -98,6 +98,8 @@ export interface ResolvedRun {
   readonly methods: readonly ResolvedMethod[];
   /** The examples themselves, if a program passed an array; otherwise the config names the data. */
   readonly data: readonly InMemoryExample[] | null;
+  /** What was filled in because a method needs it, in sentences. */
+  readonly notes: readonly string[];
 }
 
 /** Modules that the user names are imported. */
@@ -119,14 +121,15 @@ export async function resolveRun(
     throw new UserError(
       `${locate(["task"])}: task cannot be combined with an array of examples. Leave one of them out.`,
     );
-  const config = validate(runConfigSchema, wrapStrings(data ? { ...given, data: dataFile } : input), locate);
-  const specs = config.methods.map((spec, i) =>
+  const parsed = validate(runConfigSchema, wrapStrings(data ? { ...given, data: dataFile } : input), locate);
+  const specs = parsed.methods.map((spec, i) =>
     spec.definition ? spec : { ...spec, name: resolveModule(spec.name, policy, locate(["methods", i])) },
   );
   const methods = resolveMethods(
     policy.trust === "none" ? specs.map(skipModule) : await loadMethods(specs),
     (i, name, path = []) => `${locate(["methods", i, name, ...path])}: methods[${i}] (${name})`,
   );
+  const { config, notes } = fillRequirements(parsed, given, methods);
   // Clean accuracy would choose the least robust checkpoint of a robust run.
   const preferred = methods.findLast(({ definition }) => definition.bestModelMetric)?.definition.bestModelMetric;
   const isNamed = given.train?.metricForBestModel !== undefined;
@@ -147,7 +150,30 @@ export async function resolveRun(
     },
     methods,
     data,
+    notes,
   };
+}
+
+/** Sets what the methods require and the settings do not name. */
+function fillRequirements(
+  config: RunConfig,
+  given: object,
+  methods: readonly ResolvedMethod[],
+): { readonly config: RunConfig; readonly notes: readonly string[] } {
+  const isNamed = (key: string): boolean => (given as ConfigObject)[key] !== undefined;
+  let filled = config;
+  const notes: string[] = [];
+  for (const { name, definition } of methods) {
+    const missing = Object.entries(definition.requires ?? {}).filter(
+      ([key, value]) => !isNamed(key) && filled[key as keyof RunConfig] !== value,
+    );
+    if (missing.length === 0) continue;
+    filled = { ...filled, ...Object.fromEntries(missing) };
+    const list = missing.map(([key, value]) => `${key}: ${value}`).join(" and ");
+    const flags = missing.map(([key, value]) => `${toFlagName(key)} ${value}`).join(" ");
+    notes.push(`${name} needs ${list}. Nothing else was set, so this is used (${flags}).`);
+  }
+  return { config: filled, notes };
 }
 
 /** A method in a module that is not imported: its options are not checked. */

@@ -84,7 +84,8 @@ export async function createTrainingContext(
     async loadSubstitutions() {
       if (!job.loadSubstitutions)
         throw new UserError(
-          'substitutions: this method needs word substitutions. Set substitutions to "wordnet" or to a JSON file.',
+          'substitutions: this method needs word substitutions. Set substitutions to "wordnet" or to a JSON file ' +
+            "(--tokenization word --substitutions wordnet).",
         );
       return job.loadSubstitutions();
     },

@@ -33,6 +33,7 @@ export interface PreparedRun {
 export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}): Promise<PreparedRun> {
   const { config, data } = run;
   const { onEvent } = callbacks;
+  for (const note of run.notes) warn(callbacks, note);
   const methods = createResolvedMethods(run.methods);
   const precise = methods.find((method) => method.traits?.requiresFloat32);
   const runtime = applyRuntime(config, { use: "training", requiresFloat32: precise !== undefined });

@@ -179,7 +179,9 @@ async function trainPreparedRun(
     await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
     const events = (await writer.read())?.events();
-    const labels = examples.train.map(({ label }) => label);
+    const gold = examples.train.map(({ label }) => label);
+    // In class-balanced batches, every label is as frequent as the others.
+    const labels = config.train.batchSampler === "class-balanced" ? [...new Set(gold)] : gold;
     for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
       warn(callbacks, warning);
   } catch (error) {

@@ -45,6 +45,7 @@ export const ascc = defineMethod({
         "texts that robust-accuracy counts: correct before and after the attack, or correct after it (released code)",
       ),
   }),
+  requires: { tokenization: "word", substitutions: "wordnet" },
   bestModelMetric: "robust-accuracy",
   create: (options) => {
     const known = new WeakMap<TokenizedExample, ModifiableWords>();
@@ -83,7 +84,7 @@ export const ascc = defineMethod({
         if (model.tokenization !== "word")
           return (
             `substitutions need one token per word, but the model has tokenization: ${model.tokenization}. ` +
-            "Set tokenization: word."
+            "Set tokenization: word and substitutions: wordnet (--tokenization word --substitutions wordnet)."
           );
         if (task.modifiableFields.length === 0)
           return `task ${task.name} has no modifiable field. Use a task whose words may be substituted.`;

@@ -1,0 +1,120 @@
+import type { Command } from "@commander-js/extra-typings";
+import { formatCount, formatPercent } from "../../format.js";
+import { type HardenCallbacks, type HardenResult, harden } from "../../harden/harden.js";
+import { hardenRequestSchema } from "../../harden/harden-request.js";
+import type { HardenPlan } from "../../harden/plan.js";
+import { interruptedExitCode } from "../../processes.js";
+import { formatCommandLine } from "../../shell.js";
+import { Interrupted } from "../../train/index.js";
+import { ExitCode } from "../command.js";
+import { getColors, type Io, write } from "../io.js";
+import { addOptions, dataFlags, quietOption, runtimeFlags } from "../options.js";
+import { formatPath, formatTable, printJson } from "../output.js";
+import { stopOnSignals } from "../signals.js";
+import { createTrainProgress } from "../train-progress.js";
+import { createAttackProgress } from "./attack.js";
+
+export const note =
+  "Trains a standard and a robust model, attacks both on the same texts, compares them and writes OUT/report.html.\n" +
+  "Every choice is printed with its reason and the flag that replaces it. The same command continues a stopped one.";
+export const examples = [
+  "temper harden --data reviews.csv",
+  "temper harden --data reviews.csv --text-column review --label-column stars --out runs/reviews",
+  "temper harden --task spam --attacked-label spam --attack pwws --attack deepwordbug --out runs/spam",
+];
+
+export function define(command: Command, io: Io): void {
+  addOptions(command, hardenRequestSchema.shape, {
+    ...dataFlags,
+    ...{ validationData: "<file>", testData: "<file>", out: "<folder>" },
+    ...{ model: "<reference>", method: "<name[:key=value,…]>", tokenization: "<name>", substitutions: "<table>" },
+    ...{ maxLength: "<tokens>", epochs: "<number>", batchSize: "<count>", learningRate: "<rate>" },
+    ...{ attacks: "--attack <name[:key=value,…]>", numExamples: "<count>", attackedLabel: "<label>" },
+    ...{ minContextSimilarity: "<number>", seed: "<number>", resume: "", ...runtimeFlags },
+  })
+    .option("--no-resume", "stop with an error if the folder already has runs")
+    .option("--json", "print the accuracies and the verdict as JSON")
+    .addOption(quietOption())
+    .action(async ({ json, quiet, ...request }) => {
+      const stop = stopOnSignals(io);
+      const progress = createHardenProgress(io, { quiet, onStart: stop.listen, onAttack: stop.close });
+      const { bold } = getColors(io.stdout);
+      // With --json, stdout has the result only.
+      const stream = json ? io.stderr : io.stdout;
+      try {
+        const result = await harden(request, {
+          ...progress.callbacks,
+          signal: stop.signal,
+          onPlan: (plan) => void (quiet || stream.write(formatPlan({ ...io, stdout: stream }, plan))),
+        });
+        progress.end();
+        const { standard, robust, verdict } = result;
+        if (json) return await printJson(io, { standard, robust, verdict });
+        await write(io.stdout, formatResult(io, result, bold));
+      } catch (error) {
+        if (!(error instanceof Interrupted)) throw error;
+        progress.end();
+        const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
+        io.stderr.write(`${error.message}\nContinue with: ${again}\n`);
+        throw new ExitCode(interruptedExitCode);
+      } finally {
+        progress.end();
+        stop.close();
+      }
+    });
+}
+
+/** Shows the trainings and the attacks one after the other, each with the display of its own command. */
+function createHardenProgress(
+  io: Io,
+  { quiet, onStart, onAttack }: { quiet: boolean | undefined; onStart: () => void; onAttack: () => void },
+): { callbacks: HardenCallbacks; end(): void } {
+  const training = () => ({ display: createTrainProgress(io, { quiet, onStart }), onAttackStart: undefined });
+  const attacking = () => {
+    const { callbacks, end } = createAttackProgress(io, quiet);
+    return { display: { onEvent: callbacks.onEvent!, end }, onAttackStart: callbacks.onAttackStart };
+  };
+  let current: ReturnType<typeof training> | ReturnType<typeof attacking> = training();
+  let stages = 0;
+  return {
+    callbacks: {
+      onStage(kind, sentence) {
+        current.display.end();
+        // During an attack, a signal ends the process: every finished text is in its journal.
+        if (kind === "attack") onAttack();
+        if (!quiet) io.stderr.write(`\n${++stages}/4 ${sentence}\n`);
+        current = kind === "train" ? training() : attacking();
+      },
+      onEvent: (event) => current.display.onEvent(event),
+      onAttackStart: (...start) => current.onAttackStart?.(...start),
+    },
+    end: () => current.display.end(),
+  };
+}
+
+function formatPlan(io: Io, { task, classes, choices }: HardenPlan): string {
+  const counts = classes.map(({ label, train, test }) => [label, formatCount(train), formatCount(test)]);
+  const head = [`label of ${task}`, "train and validation", "test"];
+  const rows = choices.map(({ name, value, reason, flag }) => [name, value, reason, flag]);
+  return (
+    `${formatTable(io.stdout, counts, { head, numeric: [1, 2] })}\n\n` +
+    `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n`
+  );
+}
+
+function formatResult(io: Io, result: HardenResult, bold: (text: string) => string): string {
+  const { standard, robust, plan, comparisons, verdict, warnings, report } = result;
+  const examples = comparisons.find(({ metric }) => metric !== "accuracy")?.examples ?? plan.numExamples;
+  const rows = Object.entries({ standard, robust }).map(([name, { clean, underAttack }]) => [
+    name,
+    formatPercent(clean),
+    formatPercent(underAttack),
+  ]);
+  const head = [`accuracy on ${formatCount(examples)} texts`, "before the attack", "under attack"];
+  const { yellow } = getColors(io.stdout);
+  const remarks = [...new Set(warnings)].map((message) => `${yellow("!")} ${message}\n`).join("");
+  return (
+    `\n${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${bold(verdict)}\n\n${remarks}` +
+    `Report: ${formatPath(report)}\n`
+  );
+}

@@ -1,0 +1,47 @@
+import { z } from "zod";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { dataOptions, runConfigSchema } from "../runs/config.js";
+import { runtimeOptions } from "../runs/runtime-config.js";
+import { trainSettingsSchema } from "../train/index.js";
+import { countSchema, orNull, seedSchema } from "../validate.js";
+
+const { validationData, testData } = runConfigSchema.shape;
+const { attackedLabel, minContextSimilarity } = attackRequestSchema.shape;
+const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
+
+/** What `harden` accepts. */
+export const hardenRequestSchema = z.strictObject({
+  ...dataOptions,
+  ...{ validationData, testData },
+  model: orNull(z.string().min(1)).describe(
+    "a folder, npm:PACKAGE or a Hugging Face model ID; null: the small model that comes with the package",
+  ),
+  method: orNull(z.string().min(1)).describe(
+    'method of the robust model, such as "ascc:beta=4"; null: one that works with a few hundred texts',
+  ),
+  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: word"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: wordnet'),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: enough for 95% of the texts, at most 128"),
+  epochs: orNull(epochs.unwrap()).describe("passes over the training data; null: enough for 75 steps, at least 2"),
+  batchSize: orNull(batchSize.unwrap()).describe("examples per batch; null: 32, or fewer if a class is rare"),
+  learningRate: orNull(learningRate.unwrap()).describe("peak learning rate; null: 1e-4"),
+  attacks: orNull(z.array(z.string()).min(1)).describe("attacks on both models; null: pwws"),
+  numExamples: orNull(countSchema).describe("texts of the test split to attack; null: 200"),
+  attackedLabel,
+  minContextSimilarity,
+  seed: seedSchema.default(0).describe("random seed of both models and of the attacked sample"),
+  out: z.string().min(1).default("runs/harden").describe("folder of both runs and of the report"),
+  resume: z
+    .boolean()
+    .default(true)
+    .describe("reuse what is finished in the folder and continue the rest; false: the folder must have no runs"),
+  ...runtimeOptions,
+});
+
+/**
+ * Data to harden a classifier for. All other keys replace a choice that `harden` would make.
+ *
+ *     const request: HardenRequest = { data: "reviews.csv", out: "runs/reviews" };
+ */
+export type HardenRequest = z.input<typeof hardenRequestSchema>;
+export type ParsedHardenRequest = z.output<typeof hardenRequestSchema>;

@@ -1,0 +1,66 @@
+import type { MetricComparison } from "../evaluation/compare.js";
+import { formatPercent, formatPValue } from "../format.js";
+import { formatCommandLine } from "../shell.js";
+
+/** What the verdict is about. In both comparisons, the robust model is the first one. */
+export interface Measured {
+  /** The accuracy on the test split. */
+  readonly clean: MetricComparison;
+  /** The accuracy under attack. */
+  readonly attacked: MetricComparison;
+  /** How the attack is called: pwws, or all attacks. */
+  readonly attack: string;
+  /** Why the models are degenerate; null for a sound one. */
+  readonly degeneracy: { readonly standard: string | null; readonly robust: string | null };
+  readonly robustFolder: string;
+  readonly epochs: number;
+}
+
+/** Says in three sentences what was gained, what it cost and what to do next. */
+export function describeHardening(measured: Measured): string {
+  return [describeGain(measured), describeCost(measured), describeNextStep(measured)].join(" ");
+}
+
+/** 60.0% instead of 45.0% of 180 texts, 15.0 points (95% CI 8.1 to 21.9; p < 0.001). */
+function formatNumbers({ first, second, examples, difference, low, high, p }: MetricComparison): string {
+  const points = (value: number): string => (100 * value).toFixed(1).replace(/^-(0\.0)$/, "$1");
+  return (
+    `${formatPercent(first)} instead of ${formatPercent(second)} of ${examples} texts, ${points(difference)} points ` +
+    `(95% CI ${points(low)} to ${points(high)}; p ${formatPValue(p.corrected)})`
+  );
+}
+
+function describeGain({ attacked, attack, degeneracy }: Measured): string {
+  const numbers = formatNumbers(attacked);
+  const reasons = Object.entries(degeneracy).flatMap(([name, reason]) =>
+    reason === null ? [] : [`the ${name} model is degenerate (${reason})`],
+  );
+  if (reasons.length > 0)
+    return `Nothing can be claimed under ${attack}, because ${reasons.join(" and ")}: ${numbers}.`;
+  if (attacked.better === "first") return `Gained: under ${attack}, the robust model is right on ${numbers}.`;
+  if (attacked.better === "second") return `Lost: under ${attack}, the robust model is right on only ${numbers}.`;
+  return `No significant difference under ${attack}: the robust model is right on ${numbers}.`;
+}
+
+function describeCost({ clean, degeneracy }: Measured): string {
+  const numbers = formatNumbers(clean);
+  if (degeneracy.standard !== null || degeneracy.robust !== null)
+    return `Without an attack it is right on ${numbers}, which says nothing about a cost either.`;
+  if (clean.better === "second") return `It cost accuracy without an attack: ${numbers}.`;
+  if (clean.better === "first") return `It cost nothing, and accuracy without an attack rose: ${numbers}.`;
+  return `No significant cost: without an attack it is right on ${numbers}.`;
+}
+
+function describeNextStep({ attacked, degeneracy, robustFolder, epochs }: Measured): string {
+  const longer = `--epochs ${2 * epochs}`;
+  if (degeneracy.standard !== null)
+    return `Next: add labeled texts or train longer (${longer}) in another --out, until the standard model learns the task.`;
+  if (degeneracy.robust !== null)
+    return `Next: train longer (${longer}) or with a weaker adversary (--method ascc:beta=1) in another --out.`;
+  const other = formatCommandLine(["temper", "attack", robustFolder, "--attack", "textfooler"]);
+  const serve = formatCommandLine(["temper", "serve", robustFolder]);
+  if (attacked.better === "first")
+    return `Next: try an attack that it was not trained against (${other}), and deploy it if that holds (${serve}).`;
+  if (attacked.better === "second") return "Next: keep the standard model, and try another --method in another --out.";
+  return "Next: add labeled texts, which both sharpen the comparison and help training, or repeat with other --seed values.";
+}
