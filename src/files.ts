@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { accessSync, constants, createReadStream, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
-import { access, type FileHandle, lstat, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { access, type FileHandle, lstat, open, readdir, readFile, rename, rm, stat, unlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
@@ -238,5 +238,26 @@ function locateJsonError(text: string): string {
     return "1:1: not valid JSON";
   } catch (error) {
     return error instanceof JsonError ? error.message : `1:1: ${getErrorMessage(error)}`;
+  }
+}
+
+/** Rejects a folder that has content, so that nothing is overwritten. */
+export async function checkNewFolder(folder: string): Promise<void> {
+  if ((await exists(folder)) && (await readFolder(folder)).length > 0)
+    throw new UserError(`--out ${folder}: expected a new or empty folder. Choose another one, or remove its content.`);
+}
+
+/** Writes a folder under a temporary name. It has either nothing or all files. */
+export async function replaceFolder(folder: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const target = resolve(folder);
+  createFolder(dirname(target));
+  const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`);
+  try {
+    createFolder(temporary);
+    await write(temporary);
+    await rm(target, { recursive: true, force: true });
+    await rename(temporary, target);
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
   }
 }

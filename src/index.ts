@@ -28,6 +28,7 @@ export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evalu
 export { exportModel, exportModel as export } from "./actions/export/export.js";
 export { fill } from "./actions/fill/fill.js";
 export { runGate as gate } from "./actions/gate/gate.js";
+export { type MergeReport, type MergeRequest, merge } from "./actions/merge/merge.js";
 export { loadClassifier, type Prediction, predict, TextClassifier } from "./actions/predict/text-classifier.js";
 export {
   type PretrainRequest,

@@ -3,9 +3,10 @@ import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatInterval, formatNumber, formatPercent } from "../format.js";
 import { readModelConfig } from "../models/config.js";
-import { mapWeights, type Weights } from "../nn/index.js";
+import { interpolateWeights } from "../models/mix-weights.js";
+import type { Weights } from "../nn/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { noGrad, scope, type Tensor } from "../tensor/index.js";
+import { scope } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
@@ -83,22 +84,6 @@ async function describeNetwork(run: RunFolder): Promise<Record<string, unknown>>
   const architecture = { modelType, hiddenSize, numHiddenLayers, numAttentionHeads, intermediateSize, activation };
   const reading = { head, pooling, tokenization, maxLength, tokenizer: (await run.environment())?.tokenizer };
   return { ...architecture, ...reading, labels: labels.join(", ") };
-}
-
-/**
- * (1 - alpha) theta + alpha theta' (ROSE eq. 7). At 0 and 1 the result is bitwise equal to the
- * weights.
- */
-export function interpolateWeights(from: Weights, to: Weights, alpha: number): Map<string, Tensor> {
-  return noGrad(() =>
-    mapWeights(from, (tensor, name) => {
-      const other = to.get(name);
-      if (!other || other.shape.join() !== tensor.shape.join())
-        throw new UserError(`The two models differ in the shape of ${name}. Use runs of the same model and task.`);
-      if (alpha === 0 || alpha === 1) return alpha === 0 ? tensor : other;
-      return tensor.mul(1 - alpha).add(other.mul(alpha));
-    }),
-  );
 }
 
 /**

@@ -46,6 +46,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "compare the robustness of a model with a baseline, as a test for CI",
     load: () => import("./commands/gate.js"),
   },
+  merge: {
+    summary: "average the weights of models: with the pre-trained ones, or of several runs",
+    load: () => import("./commands/merge.js"),
+  },
   export: { summary: "write a model as ONNX, for other runtimes", load: () => import("./commands/export.js") },
   push: {
     summary: "upload the model of a run with its model card to the Hugging Face Hub",

@@ -9,9 +9,11 @@ import { computeQuantile } from "./quantile.js";
 const traits: MethodTraits = {
   acrossProcesses: "mean",
   exclusiveRoles: { selection: "decides which parameters are updated" },
+  needsAllWeights: "selects among all weights of the layers",
 };
 
-const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
+/** The parameters of the encoder's layers. */
+export const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
   new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
 
 /**

@@ -4,14 +4,21 @@ import { averageGradients, type BatchContext, type TrainingMethod } from "../tra
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
-const optionsSchema = z.strictObject({
-  steps: z.number().int().positive().default(2).describe("ascent steps; each is also a training pass"),
-  stepSize: nonnegativeSchema.default(0.1).describe("length of an ascent step"),
-  initMagnitude: nonnegativeSchema.default(1).describe("magnitude of the random initial perturbation"),
-  maxNorm: nonnegativeSchema.default(0.6).describe("maximum norm of a perturbation; 0: no limit"),
-});
+interface Options {
+  readonly steps: number;
+  readonly stepSize: number;
+  readonly initMagnitude: number;
+  readonly maxNorm: number;
+}
 
-type Options = z.output<typeof optionsSchema>;
+/** The options of FreeLB with these defaults. */
+export const createFreelbOptions = ({ steps, stepSize, initMagnitude, maxNorm }: Options) =>
+  z.strictObject({
+    steps: z.number().int().positive().default(steps).describe("ascent steps; each is also a training pass"),
+    stepSize: nonnegativeSchema.default(stepSize).describe("length of an ascent step"),
+    initMagnitude: nonnegativeSchema.default(initMagnitude).describe("magnitude of the random initial perturbation"),
+    maxNorm: nonnegativeSchema.default(maxNorm).describe("maximum norm of a perturbation; 0: no limit"),
+  });
 
 const perturbationName = "freelb.perturbation";
 
@@ -49,14 +56,14 @@ function ascend(
  * Averages the gradients over an ascent on the word embeddings. All passes use the same dropout
  * masks.
  */
-function createFreelb(options: Options): TrainingMethod {
+export function createFreelb(name: string, options: Options): TrainingMethod {
   return {
-    name: "freelb",
+    name,
     traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
     checkCompatibility(innerMethods) {
       const other = innerMethods.find((method) => method.gradients);
       return other
-        ? `${other.name} needs gradients of clean text, but freelb perturbs it. List freelb before ${other.name}.`
+        ? `${other.name} needs gradients of clean text, but ${name} perturbs it. List ${name} before ${other.name}.`
         : null;
     },
     gradients(context, next) {
@@ -87,6 +94,6 @@ export const freelb = defineMethod({
   summary: "trains on every step of a gradient ascent on the word embeddings",
   paper: "Zhu et al. 2020, FreeLB: Enhanced Adversarial Training for Natural Language Understanding",
   cost: "about 1.9",
-  options: optionsSchema,
-  create: createFreelb,
+  options: createFreelbOptions({ steps: 2, stepSize: 0.1, initMagnitude: 1, maxNorm: 0.6 }),
+  create: (options) => createFreelb("freelb", options),
 });

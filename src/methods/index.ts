@@ -17,17 +17,25 @@ import type { TrainingMethod } from "../train/index.js";
 import { isModulePath } from "../trust.js";
 import { validate } from "../validate.js";
 import { ascc } from "./ascc/ascc.js";
+import { bitfit } from "./bitfit.js";
 import { childTuning } from "./child-tuning.js";
 import type { MethodDefinition, MethodSpec } from "./define-method.js";
 import { deletionNoise } from "./deletion-noise.js";
+import { discreteAdversarial } from "./discrete-adversarial.js";
+import { flooding } from "./flooding.js";
 import { freelb } from "./freelb.js";
+import { freelbPlus } from "./freelb-plus.js";
 import { hashVote } from "./hash-vote.js";
+import { lora } from "./lora.js";
 import { mixout } from "./mixout.js";
 import { ptwd } from "./ptwd.js";
 import { rDrop } from "./r-drop.js";
 import { rift } from "./rift/rift.js";
+import { roast } from "./roast.js";
 import { rose } from "./rose/rose.js";
+import { sam } from "./sam.js";
 import { smart } from "./smart.js";
+import { temperature } from "./temperature.js";
 
 export type {
   Architecture,
@@ -67,11 +75,32 @@ export type {
   TrainingMethod,
 } from "../train/index.js";
 export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";
-export { ascc, childTuning, deletionNoise, freelb, hashVote, mixout, ptwd, rDrop, rift, rose, smart };
+export {
+  ascc,
+  bitfit,
+  childTuning,
+  deletionNoise,
+  discreteAdversarial,
+  flooding,
+  freelb,
+  freelbPlus,
+  hashVote,
+  lora,
+  mixout,
+  ptwd,
+  rDrop,
+  rift,
+  roast,
+  rose,
+  sam,
+  smart,
+  temperature,
+};
 
 const builtInMethods: readonly MethodDefinition[] = [
-  ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb],
+  ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb, freelbPlus],
   ...[hashVote, deletionNoise],
+  ...[roast, sam, flooding, temperature, lora, bitfit, discreteAdversarial],
 ];
 
 /** The built-in methods by name. */

@@ -19,6 +19,7 @@ export const files = {
   timings: "timings.jsonl",
   checkpoints: "checkpoints",
   model: "model",
+  adapter: "adapter",
   results: "results.json",
   pretraining: "pretraining.json",
   pretrainingResults: "pretraining-results.json",

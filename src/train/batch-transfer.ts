@@ -10,6 +10,15 @@ import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-metho
  */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
+/** How the texts of a batch are padded on a device. */
+export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | "deviceConfig">): {
+  readonly multiple: number;
+  readonly maxLength?: number;
+} {
+  const multiple = deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu;
+  return { multiple, ...(train.maxLength && { maxLength: train.maxLength }) };
+}
+
 /**
  * Collects and pads training examples. With `rows`, `indices` are those of the global batch, and
  * its longest text decides the length.
@@ -23,10 +32,7 @@ export function toHostBatch(
   const globalItems = Array.from(globalIndices, (index) => train.items[index]!);
   const indices = rows ? globalIndices.slice(rows.start, rows.start + rows.count) : globalIndices;
   const items = rows ? globalItems.slice(rows.start, rows.start + rows.count) : globalItems;
-  const padding = {
-    multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
-    ...(train.maxLength && { maxLength: train.maxLength }),
-  };
+  const padding = getPadding({ train, deviceConfig });
   const longest = globalItems.reduce((max, { encoding }) => Math.max(max, encoding.ids.length), 0);
   const masked = train.mask && Array.from(indices, (index) => train.mask!(index, epoch));
   const padded = padBatch(
@@ -79,6 +85,7 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
     rows: host.rows,
     globalItems: host.globalItems,
     fullBatchSize: host.fullBatchSize,
+    hasExtra: (name) => extras.has(name),
     getExtra(name) {
       const extra = extras.get(name);
       if (!extra) throw new Error(`No method added ${name} to the batch.`);

@@ -37,4 +37,5 @@ export interface Batch {
   readonly fullBatchSize: number;
   /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;
+  hasExtra(name: string): boolean;
 }

@@ -17,6 +17,18 @@ import type {
   TrainingMethod,
 } from "./training-method.js";
 
+interface MethodTask {
+  readonly name: string;
+  readonly task: string;
+}
+
+function createConflict(one: MethodTask, other: MethodTask): UserError {
+  return new UserError(
+    `methods: ${one.name} cannot be combined with ${other.name}: ` +
+      `${one.name} ${one.task}, and ${other.name} ${other.task}. Remove one of them.`,
+  );
+}
+
 /**
  * Methods on top of standard fine-tuning, innermost first. A hook starts at the outermost method
  * that has it.
@@ -32,20 +44,23 @@ export class MethodStack {
 
   /** Throws an error with the reason if the methods cannot work together. */
   checkCompatibility(job: TrainingJob): void {
-    const owners = new Map<string, { name: string; task: string }>();
+    const owners = new Map<string, MethodTask>();
+    const freezing = this.methods.find(({ traits }) => traits?.exclusiveRoles?.training);
     for (const [i, method] of this.methods.entries()) {
       const { name } = method;
       if (this.methods.some((other, j) => j < i && other.name === name))
         throw new UserError(`methods: ${name} is listed twice. List it once.`);
       for (const [role, task] of Object.entries(method.traits?.exclusiveRoles ?? {})) {
         const owner = owners.get(role);
-        if (owner)
-          throw new UserError(
-            `methods: ${name} cannot be combined with ${owner.name}: ` +
-              `${name} ${task}, and ${owner.name} ${owner.task}. Remove one of them.`,
-          );
+        if (owner) throw createConflict({ name, task }, owner);
         owners.set(role, { name, task });
       }
+      const { needsAllWeights } = method.traits ?? {};
+      if (freezing && needsAllWeights !== undefined)
+        throw createConflict(
+          { name, task: needsAllWeights },
+          { name: freezing.name, task: freezing.traits!.exclusiveRoles!.training! },
+        );
       if (job.ranks.size > 1 && !method.traits?.acrossProcesses)
         throw new UserError(
           `methods: ${name} does not say how several processes can share a batch, so its result could differ. ` +

@@ -1,4 +1,4 @@
-import { fuseQkv, type Model } from "../models/index.js";
+import { type FusedParameter, fuseQkv, type Model } from "../models/index.js";
 import { copyAll_, flattenTensors, getNumel, unflattenTensors, type Weights } from "../nn/index.js";
 import {
   type DType,
@@ -86,8 +86,21 @@ const alignment = 8;
  */
 export function castWeights(config: Model["architecture"]["config"], weights: Weights, dtype: DType): Weights {
   const fused = fuseQkv(config, weights);
-  const isAligned = ({ shape }: { shape: readonly number[] }): boolean => getNumel(shape) % alignment === 0;
-  // All pieces share one buffer. Unaligned pieces come last, so that the others stay aligned.
+  const isTrained = ({ parts }: FusedParameter): boolean => parts.some(({ requiresGrad }) => requiresGrad);
+  // Frozen weights have a buffer of their own, so that their gradients are not computed.
+  return new Map([
+    ...castPieces(fused.filter(isTrained), dtype),
+    ...castPieces(
+      fused.filter((piece) => !isTrained(piece)),
+      dtype,
+    ),
+  ]);
+}
+
+/** Casts the pieces in one buffer. Unaligned pieces come last, so that the others stay aligned. */
+function castPieces(fused: readonly FusedParameter[], dtype: DType): Weights {
+  if (fused.length === 0) return new Map();
+  const isAligned = ({ shape }: FusedParameter): boolean => getNumel(shape) % alignment === 0;
   const ordered = [...fused.filter(isAligned), ...fused.filter((piece) => !isAligned(piece))];
   const pieces = scope(() =>
     unflattenTensors(

@@ -30,6 +30,12 @@ export const trainSettingsSchema = z
       .default(true)
       .describe("batches of similar length, which need less padding; false: batches that ignore the length"),
     gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
+    headFirst: z
+      .number()
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe("first optimizer steps, which train the head alone, without methods (LP-FT); 0: none"),
     learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
     headLearningRate: nonnegativeOrNullSchema.describe(
       "peak learning rate of the head and of the methods' own parameters; null: learningRate",
@@ -111,9 +117,12 @@ export const trainSettingsSchema = z
 /** The settings with their defaults. */
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
-/** Computes the fraction of the peak learning rate at a step. */
+/**
+ * Computes the fraction of the peak learning rate at a step. It is 1 while the head trains alone;
+ * the schedule covers the steps after that.
+ */
 export function computeLearningRateFactor(
-  { lrScheduler, warmupRatio }: TrainSettings,
+  { lrScheduler, warmupRatio, headFirst }: TrainSettings,
   step: number,
   totalSteps: number,
   epoch: number,
@@ -123,5 +132,6 @@ export function computeLearningRateFactor(
     : lrScheduler === "linear"
       ? schedules.linear
       : schedules.constant;
-  return schedules.withWarmup(warmupRatio, schedule)(step, totalSteps, epoch);
+  if (step < headFirst) return 1;
+  return schedules.withWarmup(warmupRatio, schedule)(step - headFirst, totalSteps - headFirst, epoch);
 }

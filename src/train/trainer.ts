@@ -20,7 +20,7 @@ import type { MethodStack } from "./method-stack.js";
 import type { Ranks } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import type { StepRunner } from "./step-runner.js";
-import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
+import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
 import { Interrupted, type TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
@@ -53,7 +53,7 @@ const defaultLoggingSteps = { cpu: 1, gpu: 20 };
 class Trainer {
   readonly #job: TrainingJob;
   readonly #training: ActiveTraining;
-  readonly #runner: StepRunner;
+  #runner: StepRunner;
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
   #state: CheckpointState;
@@ -78,17 +78,21 @@ class Trainer {
     const training = await createTrainingContext(job, restored);
     try {
       checkPosition(state, training);
+      checkHeadFirst(training);
       // Copy the pre-trained weights now: in a resumed run, the weights are restored next.
       if (validation && settings.logWeightDistance) training.getPretrainedWeights();
       if (state.step > 0 && checkpoints) {
-        const { parameters, optimizer, stack } = training;
-        restoreTensors(parameters, await checkpoints.readTensors(state.step, "weights"), "parameter");
+        const { optimizer, stack } = training;
+        restoreTensors(collectWeights(training), await checkpoints.readTensors(state.step, "weights"), "parameter");
         restoreTensors(optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
         restoreTensors(collectBuffers(stack), restored ?? new Map(), "buffer");
       }
-      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(state.step));
-      const { parameters, optimizer, stack } = training;
-      for (const tensors of [parameters, optimizer.moments(), collectBuffers(stack)])
+      // The optimizer starts again when the steps of the head alone are done.
+      const isHeadOnly = state.step < settings.headFirst;
+      const optimizerSteps = isHeadOnly ? state.step : state.step - settings.headFirst;
+      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(optimizerSteps));
+      const { optimizer, stack } = training;
+      for (const tensors of [collectWeights(training), optimizer.moments(), collectBuffers(stack)])
         ranks.broadcast_(tensors.values());
       return new Trainer(training, checkpoints, state);
     } catch (error) {
@@ -103,7 +107,7 @@ class Trainer {
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
-    this.#runner = createStepRunner(training);
+    this.#runner = createStepRunner(state.step < job.settings.headFirst ? createHeadTraining(training) : training);
     this.#logger = new TrainingLogger(job.files, state, (entry) => job.onEvent?.({ type: "log", entry }));
   }
 
@@ -116,6 +120,7 @@ class Trainer {
     // A run that was stopped during an evaluation repeats it.
     await this.#evaluateIfDue();
     while (this.#state.step < lastStep && !this.#shouldStopEarly()) {
+      await this.#prepareStep();
       this.#runStep();
       // Give signals, timers and sockets a turn; Ctrl-C waits for at most one step.
       await new Promise(setImmediate);
@@ -125,6 +130,7 @@ class Trainer {
     }
     await this.#saveCheckpoint();
     const bestStep = await this.#loadBest();
+    await this.#saveAdapters();
     const { step, epoch, best } = this.#state;
     const seconds = (performance.now() - started) / 1000;
     return {
@@ -133,11 +139,33 @@ class Trainer {
     };
   }
 
+  /** What methods do before a step. They do nothing while the head trains alone. */
+  async #prepareStep(): Promise<void> {
+    const { step } = this.#state;
+    if (step < this.#job.settings.headFirst) return;
+    for (const method of this.#training.stack.methods)
+      await method.beforeStep?.(this.#training, step).catch((error: unknown) => {
+        if (error instanceof Interrupted) return this.#interrupt();
+        throw error;
+      });
+  }
+
+  /** After the steps of the head alone, all parameters start with a new optimizer state. */
+  #startFullTraining(): void {
+    const { optimizer } = this.#training;
+    this.#runner.dispose();
+    this.#runner = createStepRunner(this.#training);
+    noGrad(() => {
+      for (const state of [optimizer.step, ...optimizer.moments().values()]) state.fill_(0);
+    });
+  }
+
   /** Runs one optimizer step and logs it. */
   #runStep(): void {
     const { settings, onEvent, deviceConfig } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
     const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
+    if (settings.headFirst > 0 && stepIndex === settings.headFirst) this.#startFullTraining();
     if (this.#epochBatches?.epoch !== epoch)
       this.#epochBatches = { epoch, steps: this.#training.getEpochBatches(epoch) };
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
@@ -231,8 +259,12 @@ class Trainer {
     if (this.#ranks.rank > 0) return;
     if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
-    const { parameters, optimizer, stack } = this.#training;
-    const groups = { weights: parameters, moments: optimizer.moments(), buffers: collectBuffers(stack) };
+    const { optimizer, stack } = this.#training;
+    const groups = {
+      weights: collectWeights(this.#training),
+      moments: optimizer.moments(),
+      buffers: collectBuffers(stack),
+    };
     await this.#checkpoints.save(this.#state, groups);
     await this.#checkpoints.prune(Math.max(1, this.#job.settings.saveTotalLimit));
   }
@@ -240,19 +272,25 @@ class Trainer {
   #keepBestInMemory(): void {
     if (this.#state.best?.step !== this.#state.step) return;
     if (this.#bestWeights) free(this.#bestWeights);
-    this.#bestWeights = noGrad(() => mapWeights(this.#job.model.weights, (tensor) => keep(tensor.clone())));
+    this.#bestWeights = noGrad(() => mapWeights(collectWeights(this.#training), (tensor) => keep(tensor.clone())));
   }
 
   /** Loads the best weights into the model, if there was an evaluation. Returns their step. */
   async #loadBest(): Promise<number> {
     const { best, step } = this.#state;
     if (best === null || best.step === step) return step;
-    const { weights } = this.#job.model;
+    const weights = collectWeights(this.#training);
     const saved = this.#checkpoints ? await this.#checkpoints.readTensors(best.step, "weights") : this.#bestWeights;
     if (saved) restoreTensors(weights, saved, "parameter");
     this.#bestWeights = null;
     this.#ranks.broadcast_(weights.values());
     return best.step;
+  }
+
+  async #saveAdapters(): Promise<void> {
+    const { files } = this.#job;
+    if (!files || this.#ranks.rank > 0) return;
+    for (const method of this.#training.stack.methods) await method.saveAdapter?.(this.#training, files.adapter);
   }
 
   get #ranks(): Ranks {
@@ -283,6 +321,15 @@ function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: 
   );
 }
 
+/** Linear probing needs steps of fine-tuning after it. */
+function checkHeadFirst({ job: { settings }, totalSteps }: TrainingContext): void {
+  if (settings.headFirst === 0 || settings.headFirst < totalSteps) return;
+  throw new UserError(
+    `train.headFirst: expected fewer than the ${totalSteps} optimizer steps of this run, received ` +
+      `${settings.headFirst}. Use a smaller number, or more epochs.`,
+  );
+}
+
 function createCheckpointStore(path: string): CheckpointStore {
   try {
     mkdirSync(path, { recursive: true });
@@ -290,6 +337,11 @@ function createCheckpointStore(path: string): CheckpointStore {
     throw createFileError(error, path, "create the folder");
   }
   return new CheckpointStore(path);
+}
+
+/** What a model consists of while it is trained: its weights, and the parameters of the methods. */
+function collectWeights({ job, parameters }: TrainingContext): NamedTensors {
+  return new Map([...job.model.weights, ...parameters]);
 }
 
 /** The buffers of all methods by name. */

@@ -1,6 +1,7 @@
 import { UserError } from "../errors.js";
 import { reportProgress, warn } from "../events.js";
-import { AdamW, mapWeights, type Weights } from "../nn/index.js";
+import { isHeadParameter } from "../models/index.js";
+import { AdamW, copyAll_, mapWeights, type Weights } from "../nn/index.js";
 import {
   free,
   type GradientReducer,
@@ -20,7 +21,7 @@ import { createRandomStreams } from "./random-streams.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
 import { Interrupted } from "./training-job.js";
-import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-method.js";
+import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** One training in progress, with what methods do not see. */
 export interface ActiveTraining extends BatchTraining {
@@ -53,6 +54,7 @@ export async function createTrainingContext(
   let pretrainedWeights: Weights | null = null;
   let optimizer: AdamW | null = null;
   let reducer: GradientReducer | null = null;
+  let frozen: Tensor[] = [];
   const getEpochBatches = (epoch: number): Int32Array[][] => {
     const { gradientAccumulationSteps } = settings;
     const batches = createEpochBatches(job.train, job.task.labels.length, settings, rng.fork("epoch", epoch));
@@ -114,10 +116,15 @@ export async function createTrainingContext(
       if (job.signal?.aborted && job.ranks.size === 1) throw new Interrupted("Stopped before the first step.");
     },
     warn: (message) => warn(job, message),
+    overwriteParameters(values) {
+      noGrad(() => copyAll_([...parameters.values()], values));
+      training.lowPrecisionWeights?.refresh();
+    },
     close() {
       optimizer?.dispose();
       reducer?.dispose();
       training.lowPrecisionWeights?.dispose();
+      for (const tensor of frozen) tensor.requiresGrad_();
       if (pretrainedWeights) free(pretrainedWeights);
       for (const method of preparedMethods) {
         const { parameters: owned, buffers } = method.state?.() ?? {};
@@ -131,6 +138,10 @@ export async function createTrainingContext(
       preparedMethods.push(method);
       for (const [name, tensor] of method.state?.().parameters ?? []) parameters.set(name, tensor);
     }
+    const frozenNames = stack.methods.flatMap((method) => [...(method.state?.().frozen ?? [])]);
+    for (const name of frozenNames) parameters.delete(name);
+    // Autograd then keeps no activations for the gradients of these weights.
+    frozen = frozenNames.map((name) => (model.weights.get(name) as Tensor).requiresGrad_(false));
     const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon, adamEpsilonMode: epsilonMode } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
     optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon, epsilonMode });
@@ -145,6 +156,28 @@ export async function createTrainingContext(
     training.close();
     throw error;
   }
+}
+
+/**
+ * The trained tensors of the model itself: its weights that are not frozen, and adapters. Other
+ * parameters of methods, such as RIFT's projections, are no part of the model.
+ */
+export function getModelParameters({ job, parameters }: TrainingContext): NamedTensors {
+  return new Map([...parameters].filter(([name]) => job.model.weights.has(name) || !isHeadParameter(name)));
+}
+
+/**
+ * The same training with the head as its only parameters and without methods (linear probing). The
+ * head includes everything that was not pre-trained, such as a new pooler.
+ */
+export function createHeadTraining(training: ActiveTraining): ActiveTraining {
+  const { newlyInitialized } = training.job.model;
+  const isHead = (name: string): boolean => isHeadParameter(name) || newlyInitialized.includes(name);
+  const { weights } = training.job.model;
+  const parameters = new Map([...weights].filter(([name]) => isHead(name)));
+  const [job, stack] = [{ ...training.job, methods: [] }, new MethodStack([])];
+  const update = chooseUpdate({ ...training, job, stack });
+  return { ...training, job, stack, parameters, update, reducer: null };
 }
 
 /** The number of trained values. */

@@ -1,9 +1,28 @@
+import type { Example } from "../tasks/example.js";
+
+/** An attack on training texts. */
+export interface TextAttackRequest {
+  /** An attack with its options, such as `genetic:population=20`. */
+  readonly attack: string;
+  readonly examples: readonly Example[];
+  readonly seed: string;
+  /** Maximum number of queries per text; null: the attack's own limit. */
+  readonly maxQueries: number | null;
+  readonly precision: "auto" | "bf16" | "int8" | "fp32";
+  onResult?(done: number): void;
+}
+
+/** Returns the texts that fool the model, one entry per example; null if the attack failed. */
+export type AttackTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
+
 /** Paths that a training writes; the owner of the run folder chooses them. */
 export interface TrainingFiles {
   readonly events: string;
   readonly timings: string;
   /** A folder. */
   readonly checkpoints: string;
+  /** The folder of an adapter, if a method trains one. */
+  readonly adapter: string;
 }
 
 /** Validation metrics by name: those of evaluation/metrics.ts and the methods' extra metrics. */

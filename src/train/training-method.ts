@@ -9,7 +9,7 @@ import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
 import type { Ranks } from "./ranks.js";
 import type { TrainSettings } from "./settings.js";
-import type { TrainingFiles } from "./training-job.js";
+import type { AttackTexts, TrainingFiles } from "./training-job.js";
 
 // Everything that a method sees. A method, the job that lists it, the training that runs it and its
 // batches refer to each other, so they are declared together.
@@ -66,19 +66,26 @@ export type ParameterUpdates = Map<string, ParameterUpdate>;
 
 /** Tensors that a method owns. They are saved and restored with the model. */
 export interface MethodState {
-  /** Trained together with the model's weights. */
+  /**
+   * Trained together with the model's weights. A name that begins like those of the encoder belongs
+   * to an adapter, a part of the model itself.
+   */
   readonly parameters?: NamedTensors;
   readonly buffers?: NamedTensors;
+  /** The names of weights of the model that are not trained. */
+  readonly frozen?: ReadonlySet<string>;
 }
 
 /** What the trainer must know about a method besides its mathematics. */
 export interface MethodTraits {
   /**
    * Roles that only one method of a stack can have, with what the method does in that role.
-   * "adversary" perturbs the text; "selection" decides which parameters change; "examples" replaces
-   * the texts.
+   * "adversary" perturbs the text; "selection" decides which parameters change at a step; "training"
+   * freezes weights for the complete training; "examples" replaces the texts.
    */
-  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "examples", string>>>;
+  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "training" | "examples", string>>>;
+  /** What the method does with the weights of the model, if none of them can be frozen. */
+  readonly needsAllWeights?: string;
   /** True if the method runs the clean text twice as one batch (`passTwice`). */
   readonly usesTwoPasses?: boolean;
   /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */
@@ -94,6 +101,8 @@ export interface MethodTraits {
    * can sum it during the backward pass.
    */
   readonly keepsTotalGradients?: boolean;
+  /** What the method does with logits of fixed weights, which no other method can change. */
+  readonly usesFixedLogits?: string;
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /**
@@ -123,6 +132,11 @@ export interface TrainingMethod {
    * as each text by parts of it. The number of examples may change.
    */
   transformExamples?(examples: readonly Example[], task: Task, rng: Rng): readonly Example[];
+  /**
+   * Runs before a step and may take long, such as an attack on the current model. The step itself
+   * does not see when it runs, so what it changes must be in `buffers`.
+   */
+  beforeStep?(training: TrainingContext, stepIndex: number): Promise<void>;
   /** Adds arrays to a batch on the host; the passes read them with `batch.getExtra(name)`. */
   collate?(batch: HostBatch): Readonly<Record<string, HostTensor>>;
   /** The weights that a forward pass uses. */
@@ -131,6 +145,8 @@ export interface TrainingMethod {
   gradients?(context: BatchContext, next: (context?: BatchContext) => Gradients): Gradients;
   transformUpdates?(step: OptimizerStep, next: () => ParameterUpdates): ParameterUpdates;
   afterStep?(step: OptimizerStep, next: () => void): void;
+  /** Writes the adapter that the method has trained to a folder. The model has its final weights. */
+  saveAdapter?(training: TrainingContext, folder: string): Promise<void>;
   /** Additional validation metrics (ASCC: accuracy under its attack). */
   extraMetrics?(
     training: TrainingContext,
@@ -162,6 +178,8 @@ export interface TrainingJob extends Callbacks {
   readonly resume: boolean;
   /** Called only by methods that need word substitutions. */
   readonly loadSubstitutions?: () => Promise<Substitutions>;
+  /** Attacks texts on the current weights of the model, for methods that train on the results. */
+  readonly attackTexts?: AttackTexts;
   /** True if the result will not be used: passes over all data before training end early. */
   readonly dryRun?: boolean;
   /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
@@ -193,6 +211,8 @@ export interface TrainingContext {
   /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
   reportProgress(label: string, done: number, total: number): void;
   warn(message: string): void;
+  /** Overwrites all trained parameters, in their order, and the copies that the passes read. */
+  overwriteParameters(values: readonly Tensor[]): void;
 }
 
 /** How a forward pass differs from a plain one. */

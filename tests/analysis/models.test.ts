@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
 import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
-import { interpolateWeights, linspace, measureLine } from "../../src/analysis/interpolation.js";
+import { linspace, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
 import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
 import { listen } from "../../src/events.js";
 import { createMethods } from "../../src/methods/index.js";
+import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";

@@ -48,7 +48,7 @@ export async function runStack(
     },
   });
   const [events, timings, checkpoints] = ["events", "timings", "checkpoints"].map((name) => join(folder ?? "", name));
-  const files = { events: events!, timings: timings!, checkpoints: checkpoints! };
+  const files = { events: events!, timings: timings!, checkpoints: checkpoints!, adapter: `${checkpoints!}-adapter` };
   const result = await train(
     tinyJob(
       model,

@@ -27,6 +27,11 @@ export const stacks: readonly Stack[] = [
   { name: "smart, released code", methods: [spec("smart", { projection: "code", stepSize: 1 })] },
   { name: "freelb", methods: [spec("freelb")] },
   { name: "ascc", methods: [search] },
+  { name: "lora", methods: [spec("lora", { rank: 2 }), spec("rose", { updateRatio: 0.5 })] },
+  { name: "bitfit", methods: [spec("bitfit")] },
+  { name: "roast", methods: [spec("roast", { alpha: 0.6 })] },
+  { name: "sam, adaptive", methods: [spec("sam", { adaptive: true, rho: 0.5 })] },
+  { name: "flooding", methods: [spec("temperature", { temperature: 4 }), spec("flooding", { level: 1.1 })] },
   { name: "rift, students", methods: [spec("rift", { ...small, negatives: "students", conditional: false })] },
   { name: "rift, balanced", methods: [spec("rift", small)], settings: { batchSampler: "class-balanced" } },
 ];

@@ -123,6 +123,12 @@ export const texts = Array.from({ length: 12 }, (_, i) => {
   return { ids: [special.clsId, ...words, special.sepId], label: i % 3 };
 });
 
+/** An attack that reverses the words of texts with at least two; others resist. */
+function reverseWords({ texts: [text] }: { readonly texts: readonly string[] }): readonly string[] | null {
+  const words = text!.split(" ");
+  return words.length > 1 ? [words.reverse().join(" ")] : null;
+}
+
 /** A job that trains on these texts: four per batch, with dropout, at a high learning rate. */
 export function tinyJob(
   model: Model,
@@ -143,6 +149,7 @@ export function tinyJob(
     files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
+    attackTexts: async ({ examples }) => examples.map(reverseWords),
     ...changes,
   };
 }

@@ -31,7 +31,10 @@ beforeAll(() => {
   writeFileSync(data, `text\tlabel\n${rows.join("\n")}\n`);
 });
 
-const stacks = [["ascc", "rift"], ["r-drop", "rose"], ["mixout", "ptwd"], ["freelb"], ["smart"], ["child-tuning"]];
+const stacks = [
+  ...[["ascc", "rift"], ["r-drop", "rose"], ["mixout", "ptwd"], ["freelb"], ["smart"], ["child-tuning"]],
+  ...[["roast"], ["sam"], ["temperature", "flooding"], ["lora"]],
+];
 
 // All families take half a minute: TEMPER_EVERY_FAMILY=1.
 const tested = process.env.TEMPER_EVERY_FAMILY ? familyNames : ["albert", "deberta-v3", "modernbert"];
@@ -54,9 +57,9 @@ describe.each(tested)("%s", (name) => {
       // RIFT needs a head that reads its features.
       const { job } = await prepareRun(await createConfig(methods, { head: "mlp" }));
       const losses: number[] = [];
-      const key = [...job.model.weights.keys()].find(
-        (weight) => weight.includes("word_embeddings") || weight.includes("tok_embeddings"),
-      )!;
+      // The query projections are adapted in every family.
+      const pattern = methods.includes("lora") ? /\b(query|query_proj|q_lin|q|Wqkv)\.weight$/ : /(word|tok)_embeddings/;
+      const key = [...job.model.weights.keys()].find((weight) => pattern.test(weight))!;
       const before = job.model.weights.get(key)!.toFloat32Array();
       const callbacks = listen({ step: ({ loss }) => losses.push(loss) });
       await train({

@@ -1,16 +1,23 @@
 import { afterEach, expect, test, vi } from "vitest";
 import {
   ascc,
+  bitfit,
   childTuning,
   createMethods,
+  discreteAdversarial,
+  flooding,
   freelb,
+  lora,
   type MethodSpec,
   mixout,
   ptwd,
   rDrop,
   rift,
+  roast,
   rose,
+  sam,
   smart,
+  temperature,
 } from "../../src/methods/index.js";
 import { free, getMemoryStats, noGrad, Rng, seedGenerator, type Tensor, zeros } from "../../src/tensor/index.js";
 import { toHostBatch } from "../../src/train/batch-transfer.js";
@@ -83,13 +90,15 @@ async function trainLosses(
   const training = await createTrainingContext(job);
   const { parameters, optimizer } = training;
   const buffers = methods.flatMap((method) => [...(method.state?.().buffers?.values() ?? [])]);
-  gpu.changing = [...parameters.values(), ...optimizer.moments().values(), optimizer.step, ...buffers];
+  gpu.changing = [...new Set([...model.weights.values(), ...parameters.values()])];
+  gpu.changing.push(...optimizer.moments().values(), optimizer.step, ...buffers);
   const runner = createRunner(training);
   const losses: number[][] = [];
   for (let epoch = 0; epoch < 4; epoch++) {
     for (const batches of training.getEpochBatches(epoch)) {
       // The learning rate changes between replays.
       optimizer.setLearningRateFactor(1 / (1 + losses.length));
+      for (const method of methods) await method.beforeStep?.(training, losses.length);
       const hosts = batches.map((indices) => toHostBatch(job, indices));
       const { values } = runner.runStep(losses.length, hosts);
       losses.push([...values.toFloat32Array()]);
@@ -119,6 +128,14 @@ const stacks: [string, MethodSpec[]][] = [
   ["ptwd", [ptwd()]],
   ["mixout", [mixout()]],
   ["ascc, mixout, ptwd", [search, mixout(), ptwd()]],
+  ["lora, rose", [lora({ rank: 2 }), rose()]],
+  ["lora, smart", [lora({ rank: 2 }), smart()]],
+  ["bitfit", [bitfit()]],
+  ["discrete-adversarial", [discreteAdversarial({ interval: 3, fraction: 0.6 })]],
+  ["roast", [roast({ alpha: 0.6 })]],
+  ["sam", [sam()]],
+  ["freelb, sam", [freelb({ steps: 2 }), sam({ adaptive: true, rho: 0.5 })]],
+  ["temperature, flooding", [temperature({ temperature: 4 }), flooding({ level: 0.9 })]],
 ];
 // Every stack with one batch per step, and every third with two; with TEMPER_LONG, all with both.
 const cases = stacks.flatMap(([name, specs], i) =>

@@ -6,5 +6,8 @@ import type { TrainingFiles } from "../../src/train/index.js";
 export function trainingFiles(folder: string): TrainingFiles {
   mkdirSync(folder, { recursive: true });
   const at = (name: string): string => join(folder, name);
-  return { events: at("events.jsonl"), timings: at("timings.jsonl"), checkpoints: at("checkpoints") };
+  return {
+    ...{ events: at("events.jsonl"), timings: at("timings.jsonl") },
+    ...{ checkpoints: at("checkpoints"), adapter: at("adapter") },
+  };
 }

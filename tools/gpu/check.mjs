@@ -99,7 +99,7 @@ async function kernels() {
 async function captured() {
   const stacks =
     "standard r-drop rose:variant=first rose:variant=second rose child-tuning:variant=F ascc ascc+rift " +
-    "freelb:steps=2 ptwd mixout";
+    "freelb:steps=2 ptwd mixout roast:alpha=0.6 sam sam:adaptive=true,rho=0.5 temperature+flooding:level=0.5";
   for (const stack of stacks.split(" "))
     await compareLosses("captured = eager", stack, [32, 64, 12], [{ cudaGraphs: true }, { cudaGraphs: false }], 0.01);
 }
@@ -110,7 +110,7 @@ async function cpu() {
   allowTf32(false);
   const gpu = { computeDtype: "float32", settings: { dropout: false }, initDevice: "cpu" };
   const ways = [gpu, { ...gpu, device: "cpu" }];
-  for (const stack of ["standard", "rose:variant=second", "ptwd", "freelb:steps=2,initMagnitude=0"])
+  for (const stack of ["standard", "rose:variant=second", "ptwd", "freelb:steps=2,initMagnitude=0", "sam"])
     await compareLosses("GPU = CPU in float32, without dropout", stack, [8, 32, 8], ways, 1e-4);
 }
 

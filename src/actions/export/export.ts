@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Callbacks } from "../../events.js";
+import { checkNewFolder } from "../../files.js";
 import { type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js";
-import { checkExportFolder, type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
+import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
@@ -56,7 +57,7 @@ export interface ExportReport {
 export async function exportModel(request: ExportRequest, callbacks: Callbacks = {}): Promise<ExportReport> {
   const parsed = validate(exportRequestSchema, request, "export");
   const { model: reference, out, quantize, threads } = parsed;
-  await checkExportFolder(out);
+  await checkNewFolder(out);
   await using classifier = await loadClassifier(reference, {
     device: "cpu",
     threads,

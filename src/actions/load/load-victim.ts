@@ -94,6 +94,21 @@ function getDecidedMargin(precision: string): number {
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
   const runtime = applyRuntime(options, { use: "search" });
   const model = await loadRequestedModel(reference, runtime.device, options);
+  try {
+    const victim = await createLocalVictim(model, runtime);
+    const close = (): void => {
+      victim.close();
+      free(model.weights);
+    };
+    return { ...victim, close };
+  } catch (error) {
+    free(model.weights);
+    throw error;
+  }
+}
+
+/** Creates a victim from a model in memory. `close` keeps the weights of the model. */
+export async function createLocalVictim(model: Model, runtime: RuntimeConfig): Promise<LoadedVictim> {
   const classifier = createClassifier(model, model.weights, runtime);
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
   const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
@@ -101,7 +116,6 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
   const close = (): void => {
     exact?.close();
     classifier.close();
-    free(model.weights);
   };
   try {
     const victim = {
@@ -114,7 +128,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
     return {
-      name: reference,
+      name: model.reference,
       victim,
       settings: {
         ...{ tokenization: used, maxLength: model.maxLength },

@@ -248,6 +248,7 @@ async function trainPrepared(
         events: writer.path("events"),
         timings: writer.path("timings"),
         checkpoints: writer.path("checkpoints"),
+        adapter: writer.path("adapter"),
       },
       resume: isResumed,
     });

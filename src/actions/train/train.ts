@@ -18,6 +18,7 @@ import { validate } from "../../validate.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";
+import { createTextAttack } from "./attack-training-texts.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
@@ -145,10 +146,12 @@ async function trainPreparedRun(
     const outcome = await runTraining({
       ...job,
       ...{ ranks, onEvent, signal },
+      attackTexts: createTextAttack(prepared, { onEvent, signal }),
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
         checkpoints: writer.path("checkpoints"),
+        adapter: writer.path("adapter"),
       },
       resume: before !== null,
     });

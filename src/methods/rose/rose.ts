@@ -4,6 +4,7 @@ import { computeClipFactor, lerpAll_, type ParameterUpdate, schedules, symmetric
 import { keep, noGrad, ones, onesLike, type Tensor, zeros } from "../../tensor/index.js";
 import {
   type BatchContext,
+  getModelParameters,
   type NamedTensors,
   type OptimizerStep,
   type TrainingContext,
@@ -66,9 +67,9 @@ type Options = z.output<typeof optionsSchema>;
 const divergenceKey = "rose.divergence";
 
 /** The parameters that can be frozen, in the order of the model. */
-function getMaskableParameters({ job }: TrainingContext, which: Options["maskedParameters"]): NamedTensors {
+function getMaskableParameters(training: TrainingContext, which: Options["maskedParameters"]): NamedTensors {
   const isLayerWeight = (name: string): boolean => getLayerIndex(name) !== null && name.endsWith(".weight");
-  return new Map([...job.model.weights].filter(([name]) => which === "all" || isLayerWeight(name)));
+  return new Map([...getModelParameters(training)].filter(([name]) => which === "all" || isLayerWeight(name)));
 }
 
 /** The layer number of a parameter, "embeddings" or "head". */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { computeFisherDiagonal, selectLargest } from "../../../src/methods/child-tuning.js";
 import { freelb } from "../../../src/methods/freelb.js";
+import { freelbPlus } from "../../../src/methods/freelb-plus.js";
 import {
   computeProximalLoss,
   computeSmoothnessLoss,
@@ -176,6 +177,26 @@ describe("FreeLB", () => {
       return gradients.total;
     };
     expectWellComputed([...weights.values()], compute, expected);
+  });
+
+  test("FreeLB++ takes 30 steps of 0.03 from a small start, and its norm is not bounded", () => {
+    const options = freelbPlus.options.parse({});
+    expect(options).toEqual({ steps: 30, stepSize: 0.03, initMagnitude: 0.05, maxNorm: 0 });
+    const method = freelbPlus.create({ ...options, initMagnitude: 0 });
+    scope(() => {
+      const firstNorms: number[] = [];
+      const gradients = method.gradients?.(createContext(), (context) => {
+        const perturbation = (context as BatchContext).extraLeaves.get("freelb.perturbation") as Tensor;
+        firstNorms.push(noGrad(() => perturbation.norm([1, 2]).toFloat32Array()[0]!));
+        return training.stack.gradients(context as BatchContext);
+      }) as Gradients;
+      expect(gradients.total.size).toBe(weights.size);
+      expect(firstNorms).toHaveLength(30);
+      // Each step has the length 0.03, and the gradient hardly turns.
+      for (const [i, norm] of firstNorms.entries()) expect(norm).toBeLessThanOrEqual(0.03 * i + 1e-4);
+      expect(firstNorms[1]).toBeCloseTo(0.03, 5);
+      expect(firstNorms.at(-1)).toBeGreaterThan(0.6);
+    });
   });
 
   test("the initial perturbation is uniform over the text and 0 at padding", () => {

@@ -99,6 +99,14 @@ test("SMART with lambda 0 and mu 0 is standard", () => expectEqual([["smart", { 
 test("FreeLB with one step and no perturbation is standard", () =>
   expectEqual([["freelb", { steps: 1, initMagnitude: 0, stepSize: 0 }]], []));
 
+test("flooding at level 0, temperature 1, SAM with radius 0 and RoAST without its parts are standard", async () => {
+  await expectEqual([["flooding", { level: 0 }]], []);
+  await expectEqual([["temperature", { temperature: 1 }]], []);
+  await expectEqual([["sam", { rho: 0 }]], []);
+  await expectEqual([["discrete-adversarial", { alpha: 0, interval: 1 }]], []);
+  await expectEqual([["roast", { epsilon: 0, alpha: 0 }]], []);
+});
+
 test("the ensemble with gamma 1 is first-order ROSE", () =>
   expectEqual([["rose", { variant: "ensemble", gamma: 1 }]], [["rose", { variant: "first" }]]));
 

@@ -154,7 +154,7 @@ describe("Algorithm 1", () => {
       for (const [stepIndex, { g, kl }] of sequence.entries()) {
         const gradients: NamedTensors = toTensors(g);
         const step = {
-          training: { job: { model: { weights: parameters } } },
+          training: { job: { model: { weights: parameters } }, parameters },
           stepIndex,
           gradients,
           auxiliaryGradients: new Map([["rose.divergence", toTensors(kl)]]),

@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { noGrad, scope } from "../tensor/index.js";
+import { sumLosses } from "../train/index.js";
+import { defineMethod, nonnegativeSchema } from "./define-method.js";
+
+/**
+ * Flooding, eq. 2: |L - b| + b, where L is the sum of the losses of the methods below. The losses
+ * keep their values. A term "flooding" adds the difference, so the total loss is the flooded one.
+ */
+export const flooding = defineMethod({
+  name: "flooding",
+  summary: "keeps the training loss near a flood level: below it, the gradient is reversed",
+  paper: "Ishida et al. 2020, Do We Need Zero Training Loss After Achieving Zero Training Error?; Liu et al. 2022",
+  options: z.strictObject({
+    level: nonnegativeSchema.default(0.1).describe("flood level b of the training loss; 0: no flooding"),
+  }),
+  create: ({ level }) => {
+    const name = "flooding";
+    return {
+      name,
+      traits: {
+        acrossProcesses: "gathered",
+        requiresFullBatch: "the flood level is compared with the mean loss of the batch",
+      },
+      checkCompatibility(innerMethods, { methods }) {
+        const outer = methods.slice(innerMethods.length + 1).find(({ traits }) => traits?.usesTwoPasses);
+        return outer
+          ? `${outer.name} replaces the task loss, so it would not be flooded. List flooding after ${outer.name}.`
+          : null;
+      },
+      losses(context, next) {
+        const losses = next();
+        // No loss is below 0.
+        if (level === 0) return losses;
+        const excess = sumLosses(losses).sub(level);
+        // 1 if the loss of the global batch is above the level, -1 if it is below.
+        const sign = scope(() =>
+          noGrad(() => context.gatherRows(excess.detach().expand(context.batch.batchSize)).mean().sign()),
+        );
+        return new Map(losses).set(name, excess.mul(sign.sub(1)));
+      },
+    };
+  },
+});

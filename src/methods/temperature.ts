@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { isHeadParameter } from "../models/index.js";
+import type { Tensor } from "../tensor/index.js";
+import { defineMethod } from "./define-method.js";
+
+/**
+ * Training at a high temperature (TTSO): every loss sees the logits z / T, and the trained model
+ * answers with z. The last layer of the head is linear, so z / T is the model with both of its
+ * parameters divided by T. Every pass of every method then has the same temperature.
+ */
+export const temperature = defineMethod({
+  name: "temperature",
+  summary: "divides the logits by a temperature during training only (TTSO), which hides gradients from attacks",
+  paper: "Raina et al. 2024, Extreme Miscalibration and the Illusion of Adversarial Robustness; Wang and Lin 2025",
+  options: z.strictObject({
+    temperature: z.number().positive().default(10).describe("temperature T of the training losses; 1: standard"),
+  }),
+  create: ({ temperature: value }) => {
+    let names: readonly string[] = [];
+    return {
+      name: "temperature",
+      traits: { acrossProcesses: "mean" },
+      checkCompatibility(_innerMethods, { methods }) {
+        const other = methods.find(({ traits }) => traits?.usesFixedLogits);
+        return other ? `${other.name} ${other.traits?.usesFixedLogits}, which have no temperature.` : null;
+      },
+      async prepare({ job }) {
+        const layer = [...job.model.weights.keys()]
+          .filter((name) => isHeadParameter(name) && name.endsWith(".weight"))
+          .at(-1)!
+          .slice(0, -".weight".length);
+        names = [`${layer}.weight`, `${layer}.bias`].filter((name) => job.model.weights.has(name));
+      },
+      weights(_pass, next) {
+        const weights = next();
+        if (value === 1) return weights;
+        return new Map([
+          ...weights,
+          ...names.map((name): [string, Tensor] => [name, (weights.get(name) as Tensor).div(value)]),
+        ]);
+      },
+    };
+  },
+});

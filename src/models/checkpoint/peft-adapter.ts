@@ -1,0 +1,68 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../../files.js";
+import type { Weights } from "../../nn/index.js";
+import { getFamily, isHeadParameter } from "../families/index.js";
+import type { Model } from "../model.js";
+import { toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
+
+/** What a low-rank adapter consists of. */
+export interface LowRankAdapter {
+  readonly rank: number;
+  readonly alpha: number;
+  /** The names of the adapted modules. */
+  readonly names: readonly string[];
+  /** The factors by parameter name. */
+  readonly factors: Weights;
+  /** The weights of the model that were not trained. */
+  readonly frozen: ReadonlySet<string>;
+}
+
+/** PEFT wraps the model twice. */
+const peftPrefix = "base_model.model.";
+
+/**
+ * Writes adapter_config.json and adapter_model.safetensors, as PEFT does. With the hf head, the
+ * adapter is that of a sequence classifier and includes the trained head. The mlp head is no part of
+ * transformers: the adapter is that of the encoder, and the head is saved with the model.
+ */
+export async function savePeftAdapter(folder: string, model: Model, adapter: LowRankAdapter): Promise<void> {
+  const { rank, alpha, names, factors, frozen } = adapter;
+  const isClassifier = model.architecture.head === "hf";
+  const { prefix } = getFamily(model.architecture.config);
+  const isStored = (name: string): boolean => isClassifier || !isHeadParameter(name);
+  const trained = [...model.weights].filter(([name]) => !frozen.has(name) && isStored(name));
+  const getStoredName = (name: string): string =>
+    `${peftPrefix}${!isClassifier && name.startsWith(prefix) ? name.slice(prefix.length) : name}`;
+  const config = {
+    peft_type: "LORA",
+    task_type: isClassifier ? "SEQ_CLS" : "FEATURE_EXTRACTION",
+    base_model_name_or_path: model.reference,
+    r: rank,
+    lora_alpha: alpha,
+    lora_dropout: 0,
+    target_modules: names,
+    modules_to_save:
+      trained.length > 0
+        ? listTopModules(
+            trained.map(([name]) => name),
+            prefix,
+          )
+        : null,
+    bias: "none",
+    fan_in_fan_out: false,
+    init_lora_weights: true,
+    inference_mode: true,
+  };
+  await mkdir(folder, { recursive: true });
+  const entries = [...factors, ...trained].map(([name, value]) => toSafetensorsTensor(getStoredName(name), value));
+  await writeSafetensors(join(folder, "adapter_model.safetensors"), entries);
+  // A folder without it is no adapter, so it comes last.
+  await writeFileAtomic(join(folder, "adapter_config.json"), `${JSON.stringify(config, null, 2)}\n`);
+}
+
+/** The outermost modules of parameters: `classifier` of classifier.dense.weight. */
+function listTopModules(names: readonly string[], prefix: string): string[] {
+  const withoutPrefix = names.map((name) => (name.startsWith(prefix) ? name.slice(prefix.length) : name));
+  return [...new Set(withoutPrefix.map((name) => name.split(".")[0]!))];
+}

@@ -1,0 +1,45 @@
+import { UserError } from "../errors.js";
+import { mapWeights, type Weights } from "../nn/index.js";
+import { keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+
+/** Returns the tensor of a name that has the shape of another model's tensor. */
+function getMatching(weights: Weights, name: string, { shape }: Tensor): Tensor {
+  const tensor = weights.get(name);
+  if (!tensor || tensor.shape.join() !== shape.join())
+    throw new UserError(`The two models differ in the shape of ${name}. Use runs of the same model and task.`);
+  return tensor;
+}
+
+/**
+ * (1 - alpha) theta + alpha theta' (ROSE eq. 7, WiSE-FT). At 0 and 1 the result is bitwise equal to
+ * the weights.
+ */
+export function interpolateWeights(from: Weights, to: Weights, alpha: number): Map<string, Tensor> {
+  return noGrad(() =>
+    mapWeights(from, (tensor, name) => {
+      const other = getMatching(to, name, tensor);
+      if (alpha === 0 || alpha === 1) return alpha === 0 ? tensor : other;
+      return tensor.mul(1 - alpha).add(other.mul(alpha));
+    }),
+  );
+}
+
+/**
+ * The mean of `count` earlier models and one more. The mean of equal models is bitwise equal to
+ * them.
+ */
+export function addToMean(mean: Weights, count: number, weights: Weights): Map<string, Tensor> {
+  return noGrad(() =>
+    scope(() =>
+      keep(
+        mapWeights(mean, (tensor, name) =>
+          tensor.add(
+            getMatching(weights, name, tensor)
+              .sub(tensor)
+              .div(count + 1),
+          ),
+        ),
+      ),
+    ),
+  );
+}

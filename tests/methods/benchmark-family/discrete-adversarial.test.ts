@@ -1,0 +1,101 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { train as trainRun } from "../../../src/actions/train/train.js";
+import { listen } from "../../../src/events.js";
+import { createMethods } from "../../../src/methods/index.js";
+import { forward, toModelInput } from "../../../src/models/index.js";
+import { evalMode } from "../../../src/nn/index.js";
+import { free, noGrad, scope } from "../../../src/tensor/index.js";
+import { padBatch } from "../../../src/text/batch.js";
+import { Interrupted, type TextAttackRequest, toDataset, train } from "../../../src/train/index.js";
+import { temporaryFolder } from "../../temporary.js";
+import { tinyRun } from "../../tiny-run.js";
+import { trainingFiles } from "../../train/training-files.js";
+import { readValues, tinyJob, tinyModel } from "../tiny.js";
+
+const folder = temporaryFolder();
+const createMethod = (options: Record<string, unknown>) =>
+  createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, ...options } }]);
+
+test("adds the cross-entropy of the texts that fooled the model at the last attack", async () => {
+  const model = tinyModel();
+  const requests: TextAttackRequest[] = [];
+  const losses: Record<string, unknown>[] = [];
+  const expected: number[] = [];
+  const job = tinyJob(model, createMethod({ alpha: 0.5 }), {}, { dropout: false, batchSize: 12, epochs: 4 });
+  const attackTexts: typeof job.attackTexts = async (request) => {
+    requests.push(request);
+    const texts = await job.attackTexts!(request);
+    // All texts are one batch, so the next loss has these weights and these texts.
+    const changed = request.examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
+    expected.push(
+      scope(() => {
+        const encodings = toDataset(model, changed).items.map(({ encoding }) => encoding);
+        const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
+        const { logits } = noGrad(() => forward(model.architecture, model.weights, input, evalMode));
+        const values = logits.logSoftmax(-1).toFloat32Array();
+        const sum = changed.reduce((total, { label }, i) => total - values[3 * i + label]!, 0);
+        return (0.5 * sum) / request.examples.length;
+      }),
+    );
+    return texts;
+  };
+  await train({ ...job, attackTexts, ...listen({ log: ({ entry }) => losses.push(entry) }) });
+  free(model.weights);
+  expect(requests).toHaveLength(1);
+  expect(requests[0]).toMatchObject({ attack: "pwws", maxQueries: null, precision: "auto" });
+  expect(losses.map((event) => "loss.attacked" in event)).toEqual([false, false, true, true]);
+  expect(losses[2]!["loss.attacked"]).toBeCloseTo(expected[0]!, 5);
+  const fooled = requests[0]!.examples.filter(({ texts }) => texts[0]!.includes(" ")).length;
+  expect(losses[2]!["discrete-adversarial.fraction"]).toBeCloseTo(fooled / 12, 6);
+});
+
+test.each([1, 2, 3])(
+  "a run that stops after step %i continues bitwise, with the texts of its checkpoint",
+  async (stop) => {
+    const run = async (name: string, changes: object): Promise<object> => {
+      const model = tinyModel();
+      const files = trainingFiles(join(folder, `${name}-${stop}`));
+      await train(tinyJob(model, createMethod({ fraction: 0.5 }), { files, ...changes }));
+      const values = readValues(model.weights);
+      free(model.weights);
+      return values;
+    };
+    const whole = await run("whole", {});
+    await run("stopped", { stopAfter: stop });
+    expect(await run("stopped", { resume: true })).toEqual(whole);
+  },
+);
+
+test("runs a real attack on the model of a run, and a stopped run continues bitwise", async () => {
+  const substitutions = join(folder, "table.json");
+  // Words of the other class, so that the attack succeeds.
+  const swaps = { good: ["bad"], fine: ["dull"], bright: ["grey"], bad: ["good"], dull: ["fine"], cold: ["warm"] };
+  writeFileSync(substitutions, JSON.stringify(swaps));
+  const options = { interval: 80, fraction: 0.5, precision: "fp32", maxQueries: 20 };
+  const methods = [{ name: "discrete-adversarial", options }];
+  const config = await tinyRun(folder, { substitutions, methods, train: { epochs: 10, evalSteps: 200 } });
+  const stages = new Set<string>();
+  const whole = await trainRun(
+    { ...config, out: join(folder, "real") },
+    listen({ progress: ({ stage }) => stages.add(stage) }),
+  );
+  expect(stages).toContain("attack pwws");
+  const events = await whole.events();
+  expect(events.some((event) => (event["discrete-adversarial.fraction"] as number) > 0)).toBe(true);
+  const stop = new AbortController();
+  const callbacks = { ...listen({ step: ({ step }) => step === 90 && stop.abort() }), signal: stop.signal };
+  const out = join(folder, "stopped-real");
+  await expect(trainRun({ ...config, out }, callbacks)).rejects.toThrow(Interrupted);
+  const resumed = await trainRun({ ...config, out, resume: true });
+  expect((await resumed.results())?.test).toEqual((await whole.results())?.test);
+  const readLosses = (list: readonly Record<string, unknown>[]) => list.map((event) => event.loss);
+  expect(readLosses(await resumed.events())).toEqual(readLosses(events));
+});
+
+test("an unknown attack is rejected before the first step", async () => {
+  const model = tinyModel();
+  await expect(train(tinyJob(model, createMethod({ attack: "pws" })))).rejects.toThrow(/did you mean "pwws"/);
+  free(model.weights);
+});

@@ -1,0 +1,195 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { listen } from "../../../src/events.js";
+import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
+import { openSafetensors } from "../../../src/models/checkpoint/safetensors.js";
+import { isHeadParameter, saveModel } from "../../../src/models/index.js";
+import { free, fromBytes, scope, type Tensor } from "../../../src/tensor/index.js";
+import { type TrainingMethod, train } from "../../../src/train/index.js";
+import { findPython, runPython } from "../../python.js";
+import { temporaryFolder } from "../../temporary.js";
+import { trainingFiles } from "../../train/training-files.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
+
+const root = temporaryFolder();
+// RIFT caches its teacher features here.
+vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
+const spec = (name: string, options: Record<string, unknown> = {}): MethodSpec => ({ name, options });
+type Values = Record<string, number[]>;
+
+/** Trains six steps and returns the weights, the events, and the number of trained values. */
+async function trainTiny(
+  methods: readonly MethodSpec[] | readonly TrainingMethod[],
+  { name = null as string | null, settings = {}, changes = {} } = {},
+): Promise<{ weights: Values; losses: number[]; parameters: number }> {
+  const model = tinyModel();
+  const created = methods.flatMap((method) => ("options" in method ? createMethods([method]) : [method]));
+  const losses: number[] = [];
+  let parameters = 0;
+  const { onEvent } = listen({
+    start(event) {
+      ({ parameters } = event);
+    },
+    step: ({ loss }) => losses.push(loss),
+  });
+  const files = name === null ? null : trainingFiles(join(root, name));
+  try {
+    await train(tinyJob(model, created, { files, onEvent, ...changes }, settings));
+    return { weights: readValues(model.weights), losses, parameters };
+  } finally {
+    free(model.weights);
+  }
+}
+
+const pretrained = (): Values => {
+  const { weights } = tinyModel();
+  const values = readValues(weights);
+  free(weights);
+  return values;
+};
+const listMoved = (after: Values): string[] =>
+  Object.entries(pretrained()).flatMap(([name, before]) => (String(before) === String(after[name]) ? [] : [name]));
+
+async function readAdapter(folder: string): Promise<Map<string, { shape: readonly number[]; values: number[] }>> {
+  const file = await openSafetensors(join(folder, "adapter_model.safetensors"));
+  try {
+    return scope(
+      () =>
+        new Map(
+          [...file.entries.values()].map(({ name, shape }) => [
+            name,
+            { shape, values: [...fromBytes(file.readSync(name), shape, "float32").toFloat32Array()] },
+          ]),
+        ),
+    );
+  } finally {
+    await file.close();
+  }
+}
+
+describe("bitfit", () => {
+  test("moves only biases and the head, and optimizes nothing else", async () => {
+    const { weights, parameters } = await trainTiny([spec("bitfit")]);
+    const trained = Object.keys(weights).filter((name) => name.endsWith(".bias") || isHeadParameter(name));
+    expect(listMoved(weights)).toEqual(trained);
+    expect(parameters).toBe(trained.reduce((sum, name) => sum + weights[name]!.length, 0));
+  });
+});
+
+describe("lora", () => {
+  test("saves factors whose product is the change of the adapted weights", async () => {
+    const [rank, alpha] = [2, 3];
+    const validation = tinyDataset(texts);
+    const { weights } = await trainTiny([spec("lora", { rank, alpha })], { name: "adapter", changes: { validation } });
+    const isAdapted = (name: string): boolean => /\.(query|value)\.weight$/.test(name);
+    expect(listMoved(weights)).toEqual(Object.keys(weights).filter((name) => isAdapted(name) || isHeadParameter(name)));
+    const folder = trainingFiles(join(root, "adapter")).adapter;
+    const saved = await readAdapter(folder);
+    expect(saved.get("base_model.model.classifier.bias")?.values).toEqual(weights["classifier.bias"]);
+    expect(saved.size).toBe(2 * 4 + 2);
+    for (const [name, before] of Object.entries(pretrained()).filter(([each]) => isAdapted(each))) {
+      const path = `base_model.model.${name.replace(/\.weight$/, "")}`;
+      const [a, b] = [saved.get(`${path}.lora_A.weight`)!, saved.get(`${path}.lora_B.weight`)!];
+      expect([a.shape, b.shape]).toEqual([
+        [rank, 8],
+        [8, rank],
+      ]);
+      for (const [i, value] of before.entries()) {
+        const [row, column] = [Math.floor(i / 8), i % 8];
+        const product = b.values[row * rank]! * a.values[column]! + b.values[row * rank + 1]! * a.values[8 + column]!;
+        expect(weights[name]![i]).toBeCloseTo(value + (alpha / rank) * product, 5);
+      }
+    }
+    expect(JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))).toMatchObject({
+      ...{ peft_type: "LORA", task_type: "SEQ_CLS", r: rank, lora_alpha: alpha, bias: "none" },
+      ...{ target_modules: ["attention.self.query", "attention.self.value"], modules_to_save: ["classifier"] },
+    });
+  });
+
+  test("with alpha 0 is training of the head alone", async () => {
+    const frozen = new Set(Object.keys(pretrained()).filter((name) => !isHeadParameter(name)));
+    const head: TrainingMethod = { name: "head", state: () => ({ frozen }) };
+    const [one, other] = [await trainTiny([spec("lora", { alpha: 0 })]), await trainTiny([head])];
+    expect(one.weights).toEqual(other.weights);
+    expect(one.losses).toEqual(other.losses);
+    expect(listMoved(one.weights)).toEqual(["classifier.weight", "classifier.bias"]);
+  });
+
+  test("of full rank takes the first step of a dense weight along B", async () => {
+    // B starts at 0, so A has no gradient: the first step of Adam moves B by the learning rate.
+    const { weights } = await trainTiny([spec("lora", { rank: 1, alpha: 1, modules: "query" })], {
+      name: "first",
+      settings: { learningRate: 1e-3, weightDecay: 0 },
+      changes: { stopAfter: 1 },
+    });
+    const saved = await readAdapter(trainingFiles(join(root, "first")).adapter);
+    const b = saved.get("base_model.model.bert.encoder.layer.0.attention.self.query.lora_B.weight")!;
+    for (const value of b.values) expect(Math.abs(value)).toBeCloseTo(1e-3, 5);
+    expect(listMoved(weights)).toContain("bert.encoder.layer.0.attention.self.query.weight");
+  });
+
+  test.each(["ascc rift", "rose", "freelb", "smart", "mixout", "sam"])(
+    "works under %s, and a stopped run continues bitwise",
+    async (list) => {
+      const options: Record<string, object> = {
+        ascc: { innerSteps: 2 },
+        rift: { projectionHiddenSize: 8, projectionSize: 4 },
+      };
+      const methods = [spec("lora", { rank: 2 }), ...list.split(" ").map((name) => spec(name, { ...options[name] }))];
+      const settings = { headFirst: 1 };
+      const whole = await trainTiny(methods, { name: `whole-${list}`, settings });
+      expect(listMoved(whole.weights)).toContain("bert.encoder.layer.1.attention.self.query.weight");
+      expect(listMoved(whole.weights)).not.toContain("bert.encoder.layer.1.attention.self.key.weight");
+      await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { stopAfter: 3 } });
+      const resumed = await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { resume: true } });
+      expect(resumed.weights).toEqual(whole.weights);
+      const adapters = [`whole-${list}`, `stopped-${list}`].map((name) => trainingFiles(join(root, name)).adapter);
+      expect(await readAdapter(adapters[1]!)).toEqual(await readAdapter(adapters[0]!));
+    },
+  );
+
+  test("rose masks the factors", async () => {
+    const [lora, rose] = createMethods([spec("lora", { rank: 2 }), spec("rose", { variant: "second" })]);
+    const masked = new Set<string>();
+    const observer: TrainingMethod = {
+      name: "observer",
+      transformUpdates(_step, next) {
+        const updates = next();
+        for (const [name, { mask }] of updates) if (mask) masked.add(name);
+        return updates;
+      },
+    };
+    await trainTiny([lora!, rose!, observer]);
+    expect(masked.size).toBe(8);
+    expect([...masked].every((name) => /lora_[AB]\.weight$/.test(name))).toBe(true);
+  });
+
+  test("lists the dense layers if a module is unknown", async () => {
+    await expect(trainTiny([spec("lora", { modules: "query+key_proj" })])).rejects.toThrow(
+      'lora: modules: a bert encoder has no dense layer "key_proj". It has attention.self.query, ' +
+        "attention.self.key, attention.self.value, attention.output.dense, intermediate.dense, output.dense.",
+    );
+    expect(() => createMethods([spec("lora", { rank: 0 })])).toThrow(/rank/);
+  });
+
+  const python = findPython("peft", "transformers", "torch");
+  test.skipIf(!python)("is loaded by PEFT with the logits of the merged model", async () => {
+    const model = tinyModel();
+    const base = join(root, "peft-base");
+    await saveModel(base, { ...model, folder: base });
+    const program = `
+import json, sys, torch
+from transformers import AutoModelForSequenceClassification
+from peft import PeftModel
+base = AutoModelForSequenceClassification.from_pretrained(sys.argv[1])
+model = PeftModel.from_pretrained(base, sys.argv[2]).eval().merge_and_unload()
+print(json.dumps({name: value.flatten().tolist() for name, value in model.state_dict().items() if value.is_floating_point()}))
+`;
+    const { weights } = await trainTiny([spec("lora", { rank: 2 })], { name: "peft" });
+    const merged = runPython(python!, program, base, trainingFiles(join(root, "peft")).adapter) as Values;
+    for (const [name, values] of Object.entries(weights))
+      for (const [i, value] of values.entries()) expect(merged[name]![i]).toBeCloseTo(value, 5);
+    free(model.weights as ReadonlyMap<string, Tensor>);
+  });
+});

@@ -1,0 +1,123 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { evaluate } from "../../src/actions/evaluate/evaluate.js";
+import { merge } from "../../src/actions/merge/merge.js";
+import { train } from "../../src/actions/train/train.js";
+import { loadModel } from "../../src/models/index.js";
+import { free } from "../../src/tensor/index.js";
+import { invoke } from "../cli/invoke.js";
+import { readValues } from "../methods/tiny.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+const at = (name: string): string => join(folder, name);
+const runs = [0, 1].map((seed) => at(`seed${seed}`));
+const runtime = { device: "cpu", threads: 1 } as const;
+let data: string;
+let pretrained: string;
+
+async function readModel(reference: string): Promise<Record<string, number[]>> {
+  const { weights } = await loadModel(reference, { labels: ["negative", "positive"] });
+  const values = readValues(weights);
+  free(weights);
+  return values;
+}
+
+beforeAll(async () => {
+  for (const [seed, out] of runs.entries()) {
+    const config = await tinyRun(folder, { seed, train: { epochs: 1 } });
+    await train({ ...config, out });
+    data = config.data!;
+    pretrained = config.model;
+  }
+}, 60_000);
+
+describe("wise-ft", () => {
+  test("is a point on the line to the pre-trained weights, with the head of the run", async () => {
+    const [before, after] = [await readModel(pretrained), await readModel(runs[0]!)];
+    const report = await merge({ models: [runs[0]!], mode: "wise-ft", alpha: 0.25, out: at("quarter"), ...runtime });
+    expect(report.models).toEqual([
+      { model: pretrained, weight: 0.75, accuracy: null },
+      { model: runs[0], weight: 0.25, accuracy: null },
+    ]);
+    const merged = await readModel(at("quarter"));
+    expect(Object.keys(merged)).toEqual(Object.keys(after));
+    const name = "bert.encoder.layer.0.attention.self.query.weight";
+    for (const [i, value] of merged[name]!.entries())
+      expect(value).toBeCloseTo(0.75 * before[name]![i]! + 0.25 * after[name]![i]!, 6);
+    expect(merged["classifier.weight"]).toEqual(after["classifier.weight"]);
+  });
+
+  test("at 1 is the run and at 0 has the pre-trained encoder, bitwise", async () => {
+    const [before, after] = [await readModel(pretrained), await readModel(runs[0]!)];
+    await merge({ models: [runs[0]!], mode: "wise-ft", alpha: 1, out: at("one"), ...runtime });
+    expect(await readModel(at("one"))).toEqual(after);
+    await merge({ models: [runs[0]!], mode: "wise-ft", alpha: 0, out: at("zero"), ...runtime });
+    const { "classifier.weight": head, "classifier.bias": bias, ...encoder } = await readModel(at("zero"));
+    expect([head, bias]).toEqual([after["classifier.weight"], after["classifier.bias"]]);
+    expect(before).toMatchObject(
+      Object.fromEntries(Object.entries(encoder).filter(([name]) => !name.includes("pooler"))),
+    );
+    const { accuracy } = await evaluate({ model: at("one"), data, ...runtime });
+    expect(accuracy).toBe((await evaluate({ model: runs[0]!, data, ...runtime })).accuracy);
+  });
+});
+
+describe("soups", () => {
+  test("uniform is the mean of the runs, and equal runs give the run itself", async () => {
+    const [first, second] = [await readModel(runs[0]!), await readModel(runs[1]!)];
+    await merge({ models: runs, mode: "uniform", out: at("uniform"), ...runtime });
+    const merged = await readModel(at("uniform"));
+    for (const [name, values] of Object.entries(merged))
+      for (const [i, value] of values.entries())
+        expect(value).toBeCloseTo((first[name]![i]! + second[name]![i]!) / 2, 6);
+    await merge({ models: [runs[0]!, runs[0]!, runs[0]!], mode: "uniform", out: at("same"), ...runtime });
+    expect(await readModel(at("same"))).toEqual(first);
+  });
+
+  test("greedy keeps the best run and adds others only if the accuracy does not fall", async () => {
+    const report = await merge({ models: runs, mode: "greedy", out: at("greedy"), ...runtime });
+    const accuracies = await Promise.all(
+      runs.map(async (model) => (await evaluate({ model, split: "validation", ...runtime })).accuracy),
+    );
+    expect(report.models.map(({ accuracy }) => accuracy)).toEqual(accuracies);
+    const best = Math.max(...accuracies);
+    expect(report.accuracy).toBeGreaterThanOrEqual(best);
+    const weights = report.models.map(({ weight }) => weight);
+    expect([1, 0.5]).toContain(weights[accuracies.indexOf(best)]);
+    const expected = weights.includes(0) ? runs[weights.indexOf(1)]! : at("uniform-again");
+    if (!weights.includes(0)) await merge({ models: runs, mode: "uniform", out: expected, ...runtime });
+    expect(await readModel(at("greedy"))).toEqual(await readModel(expected));
+  });
+
+  test("the command prints the weights and accepts no folder with content", async () => {
+    const args = ["merge", ...runs, "--mode", "uniform", "--out", at("command"), "--device", "cpu", "--quiet"];
+    const { code, stdout } = await invoke(args);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`The merged model is in ${at("command")}.`);
+    expect(readdirSync(at("command"))).toContain("merge.json");
+    const again = await invoke(args);
+    expect(again.code).toBe(2);
+    expect(again.stderr).toContain("expected a new or empty folder");
+  });
+});
+
+test.each<[string, object, string]>([
+  ["one model for a soup", { models: ["seed0"], mode: "uniform" }, "uniform expected at least two models, received 1"],
+  ["two models for wise-ft", { models: ["seed0", "seed1"], mode: "wise-ft" }, "wise-ft expected one model, received 2"],
+  ["a model without a run", { models: ["one"], mode: "wise-ft" }, "Name it with --pretrained"],
+  ["other labels", { models: ["seed0", "other"], mode: "uniform" }, "differ in labels (negative, positive and x, y)"],
+])("%s is rejected", async (_name, { models, ...request }: { models?: string[] }, message) => {
+  if (models!.includes("other")) {
+    const model = await loadModel(runs[0]!);
+    const { saveModel } = await import("../../src/models/index.js");
+    await saveModel(at("other"), { ...model, labels: ["x", "y"] });
+    free(model.weights);
+  }
+  const out = at("rejected");
+  const asked = { ...request, models: models!.map(at), out, ...runtime } as Parameters<typeof merge>[0];
+  await expect(merge(asked)).rejects.toThrow(message);
+  expect(existsSync(out)).toBe(false);
+});
