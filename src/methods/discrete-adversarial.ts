@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { loadAttack } from "../attacks/load-attack.js";
 import { crossEntropyPerExample } from "../nn/index.js";
 import { keep, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
@@ -146,6 +145,8 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
     name,
     traits: { exclusiveRoles: { adversary: "attacks the texts" } },
     async prepare(training) {
+      // Loaded only here: other trainings need no attacks.
+      const { loadAttack } = await import("../attacks/load-attack.js");
       await loadAttack(options.attack);
       ({ job } = training);
       const { train, model } = job;
@@ -189,6 +190,7 @@ export const discreteAdversarial = defineMethod({
   name,
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models; Ivgi and Berant 2021",
+  cost: "about 2, plus the attacks",
   options: optionsSchema,
   create: createDiscreteAdversarial,
 });

@@ -18,7 +18,6 @@ import { validate } from "../../validate.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";
-import { createTextAttack } from "./attack-training-texts.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
@@ -146,7 +145,10 @@ async function trainPreparedRun(
     const outcome = await runTraining({
       ...job,
       ...{ ranks, onEvent, signal },
-      attackTexts: createTextAttack(prepared, { onEvent, signal }),
+      async attackTexts(request) {
+        const { createTextAttack } = await import("./attack-training-texts.js");
+        return createTextAttack(prepared, { onEvent, signal })(request);
+      },
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
