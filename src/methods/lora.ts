@@ -44,7 +44,7 @@ const unique = (names: readonly string[]): string[] => [...new Set(names)];
  * Finds the dense layers that the option names: by the last parts of their names, as in PEFT.
  * Returns the names of the modules, and the paths of all layers that have them.
  */
-export function findModules(
+function findModules(
   model: Pick<Model, "weights" | "architecture">,
   { modules }: Pick<Options, "modules">,
 ): { readonly names: readonly string[]; readonly layers: readonly string[] } {

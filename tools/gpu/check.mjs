@@ -99,7 +99,8 @@ async function kernels() {
 async function captured() {
   const stacks =
     "standard r-drop rose:variant=first rose:variant=second rose child-tuning:variant=F ascc ascc+rift " +
-    "freelb:steps=2 ptwd mixout roast:alpha=0.6 sam sam:adaptive=true,rho=0.5 temperature+flooding:level=0.5";
+    "freelb:steps=2 ptwd mixout roast:alpha=0.6 sam sam:adaptive=true,rho=0.5 temperature+flooding:level=0.5 " +
+    "lora lora+rose bitfit freelb-plus:steps=2";
   for (const stack of stacks.split(" "))
     await compareLosses("captured = eager", stack, [32, 64, 12], [{ cudaGraphs: true }, { cudaGraphs: false }], 0.01);
 }
