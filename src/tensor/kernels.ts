@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { getCacheFolder } from "../cache.js";
-import { getErrorMessage } from "../errors.js";
 import { getBuildFolder, native, nativeCuda, packageRoot } from "./native.js";
 import { type Device, type DType, getGpuIndex } from "./types.js";
 
@@ -100,8 +99,6 @@ function getCompiledKernels(nvrtc: Nvrtc, file: KernelFile, width: number, dtype
 let nvrtc: Nvrtc | null | undefined;
 let architecture: string | undefined;
 const loaded = new Map<string, boolean>();
-/** Why the kernels cannot be used, for `temper doctor`. */
-export let kernelProblem: string | null = null;
 
 /**
  * Loads the kernels of a file for a width and a dtype, once per process. Returns false if they
@@ -143,8 +140,7 @@ function tryLoad(
     architecture ??= `sm_${properties.capability.replace(".", "")}`;
     nativeCuda().loadKernels(key, getCompiledKernels(nvrtc, file, width, dtype, architecture));
     return true;
-  } catch (error) {
-    kernelProblem = getErrorMessage(error);
+  } catch {
     return false;
   }
 }

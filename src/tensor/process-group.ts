@@ -263,7 +263,7 @@ function waitForPeers(native: NativeDistributed, { rank, size, timeout }: Rendez
 }
 
 /** Another process ended first. It has already reported the reason. */
-export class PeerError extends UserError {
+class PeerError extends UserError {
   override name = "PeerError";
 }
 

@@ -125,7 +125,7 @@ test("the playground scores while typing, swaps words and attacks two models", a
   await page.getByPlaceholder("http://127.0.0.1:8080/").fill(served.url);
   await page.getByRole("button", { name: "Connect" }).click();
   await expect.poll(() => panels.count()).toBe(2);
-  await page.getByLabel("Text", { exact: true }).fill("a good film of the scene");
+  await page.getByLabel("Text", { exact: true }).fill("a good film of the film of the film");
   await page.getByRole("button", { name: "Start attack" }).click();
   await expect.poll(() => page.getByRole("button", { name: "Copy as a test case" }).count()).toBe(2);
   expect(await panels.first().locator(".counter").textContent()).toMatch(/^\d+ queries$/);
