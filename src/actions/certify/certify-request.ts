@@ -29,6 +29,9 @@ export const certifyRequestSchema = z.strictObject({
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
   ...runtimeOptions,
+  precision: runtimeOptions.precision.describe(
+    "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
+  ),
 });
 
 /**
