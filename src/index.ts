@@ -21,6 +21,8 @@
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
 export { augment } from "./actions/augment/augment.js";
+export { calibrate } from "./actions/calibrate/calibrate.js";
+export { certify } from "./actions/certify/certify.js";
 export { type ComparisonReport, compare } from "./actions/compare/compare.js";
 export { doctor } from "./actions/doctor/doctor.js";
 export { encode } from "./actions/encode/encode.js";
@@ -29,7 +31,8 @@ export { exportModel, exportModel as export } from "./actions/export/export.js";
 export { fill } from "./actions/fill/fill.js";
 export { runGate as gate } from "./actions/gate/gate.js";
 export { type MergeReport, type MergeRequest, merge } from "./actions/merge/merge.js";
-export { loadClassifier, type Prediction, predict, TextClassifier } from "./actions/predict/text-classifier.js";
+export { predict } from "./actions/predict/predict.js";
+export { loadClassifier, type Prediction, TextClassifier } from "./actions/predict/text-classifier.js";
 export {
   type PretrainRequest,
   type PretrainResults,

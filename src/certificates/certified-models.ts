@@ -1,8 +1,7 @@
 import { Rng } from "../tensor/random.js";
 import { canonicalize } from "./canonicalize.js";
 import { createDeletionKernel } from "./deletion.js";
-import { splitIntoGroups } from "./hash-groups.js";
-import { countVotes, type HashVoteOptions } from "./hash-vote.js";
+import { countVotes, type HashVoteOptions, listVoters } from "./hash-vote.js";
 import {
   findLargestScore,
   type LabelScores,
@@ -30,9 +29,13 @@ export function createVotingModel(scoreTexts: ScoreTexts, options: HashVoteOptio
 }
 
 function* scoreByVote(texts: TextFields, options: HashVoteOptions): ScoringProcess<LabelScores> {
-  const rows = yield splitIntoGroups(texts, options).filter((group) => group !== null);
-  const { totals } = countVotes(rows.map(findLargestScore), options.numLabels);
-  const gap = 0.5 / options.numLabels;
+  return scoreVotes(yield listVoters(texts, options), options.numLabels);
+}
+
+/** The scores of a text from the probabilities of the sub-texts that vote. */
+export function scoreVotes(rows: readonly LabelScores[], numLabels: number): number[] {
+  const { totals } = countVotes(rows.map(findLargestScore), numLabels);
+  const gap = 0.5 / numLabels;
   return totals.map((votes, label) => {
     const mean = rows.reduce((sum, row) => sum + row[label]!, 0) / Math.max(1, rows.length);
     return votes - gap * label + 0.9 * gap * mean;

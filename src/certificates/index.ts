@@ -29,7 +29,15 @@ export {
 export { listWordEdits, type WordEdits } from "./edits.js";
 export { computeAlphaPerText, selectCertified } from "./family-confidence.js";
 export { assignGroup, type GroupOptions, splitIntoGroups, wordHashVersion } from "./hash-groups.js";
-export { certifyHashVote, countVotes, coversEdits, type GroupCertificate, type HashVoteOptions } from "./hash-vote.js";
+export {
+  certifyHashVote,
+  countVotes,
+  coversEdits,
+  type GroupCertificate,
+  type HashVoteOptions,
+  toVoteFractions,
+  type VoteCertificate,
+} from "./hash-vote.js";
 export { calibrateLabelSets, type LabelSetRule, listLabels } from "./label-sets.js";
 export { computeMaskShift, countKeptWords, createMaskKernel, type MaskOptions } from "./mask.js";
 export { type LabelScores, runScoring, type ScoreTexts, type ScoringProcess, type TextFields } from "./scoring.js";

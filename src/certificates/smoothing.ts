@@ -1,4 +1,5 @@
 import type { Rng } from "../tensor/random.js";
+import { isUndecided } from "./near-ties.js";
 import { findLargestScore, type ScoringProcess, type TextFields } from "./scoring.js";
 import { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
 
@@ -16,6 +17,8 @@ export interface SmoothingOptions {
   readonly maxSamples: number;
   /** Draws per round. */
   readonly batchSize: number;
+  /** Draws whose two largest scores differ by less are not successes. Default: 0. */
+  readonly minMargin?: number | undefined;
 }
 
 /** What is known about a smoothed prediction, with confidence 1 - alpha. */
@@ -31,6 +34,8 @@ export interface SmoothedCertificate {
   /** Draws for the bound, and how many of them had the label. */
   readonly samples: number;
   readonly successes: number;
+  /** Draws for the bound that were near ties, which are not counted as successes. */
+  readonly undecided: number;
 }
 
 /**
@@ -49,20 +54,22 @@ export function* certifySmoothed(
   options: SmoothingOptions,
   rng: Rng,
 ): ScoringProcess<SmoothedCertificate> {
-  const { alpha, classSamples, maxSamples, batchSize, numLabels } = options;
+  const { alpha, classSamples, maxSamples, batchSize, numLabels, minMargin = 0 } = options;
   const drawAll = (name: string, start: number, count: number): TextFields[] =>
     Array.from({ length: count }, (_, i) => draw(rng.fork(name, start + i)));
   const counts = new Array<number>(numLabels).fill(0);
   for (const row of yield drawAll("class", 0, classSamples)) counts[findLargestScore(row)]! += 1;
   const label = findLargestScore(counts);
   const pValues = thresholds.map(() => 1);
-  let [samples, successes, lowerBound, upperBound] = [0, 0, 0, 1];
+  let [samples, successes, undecided, lowerBound, upperBound] = [0, 0, 0, 0, 1];
   const isDecided = (threshold: number): boolean => threshold < lowerBound || threshold > upperBound || threshold >= 1;
   while (samples < maxSamples && !thresholds.every(isDecided)) {
     const rows = yield drawAll("bound", samples, Math.min(batchSize, maxSamples - samples));
     for (const row of rows) {
+      const isTie = isUndecided(row, minMargin);
       samples++;
-      successes += Number(findLargestScore(row) === label);
+      undecided += Number(isTie);
+      successes += Number(!isTie && findLargestScore(row) === label);
     }
     const { low, high } = computeConfidenceSequence(successes, samples, alpha);
     // All intervals hold together, so their intersection holds, too.
@@ -71,5 +78,5 @@ export function* certifySmoothed(
       pValues[i] = Math.min(pValues[i]!, computeSequentialPValue(successes, samples, threshold));
   }
   const certified = thresholds.map((threshold) => lowerBound > threshold);
-  return { label, lowerBound, certified, pValues, samples, successes };
+  return { label, lowerBound, certified, pValues, samples, successes, undecided };
 }

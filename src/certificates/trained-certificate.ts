@@ -1,3 +1,6 @@
+import type { HashVoteOptions } from "./hash-vote.js";
+import { getTieMargin } from "./near-ties.js";
+
 /**
  * The certificate that a model was trained for, with what is needed to classify as in training.
  * Its method records it in the config of the run.
@@ -14,3 +17,14 @@ export type TrainedCertificate =
       /** The probability that a word is deleted. */
       readonly p: number;
     };
+
+/** How a model classifies by a vote, if it was trained for one; null for other models. */
+export function createVoteOptions(
+  certificate: TrainedCertificate | null,
+  model: { readonly numLabels: number; readonly precision: string; readonly editableFields?: readonly number[] },
+): HashVoteOptions | null {
+  if (certificate?.kind !== "hash-vote") return null;
+  const { groups, hashSeed } = certificate;
+  const { numLabels, precision, editableFields } = model;
+  return { groups, hashSeed, numLabels, editableFields, minMargin: getTieMargin(precision) };
+}

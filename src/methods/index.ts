@@ -172,9 +172,13 @@ export function createResolvedMethods(resolved: readonly ResolvedMethod[]): Trai
   return resolved.map(({ definition, options }) => definition.create(options));
 }
 
-/** The certificate that a model with these methods is trained for, or null. */
+/**
+ * The certificate that a model with these methods is trained for, or null. A method of the user's
+ * is known only with its definition, and is skipped without it.
+ */
 export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCertificate | null {
-  const found = resolveMethods(specs).map(({ definition, options }) => definition.certificate?.(options));
+  const known = specs.filter(({ name, definition }) => definition !== undefined || methods.has(name));
+  const found = resolveMethods(known).map(({ definition, options }) => definition.certificate?.(options));
   return found.find((each) => each !== undefined) ?? null;
 }
 

@@ -10,6 +10,7 @@ import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
+import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
 import { renderExamplesSection, selectExamples } from "./sections/examples.js";
@@ -77,6 +78,7 @@ export async function createReport(folders: readonly string[], title: string | n
   const sections: [string, string, Html | null][] = [
     ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
     ["sanity", "Sanity checks", renderSanitySection(runs)],
+    ["certificates", "Certificates", renderCertificatesSection(runs)],
     ["training", "Training", renderPerTask(renderCurvesSection)],
     ["figures", "Figures", renderFiguresSection(runs)],
     ["examples", "Attacked texts", renderPerTask((_, i) => renderExamplesSection(examples[i]!))],

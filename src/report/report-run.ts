@@ -3,6 +3,7 @@ import type { AttackFolder } from "../runs/attack-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
+import { readRunCertificates } from "./certificates.js";
 
 /** A run with everything that the report shows of it. */
 export type ReportRun = Awaited<ReturnType<typeof readReportRun>>;
@@ -31,6 +32,7 @@ export async function readReportRun(run: RunFolder) {
     attacks,
     warnings: await collectWarnings(run, attacks),
     figures: await run.figures(),
+    certificates: await readRunCertificates(run, attacks),
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { guardSummarySchema } from "../certificates/guard.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 
 const numbers = z.record(z.string(), z.number());
@@ -17,6 +18,8 @@ export const evaluationResultSchema = z.object({
   labels: z.array(z.string()),
   /** The label that `f1` counts as positive; null if there are not two labels. */
   positiveLabel: z.string().nullable().default(null),
+  /** What the run flags at its calibrated threshold; missing if it was never calibrated. */
+  guard: guardSummarySchema.extend({ positiveLabel: z.string(), fpr: z.number() }).optional(),
   /**
    * Which examples were classified correctly, so that models can be compared example by example.
    */

@@ -25,6 +25,8 @@ export const files = {
   pretrainingResults: "pretraining-results.json",
   advglue: "advglue.json",
   attacks: "attacks",
+  certificates: "certificates",
+  calibration: "calibration.json",
   analysis: "analysis",
   tensorboard: "tensorboard",
   requests: "requests",

@@ -1,10 +1,12 @@
 import { open, readdir, readFile, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
+import type { TrainedCertificate } from "../certificates/trained-certificate.js";
 import { UserError } from "../errors.js";
 import { checkRegularFile, createFolder, exists, readText, writeFileAtomic } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
+import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
 import { readJsonIfExists } from "../validate.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
@@ -133,6 +135,11 @@ export class RunFolder {
   /** The task in one word, for tables and file names. */
   get task(): string {
     return formatTaskName(this.config);
+  }
+
+  /** The certificate that the model was trained for, or null. */
+  get certificate(): TrainedCertificate | null {
+    return findTrainedCertificate(this.config.methods);
   }
 
   /** config.yaml as it is on disk. */

@@ -1,10 +1,8 @@
 import { HttpError } from "./http.js";
 
-type Rows = readonly ArrayLike<number>[];
-
-interface PendingRequest<Item> {
+interface PendingRequest<Item, Answer> {
   readonly items: readonly Item[];
-  resolve(rows: Rows): void;
+  resolve(answers: readonly Answer[]): void;
   reject(error: unknown): void;
 }
 
@@ -18,13 +16,13 @@ export interface BatchQueueOptions {
  * Collects requests that arrive while others are computed and computes them together. A request
  * that fails does not affect the others of its batch.
  */
-export class BatchQueue<Item> {
-  readonly #queue: PendingRequest<Item>[] = [];
+export class BatchQueue<Item, Answer> {
+  readonly #queue: PendingRequest<Item, Answer>[] = [];
   #queuedItems = 0;
   #isBusy = false;
 
   constructor(
-    readonly predict: (items: readonly Item[]) => Promise<Rows>,
+    readonly predict: (items: readonly Item[]) => Promise<readonly Answer[]>,
     readonly options: BatchQueueOptions,
   ) {}
 
@@ -33,12 +31,12 @@ export class BatchQueue<Item> {
     return this.#queuedItems;
   }
 
-  async run(items: readonly Item[]): Promise<Rows> {
+  async run(items: readonly Item[]): Promise<readonly Answer[]> {
     if (items.length === 0) return [];
     if (this.#queuedItems + items.length > this.options.maxQueuedItems)
       throw new HttpError(503, "Too many texts are waiting. Try again later.", { "retry-after": "1" });
     this.#queuedItems += items.length;
-    return new Promise<Rows>((resolve, reject) => {
+    return new Promise<readonly Answer[]>((resolve, reject) => {
       this.#queue.push({ items, resolve, reject });
       // Requests that arrived together are classified together.
       setImmediate(() => void this.#processQueue());
@@ -54,12 +52,12 @@ export class BatchQueue<Item> {
     this.#isBusy = false;
   }
 
-  async #compute(batch: readonly PendingRequest<Item>[]): Promise<void> {
+  async #compute(batch: readonly PendingRequest<Item, Answer>[]): Promise<void> {
     try {
-      const rows = await this.predict(batch.flatMap(({ items }) => items));
+      const answers = await this.predict(batch.flatMap(({ items }) => items));
       let start = 0;
       for (const { items, resolve } of batch) {
-        resolve(rows.slice(start, start + items.length));
+        resolve(answers.slice(start, start + items.length));
         start += items.length;
       }
     } catch (error) {
@@ -69,7 +67,7 @@ export class BatchQueue<Item> {
   }
 
   /** Takes complete requests from the front of the queue, at least one. */
-  #takeBatch(): PendingRequest<Item>[] {
+  #takeBatch(): PendingRequest<Item, Answer>[] {
     let count = 0;
     let end = 0;
     const fits = (size: number): boolean => end === 0 || count + size <= this.options.maxBatchSize;

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Handler, Hono, MiddlewareHandler } from "hono";
+import type { CertifiedEdits } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { validate } from "../validate.js";
@@ -10,13 +11,23 @@ import { InferenceMetrics } from "./inference-metrics.js";
 import { createOpenApi, predictBodySchema } from "./openapi.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
+/** The probabilities of a text, and the edits that cannot change its label. */
+export interface CertifiedAnswer {
+  readonly probabilities: ArrayLike<number>;
+  readonly certified: CertifiedEdits;
+}
+
+type Answer = ArrayLike<number> | CertifiedAnswer;
+
 /** Classifies texts for a server: one row of probabilities per text or pair of texts. */
 export interface InferenceHandler<Item> {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   /** Tokenizes a text or a pair of texts. */
   encode(texts: readonly string[]): Item | Promise<Item>;
-  predict(items: readonly Item[]): Promise<readonly ArrayLike<number>[]>;
+  predict(items: readonly Item[]): Promise<readonly Answer[]>;
+  /** Whether a text with these probabilities is flagged, if the model has a threshold. */
+  isFlagged?(probabilities: ArrayLike<number>): boolean;
 }
 
 export interface InferenceLimits {
@@ -64,7 +75,7 @@ export function createInferenceApp<Item>(
   const { maxTexts, maxBytes = maxBytesPerRequest, maxQueuedTexts = 65_536, maxBatchTexts = maxTexts } = limits;
   const { apiKey = null, version = "", onRequest, ...httpOptions } = options;
   const { labels } = handler.modelInfo;
-  const predict = (items: readonly Item[]): Promise<readonly ArrayLike<number>[]> => {
+  const predict = (items: readonly Item[]): Promise<readonly Answer[]> => {
     metrics.countBatch(items.length);
     return handler.predict(items);
   };
@@ -92,10 +103,17 @@ export function createInferenceApp<Item>(
   const answer: Handler = async (context) => {
     const texts = parseTexts(await readJsonBody(context, { maxBytes, memory, example }), limits);
     noteTextCount(context, texts.length);
-    const rows = await queue.run(await encodeInSlices(texts, handler));
+    const answers = await queue.run(await encodeInSlices(texts, handler));
+    const certified = answers.flatMap((each) => ("certified" in each ? [each.certified] : []));
+    const rows = answers.map((each) => ("certified" in each ? each.probabilities : each));
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
     for (const label of predictions) metrics.countPrediction(label);
-    return context.json({ predictions, probabilities: rows.map((row) => Array.from(row)) });
+    const probabilities = rows.map((row) => Array.from(row));
+    return context.json({
+      ...{ predictions, probabilities },
+      ...(handler.isFlagged && { flagged: rows.map(handler.isFlagged) }),
+      ...(certified.length > 0 && { certified }),
+    });
   };
   app.post("/", answer);
   app.post("/predict", answer);

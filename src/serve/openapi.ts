@@ -36,6 +36,11 @@ export function createOpenApi({ model, maxTexts, maxCharacters, hasApiKey, versi
             z.object({
               predictions: z.array(z.enum(model.labels as [string, ...string[]])),
               probabilities: z.array(z.array(z.number()).describe(`In this order: ${model.labels.join(", ")}`)),
+              flagged: z.array(z.boolean()).optional().describe("If the run has a threshold: whether it is exceeded"),
+              certified: z
+                .array(z.object({ kind: z.enum(["hash-vote", "windows"]), edits: z.int().nullable() }))
+                .optional()
+                .describe("For certified models: word edits that cannot change the label; null: text before and after"),
             }),
           ),
         },

@@ -1,17 +1,22 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { loadClassifier } from "../actions/predict/text-classifier.js";
+import { findGuard, findPositiveLabel } from "../actions/calibrate/find-guard.js";
+import { loadClassifier, type TextClassifier } from "../actions/predict/text-classifier.js";
+import { getTieMargin } from "../certificates/near-ties.js";
 import { UserError } from "../errors.js";
 import { type Callbacks, warn } from "../events.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
+import { readCalibration } from "../runs/calibration.js";
 import { readPackageVersion } from "../runs/environment.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
 import { countSchema, orNull, validate } from "../validate.js";
+import { createPartsHandler, createVoteRule, createWindowRule, type PartRule } from "./certified-handlers.js";
 import { listen } from "./http.js";
-import { createInferenceApp } from "./inference-app.js";
+import { createInferenceApp, type InferenceApp, type InferenceHandler } from "./inference-app.js";
 import type { LoggedRequest } from "./request-log.js";
 
 /** What `serveModel` accepts. */
@@ -29,6 +34,11 @@ export const serveRequestSchema = z.strictObject({
   maxQueuedTexts: countSchema.default(65_536).describe("maximum texts of all requests that wait; more get status 503"),
   maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),
+  windows: orNull(countSchema.max(1000)).describe(
+    "score texts by their windows of at most this many words, so that text before or after cannot hide them; null: " +
+      "complete texts",
+  ),
+  positiveLabel: orNull(z.string()).describe("label that --windows must find; null: as calibrated, else the second"),
   ...runtimeOptions,
 });
 export type ServeRequest = z.input<typeof serveRequestSchema>;
@@ -79,21 +89,30 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
   const encodeSubwords = async (texts: readonly string[]): Promise<Encoding> =>
     (await tokenizer.encodeAsync([texts], maxLength))[0]!;
-  const { app, stop } = createInferenceApp(
-    {
-      modelInfo: { model: name, labels, tokenization, maxLength, unkToken },
-      encode: tokenization === "word" ? createWordEncoder(model, unkToken) : encodeSubwords,
-      predict: (encodings: readonly Encoding[]) => classify(classifier, encodings),
-    },
-    {
-      ...{ maxTexts, maxCharacters, maxQueuedTexts: parsed.maxQueuedTexts },
-      maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
-    },
-    {
-      ...{ allowedHosts: [host, ...allowedHosts], onError: (message: string) => warn(callbacks, message) },
-      ...{ apiKey, onRequest, version: readPackageVersion() },
-    },
-  );
+  const encodeWords = tokenization === "word" ? createWordEncoder(model, unkToken) : null;
+  const encodeAll = async (texts: readonly (readonly string[])[]): Promise<readonly Encoding[]> =>
+    encodeWords ? texts.map(encodeWords) : tokenizer.encodeAsync(texts, maxLength);
+  const predict = (encodings: readonly Encoding[]): Promise<Float32Array[]> => classify(classifier, encodings);
+  const { rule, ...flag } = await findRules(parsed, loaded).catch((error: unknown) => {
+    free();
+    throw error;
+  });
+  const modelInfo = { model: name, labels, tokenization, maxLength, unkToken };
+  const createApp = <Item>(handler: Omit<InferenceHandler<Item>, "modelInfo">): InferenceApp =>
+    createInferenceApp(
+      { modelInfo, ...handler },
+      {
+        ...{ maxTexts, maxCharacters, maxQueuedTexts: parsed.maxQueuedTexts },
+        maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
+      },
+      {
+        ...{ allowedHosts: [host, ...allowedHosts], onError: (message: string) => warn(callbacks, message) },
+        ...{ apiKey, onRequest, version: readPackageVersion() },
+      },
+    );
+  const { app, stop } = rule
+    ? createApp({ ...createPartsHandler(rule, encodeAll, predict), ...flag })
+    : createApp({ encode: encodeWords ?? encodeSubwords, predict, ...flag });
   const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
     free();
     throw error;
@@ -109,6 +128,36 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     free();
   };
   return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
+}
+
+/** How a model answers besides its probabilities. */
+interface ServingRules {
+  /** Classifies by parts of texts; null if complete texts are classified. */
+  readonly rule: PartRule | null;
+  /** For a run with a threshold: whether a text is flagged. */
+  readonly isFlagged?: NonNullable<InferenceHandler<unknown>["isFlagged"]>;
+}
+
+async function findRules(
+  { windows: size, positiveLabel }: z.output<typeof serveRequestSchema>,
+  { voting, model, labels, runtime }: TextClassifier,
+): Promise<ServingRules> {
+  const createFlag = (index: number, threshold: number) => ({
+    isFlagged: (probabilities: ArrayLike<number>): boolean => probabilities[index]! > threshold,
+  });
+  const run = await RunFolder.containing(model.folder);
+  if (size === null) {
+    const found = run && (await readCalibration(run.folder));
+    const isSame = found?.windows === null && (positiveLabel ?? found.positiveLabel) === found.positiveLabel;
+    return {
+      rule: voting && createVoteRule(voting),
+      ...(isSame && createFlag(findPositiveLabel(labels, found.positiveLabel), found.threshold)),
+    };
+  }
+  if (voting) throw new UserError("--windows: this model votes by groups of words. Leave --windows out.");
+  const guard = await findGuard(run, labels, { size, positiveLabel });
+  const minMargin = getTieMargin(runtime.precision);
+  return { rule: createWindowRule({ ...guard, minMargin }), ...createFlag(guard.positiveLabel, guard.threshold) };
 }
 
 function readApiKey(given: string | null): string | null {

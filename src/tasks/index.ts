@@ -4,12 +4,12 @@ import { toFlag } from "../shell.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
 import { loadAgNewsTask } from "./ag-news.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
-import { glueNames, loadGlueTask } from "./glue.js";
+import { type GlueName, glueDatasets, glueNames, loadGlueTask } from "./glue.js";
 import type { HubReadOptions } from "./hub-repository.js";
 import { loadImdbTask } from "./imdb.js";
 import { loadMrTask } from "./mr.js";
 import { loadMsgsTask, msgsProbes } from "./msgs.js";
-import { loadSnliTask } from "./snli.js";
+import { loadSnliTask, snliModifiableFields } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
 import type { DatasetSource, Task } from "./task.js";
 
@@ -93,6 +93,13 @@ export async function loadTask(options: LoadTaskOptions): Promise<Task> {
 
 /** Tasks that come with a package or from the user's disk only. */
 const tasksWithoutHub = /^(spam|msgs:.*)$/;
+
+/** The fields of a task that may be edited, without its data; null if all may be. */
+export function findModifiableFields(task: string): readonly number[] | null {
+  const name = normalizeTaskName(task.split("@", 1)[0]!).replace(/^advglue:/, "");
+  if (name === "snli") return snliModifiableFields;
+  return glueDatasets[name as GlueName]?.modifiableFields ?? null;
+}
 
 /** Whether data is on the Hugging Face Hub. */
 export function isRemoteData(data: string): boolean {

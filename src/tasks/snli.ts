@@ -6,6 +6,9 @@ import { createTask, type Task } from "./task.js";
 
 const labels = ["entailment", "neutral", "contradiction"];
 
+/** Attacks change only the hypothesis. */
+export const snliModifiableFields: readonly number[] = [1];
+
 /**
  * Loads SNLI. Only words of the hypothesis may be substituted. Pairs without a gold label ("-") are
  * ignored.
@@ -39,7 +42,7 @@ export async function loadSnliTask(data: string | undefined, options: HubReadOpt
     name: "snli",
     labels,
     fields: ["premise", "hypothesis"],
-    modifiableFields: [1],
+    modifiableFields: snliModifiableFields,
     read: { train: read("train"), validation: read("dev", "validation"), test: read("test") },
     names: { validation: "dev" },
     source: hub?.source,

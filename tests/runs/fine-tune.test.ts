@@ -3,7 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { loadClassifier, predict } from "../../src/actions/predict/text-classifier.js";
+import { predict } from "../../src/actions/predict/predict.js";
+import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { estimateRun } from "../../src/actions/train/estimate-run.js";
 import { train } from "../../src/actions/train/train.js";
 import { listen } from "../../src/events.js";

@@ -1,9 +1,12 @@
 import { z } from "zod";
+import { summarizeGuard } from "../../certificates/guard.js";
+import { type HashVoteOptions, toVoteFractions } from "../../certificates/hash-vote.js";
 import { UserError } from "../../errors.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
-import { checkLabels, type DeviceConfig, type Model } from "../../models/index.js";
+import { checkLabels, type DeviceConfig, type Model, tokenizeAll } from "../../models/index.js";
+import { type Calibration, readCalibration } from "../../runs/calibration.js";
 import { dataOptions } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
@@ -12,9 +15,11 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
+import type { Encoding } from "../../text/encoding.js";
 import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../../train/index.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { classifyByVote, encodeVoters } from "../predict/voting.js";
 import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
 
 /** What `evaluate` accepts. */
@@ -89,18 +94,37 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 }
 
 async function evaluateSplit(
-  { model, runtime }: TextClassifier,
+  { model, runtime, voting }: TextClassifier,
   task: Task,
   { split, maxSamples, seed }: ParsedRequest,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
-  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, (done, total) =>
-    reportProgress(callbacks, "evaluate", done, total),
-  );
+  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, {
+    onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
+    voting,
+    calibration: await findCalibration(model.folder),
+  });
   for (const warning of listResultWarnings(result)) warn(callbacks, warning);
   return result;
+}
+
+/** The threshold for complete texts that the run of a model was calibrated with; null if none. */
+async function findCalibration(folder: string): Promise<Calibration | null> {
+  const run = await RunFolder.containing(folder);
+  const found = run && (await readCalibration(run.folder));
+  return found?.windows === null ? found : null;
+}
+
+/** How a model is evaluated besides the examples. */
+export interface EvaluateExamplesOptions {
+  /** The numbers of texts, or of sub-texts of a model that votes. */
+  readonly onProgress?: (done: number, total: number) => void;
+  /** How the model votes; null if it classifies complete texts. */
+  readonly voting?: HashVoteOptions | null;
+  /** The threshold of the run; null if it has none. */
+  readonly calibration?: Calibration | null;
 }
 
 /** Evaluates a model on examples whose labels are in the model's order. */
@@ -111,18 +135,20 @@ export async function evaluateExamples(
   split: Split,
   deviceConfig: DeviceConfig,
   ranks: Ranks,
-  onProgress?: (done: number, total: number) => void,
+  { onProgress, voting = null, calibration = null }: EvaluateExamplesOptions = {},
 ): Promise<EvaluationResult> {
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
-  const { items } = toDataset(model, examples);
-  const probabilities = await predictAcrossRanks(
-    ranks,
-    model,
-    items.map((item) => item.encoding),
-    deviceConfig,
-    (done) => onProgress?.(done, items.length),
-  );
-  const labels = items.map((item) => item.example.label);
+  const score = (encodings: readonly Encoding[]): Promise<Float32Array[]> =>
+    predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
+  const vote = async (options: HashVoteOptions): Promise<number[][]> => {
+    const texts = examples.map((example) => example.texts);
+    const voters = encodeVoters(texts, options, (subTexts) => tokenizeAll(model, subTexts));
+    return (await classifyByVote(voters, options, score)).map(toVoteFractions);
+  };
+  const probabilities = voting
+    ? await vote(voting)
+    : await score(toDataset(model, examples).items.map((item) => item.encoding));
+  const labels = examples.map((example) => example.label);
   const predicted = toPredictions(probabilities);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
@@ -136,6 +162,18 @@ export async function evaluateExamples(
     confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
     labels: [...model.labels],
     positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
+    ...(calibration && { guard: evaluateGuard(probabilities, labels, model.labels, calibration) }),
     outcomes: { examples: hashExamples(examples), correct },
   };
+}
+
+function evaluateGuard(
+  probabilities: readonly ArrayLike<number>[],
+  labels: readonly number[],
+  names: readonly string[],
+  { threshold, fpr, positiveLabel }: Calibration,
+): EvaluationResult["guard"] {
+  const positive = names.indexOf(positiveLabel);
+  const texts = labels.map((label, i) => ({ score: probabilities[i]![positive]!, isPositive: label === positive }));
+  return { ...summarizeGuard(texts, threshold), positiveLabel, fpr };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { toPredictions } from "../../evaluation/metrics.js";
-import type { Callbacks } from "../../events.js";
+import { type Callbacks, warn } from "../../events.js";
 import { checkNewFolder } from "../../files.js";
 import { type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js";
@@ -63,6 +63,12 @@ export async function exportModel(request: ExportRequest, callbacks: Callbacks =
     threads,
     onEvent: callbacks.onEvent,
   });
+  if (classifier.voting)
+    warn(
+      callbacks,
+      "The exported model classifies one sub-text. Its vote and its certificates are not part of the export: use temper " +
+        "serve for them.",
+    );
   const options = { quantize: quantize === "int8", version: readPackageVersion() };
   const exported = await exportToOnnx(classifier.model, options);
   const checked = await checkExport(classifier, exported, parsed, callbacks);

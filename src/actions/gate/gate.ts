@@ -18,6 +18,7 @@ import type { GivenExamples } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
+import { type CertifiedCandidate, certifyCandidate, requireCertifiedRun } from "./certify-candidate.js";
 import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { combineVerdicts, judgeGate } from "./judge.js";
@@ -52,6 +53,10 @@ export const gateRequestSchema = z.strictObject({
     "largest drop of accuracy without an attack, in percentage points; null: as --max-drop",
   ),
   minRobust: orNull(percentage).describe("smallest accuracy under attack that is allowed, in percent"),
+  minCertified: orNull(percentage).describe(
+    "smallest certified accuracy that is allowed, in percent, for a run that was trained for a certificate",
+  ),
+  edits: countSchema.max(100).default(1).describe("number of word edits that --min-certified is about"),
   lock: orNull(z.string()).describe("write the texts, the attack and the scores of the baseline to this .lock file"),
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
   endpoint: httpVictimSchema.prefault({}),
@@ -74,6 +79,7 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const parsed = validate(gateRequestSchema, request, "gate");
   if (parsed.lock !== null && !isLockFile(parsed.lock))
     throw new UserError(`--lock: expected the name of a .lock file, such as gate.lock, received ${parsed.lock}.`);
+  const certifiedRun = parsed.minCertified === null ? null : await requireCertifiedRun(parsed.model);
   const lock = isLockFile(parsed.baseline)
     ? await openLock(parsed)
     : await measureBaseline(parsed, parsed.baseline, callbacks);
@@ -88,8 +94,11 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
     callbacks,
   );
   checkHashes(lock, measured, parsed);
+  const { device, threads, edits } = parsed;
+  const settings = { device, threads, edits, seed: lock.attack.seed };
+  const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
-  const report = { ...createReport(parsed, lock, measured), seconds: (performance.now() - started) / 1000 };
+  const report = { ...createReport(parsed, lock, measured, certified), seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
 }
@@ -181,17 +190,25 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
       );
 }
 
-function createReport(request: ParsedRequest, lock: GateLock, measured: MeasuredModel): Omit<GateReport, "seconds"> {
+function createReport(
+  request: ParsedRequest,
+  lock: GateLock,
+  measured: MeasuredModel,
+  certified: CertifiedCandidate | null,
+): Omit<GateReport, "seconds"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),
   );
   const attacks = Object.keys(lock.examples[0]!.baseline.attacks);
-  const { maxDrop, maxCleanDrop, minRobust } = request;
-  const checks = judgeGate(pairs, attacks, {
+  const { maxDrop, maxCleanDrop, minRobust, minCertified } = request;
+  const toFraction = (percent: number | null): number | null => (percent === null ? null : percent / 100);
+  const limits = {
     maxDrop: maxDrop / 100,
     maxCleanDrop: (maxCleanDrop ?? maxDrop) / 100,
-    minRobust: minRobust === null ? null : minRobust / 100,
-  });
+    minRobust: toFraction(minRobust),
+    minCertified: toFraction(minCertified),
+  };
+  const checks = judgeGate(pairs, attacks, limits, certified);
   const failures = listFailures(lock, measured);
   const attacked = failures.filter(({ attack }) => attack !== null);
   const clean = failures.filter(({ attack }) => attack === null);

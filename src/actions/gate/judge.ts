@@ -7,6 +7,7 @@ import {
 } from "../../evaluation/non-inferiority.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { formatCount, formatPercent } from "../../format.js";
+import type { CertifiedCandidate } from "./certify-candidate.js";
 import type { Measurement } from "./gate-lock.js";
 
 /** One requirement of a gate, and whether the candidate meets it. */
@@ -35,17 +36,24 @@ export interface GateLimits {
   readonly maxDrop: number;
   readonly maxCleanDrop: number;
   readonly minRobust: number | null;
+  readonly minCertified: number | null;
 }
 
 /** Judges clean text and each attack. */
-export function judgeGate(pairs: Pairs, attacks: readonly string[], limits: GateLimits): GateCheck[] {
-  const { maxDrop, maxCleanDrop, minRobust } = limits;
+export function judgeGate(
+  pairs: Pairs,
+  attacks: readonly string[],
+  limits: GateLimits,
+  certified: CertifiedCandidate | null = null,
+): GateCheck[] {
+  const { maxDrop, maxCleanDrop, minRobust, minCertified } = limits;
   return [
     compare(pairs, null, maxCleanDrop),
     ...attacks.flatMap((attack) => [
       compare(pairs, attack, maxDrop),
-      ...(minRobust === null ? [] : [requireAccuracy(pairs, attack, minRobust)]),
+      ...(minRobust === null ? [] : [requireRobust(pairs, attack, minRobust)]),
     ]),
+    ...(minCertified === null || certified === null ? [] : [requireCertified(pairs.size, certified, minCertified)]),
   ];
 }
 
@@ -83,8 +91,12 @@ function compare(pairs: Pairs, attack: string | null, margin: number): GateCheck
   };
   return {
     ...{ name, attack, verdict, candidate, baseline, low, high, limit: margin },
-    reason: `${change.charAt(0).toUpperCase()}${change.slice(1)}. ${reasons[verdict]}`,
+    reason: `${capitalize(change)}. ${reasons[verdict]}`,
   };
+}
+
+function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function describeNeededExamples(counts: PairedCounts, margin: number): string {
@@ -97,23 +109,33 @@ function describeNeededExamples(counts: PairedCounts, margin: number): string {
   );
 }
 
-/** The accuracy of the candidate must be at least `limit`. */
-function requireAccuracy(pairs: Pairs, attack: string, limit: number): GateCheck {
+/** The accuracy of the candidate under an attack must be at least `limit`. */
+function requireRobust(pairs: Pairs, attack: string, limit: number): GateCheck {
   const robust = [...pairs.values()].filter(({ candidate }) => isRight(candidate, attack)).length;
-  const candidate = robust / pairs.size;
+  return { ...requireAccuracy(`accuracy under ${attack}`, robust, pairs.size, limit), attack };
+}
+
+/** The certified accuracy of the candidate must be at least `limit`. */
+function requireCertified(total: number, { certified, edits }: CertifiedCandidate, limit: number): GateCheck {
+  const name = `certified accuracy under ${edits} word ${edits === 1 ? "edit" : "edits"}`;
+  return { ...requireAccuracy(name, certified, total, limit), attack: null };
+}
+
+function requireAccuracy(name: string, count: number, total: number, limit: number): Omit<GateCheck, "attack"> {
+  const candidate = count / total;
   // A two-sided interval of 90% has one-sided bounds of 95%.
-  const { low, high } = wilsonInterval(robust, pairs.size, 0.9);
+  const { low, high } = wilsonInterval(count, total, 0.9);
   const verdict: GateVerdict = low >= limit ? "passed" : high < limit ? "regressed" : "unresolved";
   const range = `${formatPercent(low)} to ${formatPercent(high)} with 95% certainty on each side`;
   const reasons: Record<GateVerdict, string> = {
     passed: `at least ${formatPercent(limit)} is required`,
     regressed: `at least ${formatPercent(limit)} is required, which it misses`,
-    unresolved: `${formatPercent(limit)} is required, which ${formatCount(pairs.size)} texts are too few to decide`,
+    unresolved: `${formatPercent(limit)} is required, which ${formatCount(total)} texts are too few to decide`,
   };
   return {
-    name: `accuracy under ${attack} of at least ${formatPercent(limit)}`,
-    ...{ attack, verdict, candidate, baseline: null, low, high, limit },
-    reason: `Accuracy under ${attack} is ${formatPercent(candidate)} (${range}); ${reasons[verdict]}.`,
+    name: `${name} of at least ${formatPercent(limit)}`,
+    ...{ verdict, candidate, baseline: null, low, high, limit },
+    reason: `${capitalize(name)} is ${formatPercent(candidate)} (${range}); ${reasons[verdict]}.`,
   };
 }
 

@@ -7,13 +7,15 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import type { Callbacks } from "../../events.js";
-import { cpuFloat32, createClassifier, type Model } from "../../models/index.js";
+import { type Classifier, cpuFloat32, createClassifier, type DeviceConfig, type Model } from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadRequestedModel } from "../predict/text-classifier.js";
+import { findVoteOptions } from "../predict/voting.js";
+import { createVotingVictim } from "./voting-victim.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -118,12 +120,17 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
     classifier.close();
   };
   try {
-    const victim = {
-      ...(await createModelVictim(model, classifier, runtime)),
-      ...(exact && {
-        exact: await createModelVictim(model, exact, cpuFloat32),
-        decidedMargin: getDecidedMargin(runtime.precision),
-      }),
+    const run = await RunFolder.containing(model.folder);
+    const voting = await findVoteOptions(model, runtime);
+    const createVictim = async (used: Classifier, config: DeviceConfig): Promise<Victim<PreparedInput>> => {
+      const base: Victim<PreparedInput> = await createModelVictim(model, used, config);
+      return voting ? createVotingVictim(base, model, used, voting) : base;
+    };
+    const victim: Victim<PreparedInput> = {
+      ...(await createVictim(classifier, runtime)),
+      ...(exact && { exact: await createVictim(exact, cpuFloat32) }),
+      // The margin of a vote is that of other scores: every decision is confirmed.
+      ...(exact && !voting && { decidedMargin: getDecidedMargin(runtime.precision) }),
     };
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
@@ -132,6 +139,7 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
       victim,
       settings: {
         ...{ tokenization: used, maxLength: model.maxLength },
+        ...(voting && run?.certificate && { certificate: run.certificate }),
         ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
       },
       precision: runtime.precision,
@@ -140,7 +148,7 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
       local: {
         model,
         gradient: { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
-        run: await RunFolder.containing(model.folder),
+        run,
       },
       close,
     };

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { z } from "zod";
+import { countCertifiedEdits, type HashVoteOptions, toVoteFractions } from "../../certificates/hash-vote.js";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { type Callbacks, warn } from "../../events.js";
+import type { Callbacks } from "../../events.js";
 import {
   type Classifier,
   classify,
@@ -15,8 +15,9 @@ import {
 import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
 import { type Device, free } from "../../tensor/index.js";
-import type { Tokenization } from "../../text/encoding.js";
+import type { Encoding, Tokenization } from "../../text/encoding.js";
 import { validate } from "../../validate.js";
+import { classifyByVote, encodeVoters, findVoteOptions } from "./voting.js";
 
 /**
  * What a model says about a text or a pair.
@@ -29,16 +30,23 @@ export interface Prediction {
   readonly probabilities: Readonly<Record<string, number>>;
   /** True if the end of the text was cut off. */
   readonly truncated: boolean;
+  /** For a model with certified predictions: the number of word edits that cannot change it. */
+  readonly certified?: CertifiedEdits;
+  /** With a coverage: the labels that contain the true one with this probability. */
+  readonly labelSet?: readonly string[];
+}
+
+/** The edits that cannot change a prediction. */
+export interface CertifiedEdits {
+  readonly kind: "hash-vote" | "windows";
+  /**
+   * The number of words that may be substituted, inserted or deleted. For windows, null if any text
+   * may come before and after, and 0 if nothing is certain.
+   */
+  readonly edits: number | null;
 }
 
 export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onEvent">;
-
-/** What `predict` accepts. */
-export const predictRequestSchema = runtimeSchema.extend({
-  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
-  flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
-});
-export type PredictRequest = z.input<typeof predictRequestSchema>;
 
 /**
  * Texts that are sorted by length together: enough to avoid most padding, few enough to stay small.
@@ -61,6 +69,8 @@ export class TextClassifier implements AsyncDisposable {
   constructor(
     readonly model: Model,
     readonly runtime: RuntimeConfig,
+    /** How the model votes; null if it classifies complete texts. */
+    readonly voting: HashVoteOptions | null = null,
   ) {}
 
   /** The class names in the model's order. */
@@ -88,17 +98,42 @@ export class TextClassifier implements AsyncDisposable {
     }
   }
 
-  async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
+  /** The class probabilities of texts, without any vote. Row i of the result belongs to text i. */
+  score(texts: readonly (readonly string[])[]): Promise<Float32Array[]> {
+    return this.#score(tokenizeAll(this.model, texts));
+  }
+
+  async #score(encodings: readonly Encoding[]): Promise<Float32Array[]> {
     if (this.#isClosed) throw new UserError("This model is closed. Load it again with loadClassifier().");
-    const { labels, weights } = this.model;
+    this.#classifier ??= createClassifier(this.model, this.model.weights, this.runtime);
+    return classify(this.#classifier, encodings);
+  }
+
+  async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
+    const { labels } = this.model;
+    if (this.voting) return this.#vote(inputs, this.voting);
     const encodings = tokenizeAll(this.model, inputs);
-    this.#classifier ??= createClassifier(this.model, weights, this.runtime);
-    const rows = await classify(this.#classifier, encodings);
+    const rows = await this.#score(encodings);
     return rows.map((row, i) => ({
       label: labels[toPredictions([row])[0]!]!,
       probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
       truncated: encodings[i]!.truncated,
     }));
+  }
+
+  async #vote(inputs: readonly (readonly string[])[], voting: HashVoteOptions): Promise<Prediction[]> {
+    const { labels } = this.model;
+    const voters = encodeVoters(inputs, voting, (texts) => tokenizeAll(this.model, texts));
+    const certificates = await classifyByVote(voters, voting, (encodings) => this.#score(encodings));
+    return certificates.map((certificate, i) => {
+      const fractions = toVoteFractions(certificate);
+      return {
+        label: labels[certificate.label]!,
+        probabilities: Object.fromEntries(labels.map((label, index) => [label, fractions[index]!])),
+        truncated: voters[i]!.some(({ truncated }) => truncated),
+        certified: { kind: "hash-vote", edits: countCertifiedEdits(certificate) },
+      };
+    });
   }
 
   /** Frees the weights. The model cannot be used afterwards. */
@@ -128,7 +163,13 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
     );
   const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
   const model = await loadRequestedModel(reference, runtime.device, { onEvent });
-  if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
+  try {
+    const voting = await findVoteOptions(model, runtime);
+    if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime, voting);
+  } catch (error) {
+    free(model.weights);
+    throw error;
+  }
   free(model.weights);
   throw new UserError(
     `${reference} has no classification head. Train one first: temper train --model ${reference} --task …`,
@@ -158,48 +199,6 @@ export async function loadRequestedModel(reference: string, device: Device, requ
     `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
       "Leave the option out.",
   );
-}
-
-/**
- * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at
- * the end.
- *
- *     for await (const { input, label } of predict({ model: "runs/reviews" }, inputs))
- *       console.log(label, input.texts);
- */
-export async function* predict<T extends { readonly texts: readonly string[] }>(
-  request: PredictRequest,
-  inputs: AsyncIterable<T>,
-  callbacks: Callbacks = {},
-): AsyncGenerator<Prediction & { readonly input: T }> {
-  const { model, flushWhenIdle, ...runtime } = validate(predictRequestSchema, request, "predict");
-  await using classifier = await loadClassifier(model, { ...runtime, onEvent: callbacks.onEvent });
-  // A single text and a pair are different tasks, and the model would answer either.
-  const expected = (await findTextColumns(classifier.model.folder)).length;
-  let truncated = 0;
-  for await (const prediction of classifier.stream(checkTextCounts(inputs, expected, model), { flushWhenIdle })) {
-    if (prediction.truncated) truncated++;
-    yield prediction;
-  }
-  const { maxLength } = classifier.model;
-  if (truncated > 0)
-    warn(callbacks, `${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
-}
-
-async function* checkTextCounts<T extends { readonly texts: readonly string[]; readonly line?: number }>(
-  inputs: AsyncIterable<T>,
-  expected: number,
-  model: string,
-): AsyncGenerator<T> {
-  for await (const input of inputs) {
-    const count = input.texts.length;
-    if (expected > 0 && count !== expected)
-      throw new UserError(
-        `${model} was trained on ${expected === 1 ? "single texts" : "pairs of texts"}, but ` +
-          `${input.line === undefined ? "an input" : `line ${input.line}`} has ${count === 1 ? "one text" : "a pair"}.`,
-      );
-    yield input;
-  }
 }
 
 /** The text columns that the run of a model was trained with; none if they are unknown. */

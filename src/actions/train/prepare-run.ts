@@ -1,6 +1,8 @@
+import type { HashVoteOptions } from "../../certificates/hash-vote.js";
+import { createVoteOptions } from "../../certificates/trained-certificate.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
-import { createResolvedMethods } from "../../methods/index.js";
+import { createResolvedMethods, findTrainedCertificate } from "../../methods/index.js";
 import { loadModel, type Model } from "../../models/index.js";
 import type { DataRequest, RunConfig } from "../../runs/config.js";
 import type { ResolvedRun } from "../../runs/read-config.js";
@@ -82,6 +84,15 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
       }),
     },
   };
+}
+
+/** How the trained model votes; null if it classifies complete texts. */
+export function findPreparedVoting({ config, job, runtime }: PreparedRun): HashVoteOptions | null {
+  const { model, task } = job;
+  return createVoteOptions(findTrainedCertificate(config.methods), {
+    ...{ numLabels: model.labels.length, precision: runtime.precision },
+    editableFields: task.modifiableFields,
+  });
 }
 
 /**

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../../attacks/verify.js";
+import { isCertificateJournal } from "../../certificates/journal.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, reportProgress } from "../../events.js";
 import { resolveTablePath } from "../../runs/read-config.js";
@@ -10,11 +11,12 @@ import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { orNull, validate } from "../../validate.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
+import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
 /** What `verify` accepts. */
 export const verifyRequestSchema = z.strictObject({
-  journals: z.array(z.string()).min(1).describe("journals written by temper attack"),
-  model: z.string().describe("model that was attacked, or its URL"),
+  journals: z.array(z.string()).min(1).describe("journals written by temper attack or temper certify"),
+  model: z.string().describe("model that was attacked or certified, or its URL"),
   substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
@@ -37,17 +39,27 @@ export interface Verification extends JournalVerification {
 const otherPrecisionTolerance = 0.03;
 
 /**
- * Replays attack journals: the edits lead from the original to the final text, and the model
- * returns the recorded probabilities. Throws a UserError at the first line that does not hold.
+ * Replays journals. Of an attack, the edits lead from the original to the final text, and the model
+ * returns the recorded probabilities. Certificates are computed again. Throws a UserError at the
+ * first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
-export async function verify(request: VerifyRequest, callbacks: Callbacks = {}): Promise<Verification[]> {
+export async function verify(
+  request: VerifyRequest,
+  callbacks: Callbacks = {},
+): Promise<(Verification | CertificateVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
-  const done: Verification[] = [];
+  const done: (Verification | CertificateVerification)[] = [];
   for (const journal of parsed.journals) {
     reportProgress(callbacks, "verify", done.length, parsed.journals.length);
-    done.push(await verifyOne(journal, parsed, callbacks));
+    const { model, device, threads } = parsed;
+    const isCertified = await isCertificateJournal(journal);
+    done.push(
+      isCertified
+        ? await verifyCertificates(journal, model, { device, threads }, callbacks)
+        : await verifyOne(journal, parsed, callbacks),
+    );
   }
   return done;
 }

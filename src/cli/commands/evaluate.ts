@@ -2,6 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
+import { formatGuard } from "../format-guard.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
@@ -54,7 +55,8 @@ function formatDetails(io: Io, result: EvaluationResult): string {
   const rows = confusionMatrix.map((row, i) => [labels[i] ?? String(i), ...row.map((count) => formatCount(count))]);
   const head = ["label \\ predicted", ...labels];
   const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
-  return `${formatEvaluation(io, result)}\n${matrix}\n`;
+  const guard = result.guard ? `\n${formatGuard(result.guard)}\n` : "";
+  return `${formatEvaluation(io, result)}\n${matrix}\n${guard}`;
 }
 
 function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): string {

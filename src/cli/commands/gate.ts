@@ -16,6 +16,7 @@ export const note =
 export const examples = [
   "temper gate runs/new --baseline runs/old --attack pwws --num-examples 200 --max-drop 2 --lock gate.lock",
   "temper gate runs/new --baseline gate.lock --max-drop 2 --min-robust 60",
+  "temper gate runs/voting --baseline gate.lock --min-certified 60 --edits 1",
   "temper gate http://127.0.0.1:8080/ --baseline gate.lock",
 ];
 
@@ -34,6 +35,7 @@ export function define(command: Command, io: Io): void {
     },
     minContextSimilarity: "<number>",
     ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
+    ...{ minCertified: "<percent>", edits: "<count>" },
     ...{ lock: "<file>", out: "<folder>", ...runtimeFlags },
   };
   addOptions(command.argument("<model>", shape.model.description), shape, flags)

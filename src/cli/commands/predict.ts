@@ -1,5 +1,6 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import { findTextColumns, predict, predictRequestSchema } from "../../actions/predict/text-classifier.js";
+import { predict, predictRequestSchema } from "../../actions/predict/predict.js";
+import { findTextColumns } from "../../actions/predict/text-classifier.js";
 import {
   checkPredictionsPath,
   type InputPrediction,
@@ -20,6 +21,7 @@ export const examples = [
   "echo 'A quiet film.' | temper predict runs/sst2-standard-seed0",
   "temper predict runs/reviews new.csv --text-column review --out predicted.csv",
   "temper predict runs/sst2-standard-seed0 texts.jsonl --json > labels.jsonl",
+  "temper predict runs/reviews new.txt --coverage 0.9 --calibration labeled.csv",
 ];
 
 export function define(command: Command, io: Io): void {
@@ -33,10 +35,11 @@ export function define(command: Command, io: Io): void {
       "--out <file>",
       "write a table (.csv, .tsv, .jsonl or .parquet): the columns of the input and the predictions",
     );
-  addOptions(withTexts, shape, runtimeFlags)
+  const labelSetFlags = { coverage: "<probability>", calibration: "<file>", edits: "<count>", seed: "<number>" };
+  addOptions(withTexts, shape, { ...labelSetFlags, ...runtimeFlags })
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
-    .action(async (model, file, { json, quiet, out, textColumn: given = [], ...runtime }) => {
+    .action(async (model, file, { json, quiet, out, textColumn: given = [], ...request }) => {
       if (out !== undefined) checkPredictionsPath(out, file);
       const isPiped = file === "-";
       const columns = given.length > 0 || !/\.(csv|tsv|parquet)$/i.test(file) ? given : await findTextColumns(model);
@@ -46,7 +49,7 @@ export function define(command: Command, io: Io): void {
       let done = 0;
       const showRow = (): void => progress.update(++done);
       try {
-        const predictions = predict({ model, flushWhenIdle: isPiped, ...runtime }, inputs, callbacks);
+        const predictions = predict({ model, flushWhenIdle: isPiped, ...request }, inputs, callbacks);
         if (out !== undefined) await writePredictions(out, predictions, showRow);
         else
           for await (const prediction of predictions) {
@@ -60,17 +63,20 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function toJson({ input: { texts }, label, probabilities }: InputPrediction): object {
+function toJson({ input: { texts }, label, probabilities, certified, labelSet }: InputPrediction): object {
   const rounded = Object.entries(probabilities).map(([name, value]) => [name, roundProbability(value)]);
   return {
     ...(texts.length === 1 ? { text: texts[0] } : { texts }),
     label,
     probabilities: Object.fromEntries(rounded),
+    ...(certified && { certified }),
+    ...(labelSet && { labelSet }),
   };
 }
 
-function toLine({ input, label, probabilities }: InputPrediction): string {
+function toLine({ input, label, probabilities, labelSet }: InputPrediction): string {
   // Line breaks and tabs inside a text would look like more lines and columns.
   const texts = input.texts.map((text) => text.replace(/[\t\r\n]+/g, " "));
-  return `${label}\t${(probabilities[label] ?? 0).toFixed(4)}\t${texts.join("\t")}\n`;
+  const set = labelSet ? `\t{${labelSet.join(", ")}}` : "";
+  return `${label}${set}\t${(probabilities[label] ?? 0).toFixed(4)}\t${texts.join("\t")}\n`;
 }

@@ -9,7 +9,11 @@ import { waitForSignal } from "../signals.js";
 export const note =
   'POST /predict {"texts": ["a text", ["first of a pair", "second"]]} returns labels and probabilities.\n' +
   "GET / describes the model, /openapi.json the routes. /health and /metrics (Prometheus) are for operators.";
-export const examples = ["temper serve runs/sst2-standard-seed0", "temper serve runs/sst2-standard-seed0 --port 9000"];
+export const examples = [
+  "temper serve runs/sst2-standard-seed0",
+  "temper serve runs/sst2-standard-seed0 --port 9000",
+  "temper serve runs/spam-standard-seed0 --windows 32 --positive-label spam",
+];
 
 export function define(command: Command, io: Io): void {
   const { shape } = serveRequestSchema;
@@ -24,6 +28,8 @@ export function define(command: Command, io: Io): void {
     maxQueuedTexts: "<count>",
     maxConnections: "<count>",
     maxCharacters: "<count>",
+    windows: "<words>",
+    positiveLabel: "<label>",
     ...runtimeFlags,
   })
     .option("--log-requests", "print one JSON line per request to standard error")

@@ -8,8 +8,12 @@ import { createCallbacks } from "../progress.js";
 
 export const note =
   "Each line is replayed: its edits must lead from the original to the final text,\n" +
-  "and the model must return the recorded probabilities. The exit code is 2 if a line fails.";
-export const examples = ["temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0"];
+  "and the model must return the recorded probabilities. Certificates are computed again.\n" +
+  "The exit code is 2 if a line fails.";
+export const examples = [
+  "temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0",
+  "temper verify runs/voting/certificates/hash-vote.jsonl --model runs/voting",
+];
 
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
@@ -27,7 +31,13 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatVerification({ journal, header, lines, outcomes, substitutions }: Verification): string {
+function formatVerification(verified: Awaited<ReturnType<typeof verify>>[number]): string {
+  if ("outcomes" in verified) return formatAttack(verified);
+  const { journal, header, lines } = verified;
+  return `${journal}: all ${formatCount(lines)} certificates of ${header.certificate.kind} verified\n`;
+}
+
+function formatAttack({ journal, header, lines, outcomes, substitutions }: Verification): string {
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
     `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} robust, ` +

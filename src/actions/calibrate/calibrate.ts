@@ -1,0 +1,124 @@
+import { z } from "zod";
+import { calibrateThreshold, countNeededTexts } from "../../certificates/conformal.js";
+import { runScoring } from "../../certificates/scoring.js";
+import { listWindowSizes, scoreWindows } from "../../certificates/windows.js";
+import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
+import { type Calibration, writeCalibration } from "../../runs/calibration.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import { runtimeOptions } from "../../runs/runtime-config.js";
+import type { Example, Split } from "../../tasks/index.js";
+import { readTexts } from "../../tasks/read-texts.js";
+import { countOverlap } from "../../tasks/sample.js";
+import { countSchema, orNull, validate } from "../../validate.js";
+import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { loadConfiguredTask } from "../train/prepare-run.js";
+import { findPositiveLabel } from "./find-guard.js";
+
+/** What `calibrate` accepts. */
+export const calibrateRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder"),
+  benign: z.string().describe("file of benign texts: one per line, JSON lines, or a table"),
+  textColumn: z.array(z.string()).default([]).describe("column of the text in a table"),
+  fpr: z.number().gt(0).lt(1).default(0.01).describe("largest fraction of benign texts that may be flagged"),
+  positiveLabel: orNull(z.string()).describe("label that is flagged; null: the second one"),
+  windows: orNull(countSchema.max(1000)).describe(
+    "score texts by their windows of at most this many words; null: complete texts",
+  ),
+  ...runtimeOptions,
+});
+
+/**
+ * A calibration as data: the run, the benign texts and the promised false-positive rate.
+ *
+ *     const request: CalibrateRequest = { model: "runs/spam", benign: "ham.txt", fpr: 0.01 };
+ */
+export type CalibrateRequest = z.input<typeof calibrateRequestSchema>;
+type ParsedRequest = z.output<typeof calibrateRequestSchema>;
+
+/** Texts that are scored together. */
+const textsPerRound = 64;
+
+/**
+ * Sets the threshold of a guard by split conformal prediction, and stores it in the run folder. For
+ * the next benign text like these, the probability of a false alarm is at most `fpr`.
+ *
+ *     const { threshold } = await calibrate({ model: "runs/spam", benign: "ham.txt", fpr: 0.01 });
+ */
+export async function calibrate(request: CalibrateRequest, callbacks: Callbacks = {}): Promise<Calibration> {
+  const parsed = validate(calibrateRequestSchema, request, "calibrate");
+  const { model, fpr, windows, device, precision, threads } = parsed;
+  const run = /^https?:/i.test(model) ? null : await RunFolder.containing(model);
+  if (!run)
+    throw new UserError(`${model}: expected a run folder, because the threshold is stored in it. Train a run first.`);
+  const benign = await readBenign(parsed, run);
+  const needed = countNeededTexts(1 - fpr);
+  // Before the model is loaded and the texts are scored, which takes long.
+  if (benign.length < needed)
+    throw new UserError(
+      `--benign: a false-positive rate of ${fpr} needs at least ${needed} benign texts, received ${benign.length}. ` +
+        "Add texts, or raise --fpr.",
+    );
+  await checkUnseen(benign, run, callbacks);
+  await using classifier = await loadClassifier(model, {
+    device,
+    precision,
+    threads,
+    onEvent: callbacks.onEvent,
+  });
+  const positive = findPositiveLabel(classifier.labels, parsed.positiveLabel);
+  const scores: number[] = [];
+  for (let start = 0; start < benign.length; start += textsPerRound) {
+    const texts = benign.slice(start, start + textsPerRound).map((example) => example.texts);
+    scores.push(...(await scorePositive(classifier, texts, positive, windows)));
+    reportProgress(callbacks, "calibrate", scores.length, benign.length);
+  }
+  const contract = calibrateThreshold(scores, fpr);
+  const calibration: Calibration = { ...contract, positiveLabel: classifier.labels[positive]!, windows };
+  await writeCalibration(run.folder, calibration);
+  return calibration;
+}
+
+/** The scores of the positive label, as `serve` computes them. */
+async function scorePositive(
+  classifier: TextClassifier,
+  texts: readonly (readonly string[])[],
+  positive: number,
+  windows: number | null,
+): Promise<number[]> {
+  if (windows === null) {
+    const predictions = await classifier.classify(texts as readonly [string, string][]);
+    const label = classifier.labels[positive]!;
+    return predictions.map(({ probabilities }) => probabilities[label]!);
+  }
+  const sizes = listWindowSizes(windows, "doubling");
+  const found = await runScoring(
+    texts.map(([text]) => scoreWindows(text!, sizes, positive)),
+    (parts) => classifier.score(parts),
+  );
+  return found.map(({ score }) => score);
+}
+
+async function readBenign({ benign, textColumn }: ParsedRequest, run: RunFolder): Promise<Example[]> {
+  const known = run.config.task === null ? run.config.textColumn : [];
+  const isTable = /\.(csv|tsv|parquet)$/i.test(benign);
+  const examples: Example[] = [];
+  for await (const { texts, line } of readTexts(benign, textColumn.length > 0 || !isTable ? textColumn : known))
+    examples.push({ id: String(line), texts, label: 0 });
+  return examples;
+}
+
+/** The contract is about texts that the model has not seen, and that it is not evaluated on. */
+async function checkUnseen(benign: readonly Example[], run: RunFolder, callbacks: Callbacks): Promise<void> {
+  const task = await loadConfiguredTask(run.config, callbacks);
+  const uses = { train: "trained on", validation: "selected by", test: "evaluated on" };
+  for (const split of Object.keys(uses) as Split[]) {
+    if (!task.splits.includes(split)) continue;
+    const overlap = countOverlap(await task.load(split), benign);
+    if (overlap > 0)
+      throw new UserError(
+        `--benign: ${overlap} of ${benign.length} texts are in the ${split} split, which the run is ${uses[split]}, so ` +
+          "the rate would not hold. Use other texts.",
+      );
+  }
+}

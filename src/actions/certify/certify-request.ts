@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { certificateNames } from "../../certificates/kinds.js";
+import type { Callbacks } from "../../events.js";
+import { dataOptions } from "../../runs/config.js";
+import { runtimeOptions } from "../../runs/runtime-config.js";
+import { countSchema, orNull, seedSchema } from "../../validate.js";
+
+/** What `certify` accepts. */
+export const certifyRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder"),
+  kind: z
+    .enum(certificateNames)
+    .default("hash-vote")
+    .describe(`certificate: ${certificateNames.join(", ")}`),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  numExamples: countSchema.default(1000).describe("number of texts to certify, the same ones as of an attack"),
+  seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
+  edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
+  alpha: z
+    .number()
+    .gt(0)
+    .lt(0.5)
+    .default(0.001)
+    .describe("deletion: probability that the certificate of one text is wrong"),
+  maxSamples: countSchema.default(2000).describe("deletion: maximum noised texts per text"),
+  windows: countSchema.max(1000).default(32).describe("windows: maximum words per window"),
+  positiveLabel: orNull(z.string()).describe("windows: label that the guard must find; null: the second one"),
+  out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
+  resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
+  ...runtimeOptions,
+  precision: runtimeOptions.precision.describe(
+    "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
+  ),
+});
+
+/**
+ * Certificates as data: the run, the kind of certificate and the texts.
+ *
+ *     const request: CertifyRequest = { model: "runs/voting", kind: "hash-vote", numExamples: 200 };
+ */
+export type CertifyRequest = z.input<typeof certifyRequestSchema>;
+export type ParsedCertifyRequest = z.output<typeof certifyRequestSchema>;
+
+/** What happens while texts are certified. */
+export interface CertifyCallbacks extends Callbacks {
+  /** Called before the first text, with the number of texts that are already in the journal. */
+  readonly onStart?: (stage: string, done: number, total: number) => void;
+}

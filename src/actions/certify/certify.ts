@@ -1,0 +1,128 @@
+import {
+  type CertificateHeader,
+  CertificateWriter,
+  createCertificateHeader,
+  readCertificates,
+} from "../../certificates/journal.js";
+import { type CertificateKind, type CertificateLine, createCertificate } from "../../certificates/kinds.js";
+import type { ScoreTexts } from "../../certificates/scoring.js";
+import { UserError } from "../../errors.js";
+import { reportProgress } from "../../events.js";
+import { checkLabels, hashModelFolder } from "../../models/index.js";
+import {
+  type CertificateReport,
+  getCertificateJournalPath,
+  lockCertificateFolder,
+  writeCertificateReport,
+} from "../../runs/certificate-folder.js";
+import { hashExamples } from "../../runs/environment.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import type { Example } from "../../tasks/index.js";
+import { Interrupted } from "../../train/index.js";
+import { validate } from "../../validate.js";
+import { sampleAttacked } from "../attack/sample-attacked.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+import { loadRequestedTask } from "../train/prepare-run.js";
+import { type CertifyCallbacks, type CertifyRequest, certifyRequestSchema } from "./certify-request.js";
+import { certifyInRounds } from "./certify-rounds.js";
+import { chooseCertificate } from "./choose-certificate.js";
+
+/**
+ * Certifies the predictions of a run: how many texts it classifies correctly, whatever an attacker
+ * does within a number of edits. Each text has a line in OUT/KIND.jsonl, and OUT/KIND.json has the
+ * result.
+ *
+ *     const { clean, certified } = await certify({ model: "runs/voting", kind: "hash-vote" });
+ *     console.log(clean, certified[0]?.accuracy);
+ */
+export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
+  const parsed = validate(certifyRequestSchema, request, "certify");
+  const { model: reference, kind, split, numExamples, seed, device, threads } = parsed;
+  // In float32, hardly any text is a near tie, which would count against the certificate.
+  const precision = parsed.precision ?? "fp32";
+  const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
+  await using classifier = await loadClassifier(reference, {
+    device,
+    threads,
+    precision,
+    onEvent: callbacks.onEvent,
+  });
+  const { model } = classifier;
+  const task = await loadRequestedTask(parsed, model, run, callbacks);
+  checkLabels(model.reference, model.labels, task.labels, task.name);
+  const certificate = await chooseCertificate(parsed, run, model.labels, task, classifier.runtime.precision);
+  const out = parsed.out ?? run?.path("certificates");
+  if (out === undefined)
+    throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);
+  const { examples } = await sampleAttacked(
+    task,
+    { split, numExamples, seed, sampling: "random", attackedLabel: null },
+    null,
+  );
+  const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
+  const createHeader = (count: number): CertificateHeader =>
+    createCertificateHeader({
+      certificate,
+      hashes: { ...hashes, data: hashExamples(examples.slice(0, count)) },
+      settings: { task: task.name, split, precision: classifier.runtime.precision, maxLength: model.maxLength },
+      seed,
+      examples: count,
+    });
+  const release = lockCertificateFolder(out);
+  try {
+    const created = createCertificate(certificate);
+    const path = getCertificateJournalPath(out, kind);
+    const journal = await CertificateWriter.open(path, examples.length, createHeader, parsed.resume);
+    try {
+      const scoreTexts: ScoreTexts = (texts) => classifier.score(texts);
+      await writeCertificates(created, examples, { seed, journal, scoreTexts, kind }, callbacks);
+    } finally {
+      journal.close();
+    }
+    const lines: CertificateLine[] = [];
+    for await (const line of readCertificates(path, created)) lines.push(line);
+    const { examples: count, clean, certified, ...summary } = created.summarize(lines.slice(0, examples.length));
+    const { data } = createHeader(examples.length).hashes as { data: string };
+    const report: CertificateReport = {
+      ...{ kind, examples: count, clean, certified: [...certified] },
+      ...summary,
+      ...{ task: task.name, split, data, journal: path },
+    };
+    await writeCertificateReport(out, report);
+    return report;
+  } finally {
+    release();
+  }
+}
+
+interface WritingOptions {
+  readonly kind: string;
+  readonly seed: number;
+  readonly journal: CertificateWriter;
+  readonly scoreTexts: ScoreTexts;
+}
+
+/** Certifies the texts that are not yet in the journal. */
+async function writeCertificates(
+  certificate: CertificateKind,
+  examples: readonly Example[],
+  { kind, seed, journal, scoreTexts }: WritingOptions,
+  callbacks: CertifyCallbacks,
+): Promise<void> {
+  const stage = `certify ${kind}`;
+  const total = examples.length;
+  let done = Math.min(journal.count, total);
+  const { signal } = callbacks;
+  callbacks.onStart?.(stage, done, total);
+  const stopIfAborted = (): void => {
+    if (signal?.aborted)
+      throw new Interrupted(`Stopped after ${done} of ${total} texts. Every finished text is in the journal.`);
+  };
+  stopIfAborted();
+  for await (const { start, lines } of certifyInRounds(certificate, examples, { seed, scoreTexts, from: done })) {
+    for (const line of lines.slice(done - start)) journal.append(line);
+    done = start + lines.length;
+    reportProgress(callbacks, stage, done, total);
+    if (done < total) stopIfAborted();
+  }
+}

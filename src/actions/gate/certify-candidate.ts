@@ -1,0 +1,57 @@
+import { createCertificate } from "../../certificates/kinds.js";
+import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { GivenExamples } from "../attack/prepare-attack.js";
+import { certifyRequestSchema } from "../certify/certify-request.js";
+import { certifyInRounds } from "../certify/certify-rounds.js";
+import { chooseCertificate } from "../certify/choose-certificate.js";
+import { isEndpoint } from "../load/load-victim.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+
+/** How many texts of a gate the candidate classifies correctly under any such edits. */
+export interface CertifiedCandidate {
+  readonly certified: number;
+  readonly edits: number;
+}
+
+/** The run of a candidate that was trained for a certificate. Others are an error. */
+export async function requireCertifiedRun(model: string): Promise<RunFolder> {
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  if (run?.certificate) return run;
+  throw new UserError(
+    `--min-certified: expected a run that was trained for a certificate, received ${run ? model : "another model"}. ` +
+      "Train one with --method hash-vote, or leave the option out.",
+  );
+}
+
+/** Certifies the candidate over the texts of the gate, with the certificate of its training. */
+export async function certifyCandidate(
+  run: RunFolder,
+  { task, examples }: GivenExamples,
+  { edits, seed, ...runtime }: RuntimeOptions & { readonly edits: number; readonly seed: number },
+  callbacks: Callbacks,
+): Promise<CertifiedCandidate> {
+  const { device, threads } = runtime;
+  await using classifier = await loadClassifier(run.folder, {
+    device,
+    threads,
+    precision: "fp32",
+    onEvent: callbacks.onEvent,
+  });
+  const { kind } = run.certificate!;
+  const request = certifyRequestSchema.parse({ model: run.folder, kind, edits });
+  const options = await chooseCertificate(request, run, classifier.labels, task, classifier.runtime.precision);
+  const certificate = createCertificate(options);
+  const lines = [];
+  for await (const round of certifyInRounds(certificate, examples, {
+    seed,
+    scoreTexts: (texts) => classifier.score(texts),
+  })) {
+    lines.push(...round.lines);
+    reportProgress(callbacks, `certify ${kind}`, lines.length, examples.length);
+  }
+  const row = certificate.summarize(lines).certified.find(({ substitutions }) => substitutions === edits)!;
+  return { certified: Math.round(row.accuracy * lines.length), edits };
+}

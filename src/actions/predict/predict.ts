@@ -1,0 +1,91 @@
+import { z } from "zod";
+import { UserError } from "../../errors.js";
+import { type Callbacks, warn } from "../../events.js";
+import { runtimeOptions } from "../../runs/runtime-config.js";
+import { validate } from "../../validate.js";
+import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
+import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
+
+/** What `predict` accepts. */
+export const predictRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
+  ...labelSetOptions,
+  ...runtimeOptions,
+});
+export type PredictRequest = z.input<typeof predictRequestSchema>;
+
+interface Input {
+  readonly texts: readonly string[];
+  readonly line?: number;
+}
+type InputPrediction<T> = Prediction & { readonly input: T };
+
+/**
+ * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at
+ * the end.
+ *
+ *     for await (const { input, label } of predict({ model: "runs/reviews" }, inputs))
+ *       console.log(label, input.texts);
+ */
+export async function* predict<T extends Input>(
+  request: PredictRequest,
+  inputs: AsyncIterable<T>,
+  callbacks: Callbacks = {},
+): AsyncGenerator<InputPrediction<T>> {
+  const parsed = validate(predictRequestSchema, request, "predict");
+  const { model, flushWhenIdle, device, precision, threads } = parsed;
+  await using classifier = await loadClassifier(model, { device, precision, threads, onEvent: callbacks.onEvent });
+  const labelSets = await createLabelSets(classifier, parsed, callbacks);
+  // A single text and a pair are different tasks, and the model would answer either.
+  const expected = (await findTextColumns(classifier.model.folder)).length;
+  const checked = checkTextCounts(inputs, expected, model);
+  let truncated = 0;
+  const predictions = labelSets
+    ? addLabelSets(classifier, labelSets, checked, flushWhenIdle)
+    : classifier.stream(checked, { flushWhenIdle });
+  for await (const prediction of predictions) {
+    if (prediction.truncated) truncated++;
+    yield prediction;
+  }
+  const { maxLength } = classifier.model;
+  if (truncated > 0)
+    warn(callbacks, `${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
+}
+
+/** Classifies each text, and beside it the text that decides its label set. */
+async function* addLabelSets<T extends Input>(
+  classifier: TextClassifier,
+  labelSets: LabelSets,
+  inputs: AsyncIterable<T>,
+  flushWhenIdle: boolean,
+): AsyncGenerator<InputPrediction<T>> {
+  async function* listTexts(): AsyncGenerator<Input & { readonly original: T | null }> {
+    let index = 0;
+    for await (const input of inputs) {
+      yield { texts: input.texts, original: input };
+      yield { texts: labelSets.noise(input.texts, index++), original: null };
+    }
+  }
+  let own: InputPrediction<T> | null = null;
+  for await (const { input, ...prediction } of classifier.stream(listTexts(), { flushWhenIdle })) {
+    if (input.original) own = { ...prediction, input: input.original };
+    else if (own) yield { ...own, labelSet: labelSets.list(prediction) };
+  }
+}
+
+async function* checkTextCounts<T extends Input>(
+  inputs: AsyncIterable<T>,
+  expected: number,
+  model: string,
+): AsyncGenerator<T> {
+  for await (const input of inputs) {
+    const count = input.texts.length;
+    if (expected > 0 && count !== expected)
+      throw new UserError(
+        `${model} was trained on ${expected === 1 ? "single texts" : "pairs of texts"}, but ` +
+          `${input.line === undefined ? "an input" : `line ${input.line}`} has ${count === 1 ? "one text" : "a pair"}.`,
+      );
+    yield input;
+  }
+}

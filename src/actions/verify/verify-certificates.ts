@@ -1,0 +1,73 @@
+import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../certificates/journal.js";
+import { type CertificateLine, createCertificate } from "../../certificates/kinds.js";
+import { getTieMargin } from "../../certificates/near-ties.js";
+import type { TextFields } from "../../certificates/scoring.js";
+import { UserError } from "../../errors.js";
+import { type Callbacks, reportProgress } from "../../events.js";
+import { hashModelFolder, type Model } from "../../models/index.js";
+import { hashExamples } from "../../runs/environment.js";
+import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import { certifyInRounds } from "../certify/certify-rounds.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+
+/** A journal of certificates of which every line was reproduced. */
+export interface CertificateVerification {
+  readonly journal: string;
+  readonly header: CertificateHeader;
+  readonly lines: number;
+}
+
+/**
+ * Computes every certificate of a journal again. A UserError names the first line that is not
+ * confirmed.
+ */
+export async function verifyCertificates(
+  journal: string,
+  reference: string,
+  runtime: Pick<RuntimeOptions, "device" | "threads">,
+  callbacks: Callbacks,
+): Promise<CertificateVerification> {
+  const header = await readCertificateHeader(journal);
+  const precision = header.settings.precision === "bf16" ? "bf16" : "fp32";
+  checkMargin(header, precision, journal);
+  await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
+  await checkModel(header, classifier.model, journal);
+  const certificate = createCertificate(header.certificate);
+  const lines: CertificateLine[] = [];
+  for await (const line of readCertificates(journal, certificate)) lines.push(line);
+  if (lines.length !== header.examples)
+    throw new UserError(
+      `${journal}: it has ${lines.length} of ${header.examples} texts. Continue it with temper certify … --resume.`,
+    );
+  if (hashExamples(lines) !== header.hashes.data)
+    throw new UserError(`${journal}: its texts are not those of its header. Run temper certify again.`);
+  const settings = { seed: header.seed, scoreTexts: (texts: readonly TextFields[]) => classifier.score(texts) };
+  for await (const { start, lines: computed } of certifyInRounds(certificate, lines, settings)) {
+    for (const [i, line] of computed.entries()) {
+      const difference = certificate.findDifference(lines[start + i]!, line);
+      if (difference !== null) throw new UserError(`${journal}:${start + i + 2}: ${difference}.`);
+    }
+    const done = start + computed.length;
+    reportProgress(callbacks, `verify ${header.certificate.kind}`, done, lines.length);
+  }
+  return { journal, header, lines: lines.length };
+}
+
+/** Without a margin, a certificate would not hold for texts in other batches. */
+function checkMargin({ certificate }: CertificateHeader, precision: string, journal: string): void {
+  if (certificate.minMargin < getTieMargin(precision))
+    throw new UserError(
+      `${journal}:1: minMargin is ${certificate.minMargin}, but certificates in ${precision} need at least ` +
+        `${getTieMargin(precision)}. Run temper certify again.`,
+    );
+}
+
+async function checkModel({ hashes }: CertificateHeader, model: Model, journal: string): Promise<void> {
+  const found: Record<string, string> = {
+    model: await hashModelFolder(model.folder),
+    tokenizer: model.tokenizer.hash,
+  };
+  for (const [name, hash] of Object.entries(found))
+    if (hashes[name] !== hash)
+      throw new UserError(`${journal}: it was written with a different ${name} than that of ${model.reference}.`);
+}

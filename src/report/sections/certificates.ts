@@ -1,0 +1,50 @@
+import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { describeCertifiedEdits } from "../../runs/certificate-folder.js";
+import type { RunCertificates } from "../certificates.js";
+import { type Html, html } from "../html.js";
+import type { ReportRun } from "../report-run.js";
+
+/**
+ * Shows certified accuracy by the number of edits beside accuracy under attack of the same model:
+ * the accuracy against the best attack is between the two.
+ */
+export function renderCertificatesSection(runs: readonly ReportRun[]): Html | null {
+  const tables = runs.flatMap(({ run, certificates }) => certificates.map((each) => renderTable(run.folder, each)));
+  return tables.length > 0 ? html`${tables}` : null;
+}
+
+function renderTable(folder: string, { report, attacked }: RunCertificates): Html {
+  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split } = report;
+  const names = [...attacked.keys()];
+  const headers = ["Edits", "Certified accuracy", "95% CI", ...names.map((name) => `Under ${name}, at most so many`)];
+  const renderRow = (name: string, cells: readonly string[]): Html =>
+    html`<tr><th scope="row">${name}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
+  const rows = [
+    renderRow("none", [
+      ...[formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
+      ...names.map(() => "–"),
+    ]),
+    ...certified.map((row, i) =>
+      renderRow(describeCertifiedEdits(kind, row), [
+        ...[formatPercent(row.accuracy), formatInterval(row.interval.low, row.interval.high)],
+        ...names.map((name) => formatOptional(attacked.get(name)![i] ?? null)),
+      ]),
+    ),
+  ];
+  const bracket =
+    names.length > 0
+      ? "The accuracy against the strongest attack with so many edits is between the two columns."
+      : "No attack on this model and these texts is in the run folder. Run temper attack to see the upper bound.";
+  return html`
+<h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. ${
+    confidence ?? "Every certificate is a proof."
+  } ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
+<div class="scroll" role="region" aria-label="Certified accuracy" tabindex="0"><table>
+<caption class="sr-only">Certified accuracy by the number of edits</caption>
+<thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows}</tbody></table></div>`;
+}
+
+function formatOptional(value: number | null): string {
+  return value === null ? "–" : formatPercent(value);
+}

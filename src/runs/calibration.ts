@@ -1,0 +1,29 @@
+import { z } from "zod";
+import { writeFileAtomic } from "../files.js";
+import { readJsonIfExists } from "../validate.js";
+import { getRunPath } from "./run-files.js";
+
+const calibrationSchema = z.object({
+  /** A text is flagged if the score of the positive label is above. */
+  threshold: z.number(),
+  /** The promised false-positive rate. */
+  fpr: z.number(),
+  /** The number of benign texts. */
+  examples: z.int(),
+  positiveLabel: z.string(),
+  /** Maximum words per window; null if complete texts are scored. */
+  windows: z.int().nullable(),
+});
+
+/** The threshold of a run, and the false-positive rate that it promises. */
+export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
+
+/** Reads the threshold of a run; null if it was never calibrated. */
+export function readCalibration(folder: string): Promise<Calibration | null> {
+  return readJsonIfExists(getRunPath(folder, "calibration"), calibrationSchema, "the calibration of the run");
+}
+
+/** Stores the threshold of a run. */
+export async function writeCalibration(folder: string, calibration: Calibration): Promise<void> {
+  await writeFileAtomic(getRunPath(folder, "calibration"), `${JSON.stringify(calibration, null, 2)}\n`);
+}

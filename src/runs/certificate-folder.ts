@@ -1,0 +1,85 @@
+import { basename, join } from "node:path";
+import { z } from "zod";
+import { guardSummarySchema } from "../certificates/guard.js";
+import { UserError } from "../errors.js";
+import { intervalSchema } from "../evaluation/statistics.js";
+import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
+import { acquireLock } from "../lock.js";
+import { readJsonIfExists } from "../validate.js";
+
+/** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
+export const certificateReportSchema = z.object({
+  kind: z.string(),
+  examples: z.int(),
+  /** The accuracy of the certified model without edits. */
+  clean: z.number(),
+  certified: z.array(
+    z.object({
+      substitutions: z.int(),
+      insertions: z.int(),
+      accuracy: z.number(),
+      interval: intervalSchema,
+      together: z.number().optional(),
+    }),
+  ),
+  cleanInterval: intervalSchema,
+  covers: z.string(),
+  confidence: z.string().nullable(),
+  guard: guardSummarySchema.optional(),
+  task: z.string(),
+  split: z.string(),
+  /** SHA-256 of the texts. */
+  data: z.string(),
+  journal: z.string(),
+});
+
+/**
+ * Certified accuracy of a model by the number of edits.
+ *
+ *     const { clean, certified }: CertificateReport = await certify({ model: "runs/voting" });
+ */
+export type CertificateReport = Readonly<z.output<typeof certificateReportSchema>>;
+
+/** The journal of a kind of certificate. */
+export function getCertificateJournalPath(folder: string, kind: string): string {
+  return join(folder, `${kind}.jsonl`);
+}
+
+/** Writes what `certify` found. */
+export async function writeCertificateReport(folder: string, report: CertificateReport): Promise<void> {
+  await writeFileAtomic(join(folder, `${report.kind}.json`), `${JSON.stringify(report, null, 2)}\n`);
+}
+
+/** Reads what `certify` found, by kind in the order of their names. */
+export async function readCertificateReports(folder: string): Promise<CertificateReport[]> {
+  if (!(await exists(folder))) return [];
+  const names = (await readFolder(folder)).map(({ name }) => name).filter((name) => name.endsWith(".json"));
+  const found = await Promise.all(
+    names
+      .sort()
+      .map((name) => readJsonIfExists(join(folder, name), certificateReportSchema, `certificates ${basename(name)}`)),
+  );
+  return found.filter((report) => report !== null);
+}
+
+/**
+ * Creates a folder for certificates and keeps other processes out until the returned function is
+ * called.
+ */
+export function lockCertificateFolder(folder: string): () => void {
+  createFolder(folder, "create the folder of the certificates");
+  return acquireLock(
+    join(folder, "certify.lock"),
+    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
+  );
+}
+
+/** The edits of a row of a table of certificates. */
+export function describeCertifiedEdits(
+  kind: string,
+  { substitutions, insertions }: Pick<CertificateReport["certified"][number], "substitutions" | "insertions">,
+): string {
+  if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
+  if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;
+  return kind === "windows" ? "text before and after" : "same canonical form";
+}
