@@ -7,6 +7,7 @@ import { train } from "../actions/train/train.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
+import { resolveRun, userModules } from "../runs/read-config.js";
 import { validate } from "../validate.js";
 import { type HardenRequest, hardenRequestSchema } from "./harden-request.js";
 import { type HardenPlan, planHardening } from "./plan.js";
@@ -51,6 +52,8 @@ export async function harden(request: HardenRequest, callbacks: HardenCallbacks 
   const parsed = validate(hardenRequestSchema, request, "harden");
   const { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads } = parsed;
   const plan = await planHardening(parsed, callbacks);
+  // The settings of the second training are checked before the first one starts.
+  await resolveRun({ ...plan.settings, methods: [plan.method] }, userModules);
   callbacks.onPlan?.(plan);
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
   const trainModel = (name: keyof typeof folders, methods: readonly string[]): Promise<Run> => {

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
+import { loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import { quantile } from "../evaluation/statistics.js";
 import type { Callbacks } from "../events.js";
@@ -150,7 +151,11 @@ export async function planHardening(request: ParsedHardenRequest, callbacks: Cal
       flag: "--num-examples",
     },
   ];
-  const { device, precision, threads, seed, skipBadRows } = request;
+  const { device, precision, threads, seed, skipBadRows, attackedLabel } = request;
+  // A typo must not show up after the training.
+  for (const attack of chosen.attacks) await loadAttack(attack);
+  if (attackedLabel !== null && !task.labels.includes(attackedLabel))
+    throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
   return {
     task: task.name,
     classes,
