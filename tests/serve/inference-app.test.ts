@@ -67,7 +67,7 @@ describe("serve", () => {
         { label: "high", score: 1 - low },
       ].sort((a, b) => b.score - a.score);
     expect(await (await post(url, '{"inputs": "0.25"}')).json()).toEqual([scores(0.25)]);
-    const both = await post(`${url}/predict`, '{"inputs": ["0.75", "0.25"], "parameters": {}}');
+    const both = await post(new URL("predict", url).href, '{"inputs": ["0.75", "0.25"], "parameters": {}}');
     expect(await both.json()).toEqual([scores(0.75), scores(0.25)]);
     expect((await post(url, '{"inputs": 3}')).status).toBe(400);
     expect((await post(url, '{"inputs": ["1", "1", "1"]}')).status).toBe(413);
