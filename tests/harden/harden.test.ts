@@ -80,6 +80,21 @@ describe("temper harden", () => {
     expect((await invoke(command)).stderr).toContain("the file has changed. Choose a different --out.");
   });
 
+  it("reports typos before it trains or writes anything", async () => {
+    const out = join(folder, "typos");
+    const command = ["harden", "--data", writeCsv("typos", balanced), ...settings(), "--out", out];
+    for (const [flag, value, message] of [
+      ["--attack", "pwss", 'did you mean "pwws"?'],
+      ["--method", "acss", 'did you mean "ascc"?'],
+      ["--attacked-label", "happy", "expected a label (negative, positive), received happy"],
+    ] as const) {
+      const { code, stderr } = await invoke([...command, flag, value]);
+      expect(stderr).toContain(message);
+      expect(code).toBe(2);
+    }
+    expect(existsSync(out)).toBe(false);
+  });
+
   it("balances the batches of imbalanced data, and claims nothing about a degenerate model", async () => {
     const rare = reviews(400).filter(({ label }, i) => label === "negative" || i % 20 === 1);
     const data = writeCsv("imbalanced", rare);
