@@ -73,7 +73,7 @@ function runStep(title, program, args, input = "") {
   process.exit(1);
 }
 
-/** Writes the program of the README as plain JavaScript. */
+/** Writes the program of the guide as plain JavaScript. */
 function writeExample() {
   const source = readFileSync(join(root, "examples/quick-start.ts"), "utf8");
   const compilerOptions = { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2023 };

@@ -5,7 +5,6 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { loadTask } from "temper-nlp";
 
 const { values: options } = parseArgs({
   options: {
@@ -21,21 +20,6 @@ const main = resolve(import.meta.dirname, "../dist/cli/main.js");
 const template = resolve(import.meta.dirname, "story.md");
 const tutorial = resolve(import.meta.dirname, "../docs/tutorial.md");
 const folder = resolve(options.out);
-
-/** Writes a table as spreadsheets do: quoted, with an ID that temper passes through. */
-async function writeEmails() {
-  const task = await loadTask({ task: "spam" });
-  const quote = (/** @type {string} */ text) => `"${text.replace(/\s+/g, " ").slice(0, 160).replaceAll('"', '""')}"`;
-  const all = await task.load("train");
-  const byLabel = task.labels.map((_, label) => all.filter((example) => example.label === label));
-  const picked = Array.from({ length: Number(options.size) }, (_, i) => byLabel[i % 2]?.[i >> 1]).filter(Boolean);
-  const toLines = (/** @type {typeof picked} */ examples, /** @type {boolean} */ labeled) =>
-    examples.flatMap((example, i) =>
-      example ? [[i + 1, quote(example.texts.join(" ")), ...(labeled ? [example.label] : [])].join(",")] : [],
-    );
-  writeFileSync(join(folder, "emails.csv"), ["id,email,spam", ...toLines(picked.slice(8), true), ""].join("\n"));
-  writeFileSync(join(folder, "new.csv"), ["id,email", ...toLines(picked.slice(0, 8), false), ""].join("\n"));
-}
 
 /**
  * Cuts the middle out of a long line, because the last columns of a table matter, too.
@@ -84,7 +68,12 @@ function runCommand(command) {
 const start = performance.now();
 if (!options.resume) rmSync(folder, { recursive: true, force: true });
 mkdirSync(join(folder, "outputs"), { recursive: true });
-await writeEmails();
+const files = ["emails.csv", "new.csv"];
+if (!files.every((name) => existsSync(join(folder, name)))) {
+  const args = ["example", ...files, "--out", folder, "--size", options.size, "--quiet"];
+  const { status } = spawnSync(process.execPath, [main, ...args], { stdio: ["ignore", "ignore", "inherit"] });
+  if (status !== 0) process.exit(status ?? 1);
+}
 const text = readFileSync(template, "utf8");
 for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?)```/gs))
   writeFileSync(join(folder, String(name)), String(content).replace("MODEL", options.model));

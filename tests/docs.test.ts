@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -49,12 +49,21 @@ test.each(documents)("files named in %s exist", (document) => {
   expect(missing).toEqual([]);
 });
 
-test("the table of methods in the README equals the registry", () => {
-  const rows = readTable(readme, "method").map(([name, file, summary, paper]) => ({ name, file, summary, paper }));
+test("the README is short", () => {
+  expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(120);
+});
+
+test("the table of docs/methods.md equals the registry", () => {
+  const rows = readTable(readFileSync("docs/methods.md", "utf8"), "method").map(([name, file, summary, paper]) => ({
+    name,
+    file,
+    summary,
+    paper,
+  }));
   const expected = [...methods.values()].map(({ name, summary, paper }) => {
     const inFolder = `src/methods/${name}/${name}.ts`;
     const file = existsSync(inFolder) ? inFolder : `src/methods/${name}.ts`;
-    return { name: `\`${name}\``, file: `[${file}](${file})`, summary, paper };
+    return { name: `\`${name}\``, file: `[${file}](../${file})`, summary, paper };
   });
   expect(rows).toEqual(expected);
 });
@@ -68,12 +77,14 @@ test("the table of docs/attacks.md equals the registry of attacks", () => {
   expect(rows).toEqual(expected);
 });
 
-test("the table of commands in the README lists every command", async () => {
+test("the table of docs/commands.md lists every command", async () => {
   const { stdout } = await invoke(["--help"]);
   const commands = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)]
     .map(([, name]) => name!)
     .filter((name) => name !== "help");
-  const listed = readTable(readme, "command").map(([name]) => name!.replaceAll("`", ""));
+  const listed = readTable(readFileSync("docs/commands.md", "utf8"), "command").map(([name]) =>
+    name!.replaceAll("`", ""),
+  );
   expect(listed.toSorted()).toEqual(commands.toSorted());
 });
 
@@ -114,7 +125,7 @@ function readSnippets(document: string): Map<string, string> {
   const snippets = [...readFileSync(document, "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text]) => text!);
   return new Map(
     snippets.map((text, i) => {
-      const path = /^\/\/ (\S+\.ts)\n/.exec(text)?.[1] ?? `examples/snippet-${i}.ts`;
+      const path = /^\/\/ (\S+\.ts)\n/.exec(text)?.[1] ?? `examples/${basename(document, ".md")}-${i}.ts`;
       return [resolve(path), text];
     }),
   );
@@ -144,18 +155,20 @@ function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
   });
 }
 
-test("examples/quick-start.ts contains the program of the README", () => {
-  const [text] = readSnippets("README.md").values();
+test("examples/quick-start.ts contains the program of the guide", () => {
+  const [text] = readSnippets("docs/guide.md").values();
   const program = text!.slice(text!.indexOf("const run"));
   expect(program).toContain("await compare({ runs: [run.folder");
   expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
 });
 
-test("the TypeScript snippets of the README and CONTRIBUTING.md compile", () => {
-  const snippets = new Map([...readSnippets("README.md"), ...readSnippets("CONTRIBUTING.md")]);
-  expect(snippets.size).toBe(4);
+test("the TypeScript snippets of the README, the guide and CONTRIBUTING.md compile", () => {
+  const snippets = new Map(
+    ["README.md", "docs/guide.md", "CONTRIBUTING.md"].flatMap((name) => [...readSnippets(name)]),
+  );
+  expect(snippets.size).toBe(5);
   // Readers define `examples` themselves; examples/quick-start.ts shows how.
-  const program = resolve("examples/snippet-0.ts");
+  const program = resolve("examples/guide-0.ts");
   snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);
   // The last one shows that mistakes are found.
   snippets.set(resolve("examples/wrong.ts"), "export const wrong: number = 'text';");

@@ -1,5 +1,6 @@
 import { isAbsolute, relative } from "node:path";
 import Table from "cli-table3";
+import { formatCommandLine } from "../shell.js";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
 
 /** Prints a value as indented JSON: the complete output of a command with --json. */
@@ -53,4 +54,9 @@ export function formatTable(
 export function formatPath(path: string): string {
   const short = relative("", path);
   return short === "" || short.startsWith("..") || isAbsolute(short) ? path : short;
+}
+
+/** The line that tells people how to go on. */
+export function formatNext(words: readonly string[]): string {
+  return `\nNext: ${formatCommandLine(["temper", ...words])}\n`;
 }

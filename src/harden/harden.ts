@@ -4,12 +4,14 @@ import type { AttackCallbacks } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare/compare.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
+import { loadAttack } from "../attacks/load-attack.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
+import { resolveRun, userModules } from "../runs/read-config.js";
 import { validate } from "../validate.js";
-import { type HardenRequest, hardenRequestSchema } from "./harden-request.js";
-import { type HardenPlan, planHardening } from "./plan.js";
+import { type HardenRequest, hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
+import { defaultModel, type HardenPlan, planHardening } from "./plan.js";
 import { describeHardening } from "./verdict.js";
 
 /** The accuracy of a model on the attacked texts, before and after. */
@@ -50,6 +52,7 @@ export interface HardenCallbacks extends AttackCallbacks {
 export async function harden(request: HardenRequest, callbacks: HardenCallbacks = {}): Promise<HardenResult> {
   const parsed = validate(hardenRequestSchema, request, "harden");
   const { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads } = parsed;
+  await checkNames(parsed);
   const plan = await planHardening(parsed, callbacks);
   callbacks.onPlan?.(plan);
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
@@ -98,6 +101,13 @@ export async function harden(request: HardenRequest, callbacks: HardenCallbacks 
     ),
     report,
   };
+}
+
+/** A typo must not show up after the first training. */
+async function checkNames({ model, method, attacks }: ParsedHardenRequest): Promise<void> {
+  for (const name of attacks ?? []) await loadAttack(name);
+  const methods = method === null ? [] : [method];
+  await resolveRun({ model: model ?? defaultModel, methods }, userModules, () => "--method");
 }
 
 function findComparison(comparisons: readonly MetricComparison[], metric: string): MetricComparison {

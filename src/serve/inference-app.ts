@@ -101,13 +101,14 @@ export function createInferenceApp<Item>(
     context.json(createOpenApi({ ...limits, model: handler.modelInfo, hasApiKey: apiKey !== null, version })),
   );
   const answer: Handler = async (context) => {
-    const texts = parseTexts(await readJsonBody(context, { maxBytes, memory, example }), limits);
+    const { texts, isHuggingFace } = parseBody(await readJsonBody(context, { maxBytes, memory, example }), limits);
     noteTextCount(context, texts.length);
     const answers = await queue.run(await encodeInSlices(texts, handler));
     const certified = answers.flatMap((each) => ("certified" in each ? [each.certified] : []));
     const rows = answers.map((each) => ("certified" in each ? each.probabilities : each));
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
     for (const label of predictions) metrics.countPrediction(label);
+    if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));
     const probabilities = rows.map((row) => Array.from(row));
     return context.json({
       ...{ predictions, probabilities },
@@ -142,6 +143,21 @@ function createKeyCheck(apiKey: string): MiddlewareHandler {
       });
     await next();
   };
+}
+
+/** All labels with their probabilities, the most probable first, as Hugging Face's inference API. */
+function toScores(row: ArrayLike<number>, labels: readonly string[]): { label: string; score: number }[] {
+  return Array.from(row, (score, i) => ({ label: labels[i] ?? String(i), score })).sort((a, b) => b.score - a.score);
+}
+
+/** Reads `{"texts": […]}`, or `{"inputs": …}` as Hugging Face's inference API. */
+function parseBody(
+  data: unknown,
+  limits: InferenceLimits,
+): { readonly texts: (readonly string[])[]; readonly isHuggingFace: boolean } {
+  if (typeof data !== "object" || data === null || !("inputs" in data) || "texts" in data)
+    return { texts: parseTexts(data, limits), isHuggingFace: false };
+  return { texts: parseTexts({ texts: [data.inputs].flat() }, limits), isHuggingFace: true };
 }
 
 function parseTexts(data: unknown, { maxTexts, maxCharacters }: InferenceLimits): (readonly string[])[] {

@@ -26,6 +26,9 @@ export function createOpenApi({ model, maxTexts, maxCharacters, hasApiKey, versi
       method: "post",
       path: "/predict",
       summary: "Classify texts or pairs of texts.",
+      description:
+        'The body {"inputs": "a text"} of Hugging Face\'s inference API is accepted, too. ' +
+        'The answer then has its form: [[{"label": …, "score": …}]].',
       request: {
         body: { required: true, content: json(z.strictObject({ texts: z.array(textSchema).max(maxTexts) })) },
       },

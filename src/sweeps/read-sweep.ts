@@ -15,6 +15,7 @@ import {
   type SweepSettings,
   sweepFileSchema,
 } from "./schema.js";
+import { findSweepFile } from "./shipped-sweeps.js";
 
 /** A sweep file, checked except for its runs. */
 export interface SweepFile {
@@ -49,7 +50,9 @@ export interface SweepSource {
 }
 
 /** Reads a sweep file. The profile overrides the file, and the assignments override both. */
-export async function readSweep({ file, profile = null, set = [], trust = "data" }: SweepSource): Promise<SweepFile> {
+export async function readSweep(source: SweepSource): Promise<SweepFile> {
+  const { profile = null, set = [], trust = "data" } = source;
+  const file = findSweepFile(source.file);
   const yaml = await readYaml(file);
   if (!isConfigObject(yaml.value))
     throw new UserError(`${file}: expected a sweep: settings of a run, rows, columns, grid, seeds, …`);

@@ -26,7 +26,7 @@ import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
-  file: z.string().describe("the sweep: a YAML file such as experiments/rose-table-1.yaml"),
+  file: z.string().describe("the sweep: a YAML file, or the name of a shipped one such as rose-table-1"),
   profile: orNull(z.string()).describe("a profile of the file, such as small"),
   set: z
     .array(z.string())

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { train } from "../../src/actions/train/train.js";
@@ -91,6 +91,7 @@ test("show prints adversarial examples as diffs, with colors in a terminal", asy
   expect(terminal.text).toMatch(/more: pass --num-examples \d+/);
   expect((await invoke(["show", journal, "--outcome", "robust"])).stdout).toMatch(/\(robust\)\.?/);
   expect((await invoke(["show", join(runs, "first/results.json")])).code).toBe(2);
+  expect((await invoke(["show", dirname(dirname(journal))])).stdout).toBe(stdout);
 });
 
 test("prune removes optimizer state and, on request, checkpoints of finished runs", async () => {

@@ -38,6 +38,18 @@ describe("temper verify", () => {
     ]);
   });
 
+  test("verifies the journals of a run without their paths, and asks for the model of other journals", async () => {
+    const own = ["attack", victim.run, "--data", victim.data, ...columns, "--num-examples", "6", ...cpu];
+    expect(await invoke([...own, "--attack", "pwws"])).toMatchObject({ code: 0 });
+    const { code, stdout } = await invoke(["verify", victim.run, ...cpu]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("pwws.jsonl: all 6 lines of pwws verified");
+    const without = await invoke(["verify", journal, ...cpu]);
+    expect(without.code).toBe(2);
+    expect(without.stderr).toContain("this journal is not in a run. Name the model that was attacked: --model FOLDER");
+    expect((await invoke(["verify", other.run, ...cpu])).stderr).toContain("this run was not attacked yet");
+  });
+
   test("verifies a journal that was extended from 40 to 60 examples, which equals one of 60", async () => {
     const attack = (to: string, count: number, ...more: string[]) =>
       invoke([

@@ -20,6 +20,22 @@ const getMessage = async (work: Promise<unknown>): Promise<string> =>
     (error: Error) => error.message,
   );
 
+test("settings that a method requires are filled in and said, unless others are named", async () => {
+  const base = { model: "some/model", task: "sst2", methods: ["ascc"] };
+  const { config, notes } = await resolveRun(base, userModules);
+  expect(config).toMatchObject({ tokenization: "word", substitutions: "wordnet" });
+  expect(notes).toEqual([
+    "ascc needs tokenization: word and substitutions: wordnet. Nothing else was set, so this is used " +
+      "(--tokenization word --substitutions wordnet).",
+  ]);
+  const named = await resolveRun({ ...base, tokenization: "subword", substitutions: "own.json" }, userModules);
+  expect(named).toMatchObject({ config: { tokenization: "subword", substitutions: "own.json" }, notes: [] });
+  expect(await resolveRun({ ...base, methods: ["r-drop"] }, userModules)).toMatchObject({
+    config: { tokenization: "subword", substitutions: null },
+    notes: [],
+  });
+});
+
 test("flags override the file, --set overrides flags, and the rest has defaults", async () => {
   const file = yaml("model: some/model\ntask: sst2\nseed: 4\ntrain:\n  epochs: 5\n  batchSize: 16\n");
   const { config } = await readRun({

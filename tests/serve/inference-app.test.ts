@@ -59,6 +59,20 @@ function sendRaw(url: string, more: Record<string, string>, method = "POST"): Pr
 }
 
 describe("serve", () => {
+  test("answers requests of Hugging Face's inference API in its form, and says what is wrong with others", async () => {
+    const url = await start({ limits: { maxTexts: 2 } });
+    const scores = (low: number) =>
+      [
+        { label: "low", score: low },
+        { label: "high", score: 1 - low },
+      ].sort((a, b) => b.score - a.score);
+    expect(await (await post(url, '{"inputs": "0.25"}')).json()).toEqual([scores(0.25)]);
+    const both = await post(new URL("predict", url).href, '{"inputs": ["0.75", "0.25"], "parameters": {}}');
+    expect(await both.json()).toEqual([scores(0.75), scores(0.25)]);
+    expect((await post(url, '{"inputs": 3}')).status).toBe(400);
+    expect((await post(url, '{"inputs": ["1", "1", "1"]}')).status).toBe(413);
+  });
+
   test("classifies requests that arrive together in one batch", async () => {
     const batches: number[] = [];
     let release = (): void => undefined;

@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../../attacks/journal.js";
@@ -5,7 +6,9 @@ import { type JournalVerification, verifyJournal } from "../../attacks/verify.js
 import { isCertificateJournal } from "../../certificates/journal.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, reportProgress } from "../../events.js";
+import { expandJournals } from "../../runs/expand-journals.js";
 import { resolveTablePath } from "../../runs/read-config.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
@@ -15,14 +18,19 @@ import { type CertificateVerification, verifyCertificates } from "./verify-certi
 
 /** What `verify` accepts. */
 export const verifyRequestSchema = z.strictObject({
-  journals: z.array(z.string()).min(1).describe("journals written by temper attack or temper certify"),
-  model: z.string().describe("model that was attacked or certified, or its URL"),
+  journals: z
+    .array(z.string())
+    .min(1)
+    .describe("journals written by temper attack or temper certify, or runs for all of theirs"),
+  model: orNull(z.string()).describe(
+    "model that was attacked or certified, or its URL; null: that of the journal's run",
+  ),
   substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
 export type VerifyRequest = z.input<typeof verifyRequestSchema>;
-type ParsedRequest = z.output<typeof verifyRequestSchema>;
+type ParsedRequest = z.output<typeof verifyRequestSchema> & { readonly model: string };
 
 /**
  * A journal of which every line was reproduced.
@@ -51,17 +59,26 @@ export async function verify(
 ): Promise<(Verification | CertificateVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
   const done: (Verification | CertificateVerification)[] = [];
-  for (const journal of parsed.journals) {
-    reportProgress(callbacks, "verify", done.length, parsed.journals.length);
-    const { model, device, threads } = parsed;
+  const journals = (await Promise.all(parsed.journals.map(expandJournals))).flat();
+  for (const journal of journals) {
+    reportProgress(callbacks, "verify", done.length, journals.length);
+    const { device, threads } = parsed;
+    const model = parsed.model ?? (await findModel(journal));
     const isCertified = await isCertificateJournal(journal);
     done.push(
       isCertified
         ? await verifyCertificates(journal, model, { device, threads }, callbacks)
-        : await verifyOne(journal, parsed, callbacks),
+        : await verifyOne(journal, { ...parsed, model }, callbacks),
     );
   }
   return done;
+}
+
+/** The run whose folder attacks/ has a journal. */
+async function findModel(journal: string): Promise<string> {
+  const run = await RunFolder.containing(dirname(dirname(resolve(journal))));
+  if (run) return run.folder;
+  throw new UserError(`${journal}: this journal is not in a run. Name the model that was attacked: --model FOLDER`);
 }
 
 async function verifyOne(journal: string, request: ParsedRequest, { onEvent }: Callbacks): Promise<Verification> {

@@ -10,6 +10,7 @@ import { formatCount, formatDuration, formatInterval, formatNumber, formatPercen
 import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { formatCommandLine } from "../../shell.js";
 import { attackTexts } from "../attack-text.js";
 import { getColors, type Io, write } from "../io.js";
@@ -22,7 +23,7 @@ import {
   runtimeFlags,
   splitOption,
 } from "../options.js";
-import { formatPath, formatTable, printJson } from "../output.js";
+import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
@@ -94,7 +95,11 @@ export function define(command: Command, io: Io): void {
       const runShards = createRequestedShardRunner({ processes, backend, slurm });
       const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
       const report = await attack({ model, attacks, ...request }, callbacks).finally(progress.end);
-      await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
+      if (json) return printJson(io, report);
+      await write(io.stdout, formatReport(io, report));
+      // Other models have no run whose texts could be shown.
+      if (!quiet && (await RunFolder.containing(model)))
+        await write(io.stdout, formatNext(["show", formatPath(model)]));
     });
 }
 

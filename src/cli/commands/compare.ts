@@ -1,10 +1,11 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
 import { formatCount, formatPercent, formatPValue } from "../../format.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note =
@@ -30,6 +31,9 @@ export function define(command: Command, io: Io): void {
         reports.push({ ...(title !== null && { title }), ...(await compare({ runs, ...request }, callbacks)) });
       if (json) return printJson(io, reports.length === 1 ? reports[0] : reports);
       await write(io.stdout, reports.map((report) => formatComparison(io, report)).join("\n"));
+      const runs = await Promise.all(folders.map((folder) => RunFolder.containing(folder)));
+      if (runs.every((run) => run !== null))
+        await write(io.stdout, formatNext(["report", ...folders.map((folder) => formatPath(folder))]));
     });
 }
 

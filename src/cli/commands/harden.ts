@@ -93,11 +93,12 @@ function createHardenProgress(
 }
 
 function formatPlan(io: Io, { task, classes, choices }: HardenPlan): string {
-  const counts = classes.map(({ label, train, test }) => [label, formatCount(train), formatCount(test)]);
-  const head = [`label of ${task}`, "train and validation", "test"];
+  const splits = ["train", "validation", "test"] as const;
+  const counts = classes.map((each) => [each.label, ...splits.map((split) => formatCount(each[split]))]);
+  const head = [`label of ${task}`, ...splits];
   const rows = choices.map(({ name, value, reason, flag }) => [name, value, reason, flag]);
   return (
-    `${formatTable(io.stdout, counts, { head, numeric: [1, 2] })}\n\n` +
+    `${formatTable(io.stdout, counts, { head, numeric: [1, 2, 3] })}\n\n` +
     `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n`
   );
 }

@@ -4,13 +4,15 @@ import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
+import { expandJournals } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { getColors, type Io, write } from "../io.js";
 import { createIntegerParser } from "../options.js";
+import { formatPath } from "../output.js";
 
 export const note = "Without colors, a change is [-before-]{+after+}.";
 export const examples = [
-  "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl",
+  "temper show runs/sst2-rose-seed0",
   "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl --outcome robust --num-examples 3",
 ];
 
@@ -23,7 +25,7 @@ const outcomes: Readonly<Record<string, { readonly outcome: AttackOutcome | null
 
 export function define(command: Command, io: Io): void {
   command
-    .argument("<journal>", "journal of an attack: RUN/attacks/NAME.jsonl")
+    .argument("<run>", "a run, for the journals of all its attacks, or one journal: RUN/attacks/NAME.jsonl")
     .addOption(
       new Option("--outcome <name>", "which examples to print").choices(Object.keys(outcomes)).default("fooled"),
     )
@@ -33,19 +35,27 @@ export function define(command: Command, io: Io): void {
         .default(10),
     )
     .action(async (path, { outcome, numExamples }) => {
-      const run = await RunFolder.containing(dirname(dirname(path)));
-      const labels = (await run?.labels()) ?? [];
-      let count = 0;
-      for await (const { result } of readJournal(path)) {
-        const wanted = outcomes[outcome]!.outcome;
-        if (wanted !== null && result.outcome !== wanted) continue;
-        if (count++ < numExamples) await write(io.stdout, formatResult(io, result, labels));
+      const journals = await expandJournals(path);
+      for (const journal of journals) {
+        if (journals.length > 1) await write(io.stdout, `${formatPath(journal)}\n\n`);
+        await showJournal(io, journal, outcome, numExamples);
       }
-      const hidden = count - Math.min(count, numExamples);
-      const more = hidden > 0 ? ` ${formatCount(hidden)} more: pass --num-examples ${count}.` : "";
-      const kind = outcome === "all" ? "" : ` (${outcomes[outcome]!.text})`;
-      await write(io.stdout, `${formatCount(count)} ${count === 1 ? "example" : "examples"}${kind}.${more}\n`);
     });
+}
+
+async function showJournal(io: Io, path: string, outcome: string, numExamples: number): Promise<void> {
+  const run = await RunFolder.containing(dirname(dirname(path)));
+  const labels = (await run?.labels()) ?? [];
+  let count = 0;
+  for await (const { result } of readJournal(path)) {
+    const wanted = outcomes[outcome]!.outcome;
+    if (wanted !== null && result.outcome !== wanted) continue;
+    if (count++ < numExamples) await write(io.stdout, formatResult(io, result, labels));
+  }
+  const hidden = count - Math.min(count, numExamples);
+  const more = hidden > 0 ? ` ${formatCount(hidden)} more: pass --num-examples ${count}.` : "";
+  const kind = outcome === "all" ? "" : ` (${outcomes[outcome]!.text})`;
+  await write(io.stdout, `${formatCount(count)} ${count === 1 ? "example" : "examples"}${kind}.${more}\n`);
 }
 
 /** One example: what the model said before and after, and the text with its changes. */

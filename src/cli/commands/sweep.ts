@@ -7,12 +7,13 @@ import { formatCommandLine } from "../../shell.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
 import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";
+import { listShippedSweeps } from "../../sweeps/shipped-sweeps.js";
 import type { PlannedSweep } from "../../sweeps/sweep-events.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatNext, formatTable, printJson } from "../output.js";
 import { createProgress, type Progress } from "../progress.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
@@ -26,7 +27,7 @@ export const examples = [
 
 function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
-  const withRequest = addOptions(command.argument("<file>", shape.file.description), shape, {
+  const withRequest = addOptions(command.argument("[file]", `${shape.file.description}; none: list those`), shape, {
     ...{ out: "<folder>", profile: "<name>", set: "<key=value>", jobs: "<count>", resume: "", allowManyRuns: "--yes" },
     allowCode: "",
     ...{ backend: "<name>", detach: "" },
@@ -45,10 +46,19 @@ type SweepCommandOptions = ReturnType<ReturnType<typeof addSweepOptions>["opts"]
 
 export function define(command: Command, io: Io): void {
   addSweepOptions(command).action((file, options) => {
+    if (file === undefined) return printShippedSweeps(io, options.json);
     const { dryRun, json, quiet, partition, gpus, cpus, time, memory, options: sbatch, ...rest } = options;
     const request = { file, ...rest, slurm: { partition, gpus, cpus, time, memory, options: sbatch } };
     return dryRun ? printPlan(io, request, options) : sweep(io, request, options);
   });
+}
+
+async function printShippedSweeps(io: Io, json: boolean | undefined): Promise<void> {
+  const sweeps = await listShippedSweeps();
+  if (json) return printJson(io, sweeps);
+  const rows = sweeps.map(({ name, title, profiles }) => [name, profiles.join(", "), title]);
+  await write(io.stdout, `${formatTable(io.stdout, rows, { head: ["sweep", "profiles", "title"] })}\n`);
+  await write(io.stdout, formatNext(["sweep", sweeps[0]!.name, "--dry-run"]));
 }
 
 async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {

@@ -18,7 +18,7 @@ import { Interrupted, type Ranks, singleRank, trainSettingsSchema } from "../../
 import { ExitCode } from "../command.js";
 import { type Io, silentStream, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
@@ -208,6 +208,7 @@ async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions
         ? `${formatDuration(performance.now() - startTime)}, ${formatNumber(speed, 3)} examples/s`
         : "already finished";
     await write(io.stdout, await formatSummary(io, run, time));
+    if (!quiet) await write(io.stdout, formatNext(["attack", formatPath(out)]));
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     progress.end();

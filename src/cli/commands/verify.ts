@@ -11,16 +11,15 @@ export const note =
   "and the model must return the recorded probabilities. Certificates are computed again.\n" +
   "The exit code is 2 if a line fails.";
 export const examples = [
-  "temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0",
-  "temper verify runs/voting/certificates/hash-vote.jsonl --model runs/voting",
+  "temper verify runs/sst2-standard-seed0",
+  "temper verify runs/voting/certificates/hash-vote.jsonl",
+  "temper verify attacks/endpoint/pwws.jsonl --model http://127.0.0.1:8080",
 ];
 
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
-  const withModel = command
-    .argument("<journals...>", shape.journals.description)
-    .requiredOption("--model <reference>", shape.model.description);
-  addOptions(withModel, shape, { substitutions: "<table>", ...runtimeFlags })
+  const withJournals = command.argument("<journals...>", shape.journals.description);
+  addOptions(withJournals, shape, { model: "<reference>", substitutions: "<table>", ...runtimeFlags })
     .addOption(endpointOption())
     .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())

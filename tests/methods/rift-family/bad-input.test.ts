@@ -32,7 +32,7 @@ describe("training reports mistakes before it starts", () => {
       ["ascc"],
       ({ model }) => ({ model: { ...model, tokenization: "subword" } }),
       {},
-      "Set tokenization: word.",
+      "Set tokenization: word and substitutions: wordnet (--tokenization word --substitutions wordnet).",
     ],
     [
       "a task without modifiable fields",
