@@ -198,7 +198,8 @@ async function readData(
   createFolder(folder);
   await writeOnce(join(folder, "train.jsonl"), task, rest);
   await writeOnce(join(folder, "test.jsonl"), task, test);
-  const split: DataSettings = { data: folder };
+  const fields = task.fields.length === 1 ? ["text"] : ["sentence1", "sentence2"];
+  const split: DataSettings = { data: folder, textColumn: fields, labelColumn: "label" };
   return {
     task: await loadConfiguredTask(runConfigSchema.parse({ model: defaultModel, ...split }), callbacks),
     data: split,

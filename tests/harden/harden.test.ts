@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { MetricComparison } from "../../src/evaluation/compare.js";
 import { harden } from "../../src/harden/harden.js";
+import { hardenRequestSchema } from "../../src/harden/harden-request.js";
+import { planHardening } from "../../src/harden/plan.js";
 import { describeHardening } from "../../src/harden/verdict.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { invoke } from "../cli/invoke.js";
@@ -37,14 +39,15 @@ const balanced = reviews(90);
 describe("temper harden", () => {
   it("writes two runs and a report, explains its choices, and continues what is there", async () => {
     const out = join(folder, "balanced");
-    const command = ["harden", "--data", writeCsv("balanced", balanced), ...settings(), "--out", out];
+    const data = writeCsv("balanced", balanced);
+    const command = ["harden", "--data", data, ...settings(), "--epochs", "10", "--out", out];
     const { code, stdout, stderr } = await invoke(command);
     expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
       /label of balanced +train +validation +test\nnegative +\d+ +\d+ +14\npositive +\d+ +\d+ +14\n/,
     );
     expect(stdout).toMatch(/method +ascc:beta=4\S* +\S.* --method/);
-    expect(stdout).toMatch(/epochs +\d+ +\d+ training texts give \d+ steps/);
+    expect(stdout).toMatch(/epochs +10 +as you asked/);
     expect(stderr).toContain("1/4 Training the standard model");
     expect(stderr).toContain("4/4 Attacking the robust model (pwws)");
     expect(existsSync(join(out, "report.html"))).toBe(true);
@@ -80,12 +83,27 @@ describe("temper harden", () => {
     expect((await invoke(command)).stderr).toContain("the file has changed. Choose a different --out.");
   });
 
+  it("trains few texts for more epochs", async () => {
+    const plan = async (name: string, count: number) => {
+      const columns = { textColumn: ["Review"], labelColumn: "Stars" };
+      const request = { data: writeCsv(name, reviews(count)), ...columns, out: join(folder, name) };
+      const { choices } = await planHardening(hardenRequestSchema.parse(request), {});
+      return choices.find(({ name: choice }) => choice === "epochs");
+    };
+    // 63% of the texts are for training: two steps of 32 texts per epoch, and 60.
+    expect(await plan("few", 90)).toMatchObject({
+      value: "38",
+      reason: "56 training texts give 76 steps; a small model needs about 75",
+    });
+    expect(await plan("many", 3000)).toMatchObject({ value: "2" });
+  });
+
   it("reports typos before it trains or writes anything", async () => {
     const out = join(folder, "typos");
     const command = ["harden", "--data", writeCsv("typos", balanced), ...settings(), "--out", out];
     for (const [flag, value, message] of [
       ["--attack", "pwss", 'did you mean "pwws"?'],
-      ["--method", "acss", 'did you mean "ascc"?'],
+      ["--method", "asccc", 'did you mean "ascc"?'],
       ["--attacked-label", "happy", "expected a label (negative, positive), received happy"],
     ] as const) {
       const { code, stderr } = await invoke([...command, flag, value]);
