@@ -14,6 +14,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
   evaluate: { summary: "measure the accuracy of a model on a task", load: () => import("./commands/evaluate.js") },
   predict: { summary: "classify texts", load: () => import("./commands/predict.js") },
   attack: { summary: "attack a model with changes of its texts", load: () => import("./commands/attack.js") },
+  exact: {
+    summary: "prove the smallest number of substitutions that fools a model, text by text",
+    load: () => import("./commands/exact.js"),
+  },
   attacks: { summary: "list attacks with their parts and options", load: () => import("./commands/attacks.js") },
   augment: { summary: "write a dataset with changed copies of its texts", load: () => import("./commands/augment.js") },
   verify: { summary: "replay the journal of an attack against its model", load: () => import("./commands/verify.js") },

@@ -24,6 +24,7 @@ export const files = {
   pretrainingResults: "pretraining-results.json",
   advglue: "advglue.json",
   attacks: "attacks",
+  exact: "exact",
   analysis: "analysis",
   tensorboard: "tensorboard",
   requests: "requests",

@@ -94,10 +94,12 @@ function getDecidedMargin(precision: string): number {
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
   const runtime = applyRuntime(options, { use: "search" });
   const model = await loadRequestedModel(reference, runtime.device, options);
-  const classifier = createClassifier(model, model.weights, runtime);
+  const classifier = createClassifier(model, model.weights, { ...runtime, returnsLogits: true });
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
   const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
-  const exact = isConfirmed ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true }) : null;
+  const exact = isConfirmed
+    ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true, returnsLogits: true })
+    : null;
   const close = (): void => {
     exact?.close();
     classifier.close();

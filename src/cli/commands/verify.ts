@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type Verification, verify, verifyRequestSchema } from "../../actions/verify/verify.js";
-import { formatCount } from "../../format.js";
+import { formatCount, formatPercent } from "../../format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";
@@ -8,15 +8,22 @@ import { createCallbacks } from "../progress.js";
 
 export const note =
   "Each line is replayed: its edits must lead from the original to the final text,\n" +
-  "and the model must return the recorded probabilities. The exit code is 2 if a line fails.";
-export const examples = ["temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0"];
+  "and the model must return the recorded probabilities. Of a proof, all candidates are\n" +
+  "listed again, and random blocks are scored again. The exit code is 2 if a line fails.";
+export const examples = [
+  "temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0",
+  "temper verify runs/sst2-ascc-seed0/exact/k2-0123456789ab.jsonl --model runs/sst2-ascc-seed0 --blocks 300",
+];
 
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withModel = command
     .argument("<journals...>", shape.journals.description)
     .requiredOption("--model <reference>", shape.model.description);
-  addOptions(withModel, shape, { substitutions: "<table>", ...runtimeFlags })
+  addOptions(withModel, shape, {
+    ...{ substitutions: "<table>", blocks: "<count>", seed: "<number>" },
+    ...runtimeFlags,
+  })
     .addOption(endpointOption())
     .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())
@@ -27,10 +34,27 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatVerification({ journal, header, lines, outcomes, substitutions }: Verification): string {
+function formatVerification(verification: Verification): string {
+  if ("blocks" in verification) return formatProof(verification);
+  const { journal, header, lines, outcomes, substitutions } = verification;
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
     `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} robust, ` +
     `${formatCount(outcomes.skipped)} misclassified before the attack`;
   return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})\n`;
+}
+
+function formatProof(proof: Extract<Verification, { readonly blocks: number }>): string {
+  const { journal, texts, blocks, checkedBlocks, identicalBlocks, detection, substitutions } = proof;
+  const space = substitutions === null ? "" : `, every candidate is in ${substitutions}`;
+  const different = checkedBlocks - identicalBlocks;
+  const bits = different > 0 ? ` (${formatCount(different)} differ in the last bits of their scores)` : "";
+  const found = detection.map(
+    ({ falseFraction, probability }) => `${formatPercent(falseFraction, 0)}: ${formatPercent(probability)}`,
+  );
+  return (
+    `${journal}: all lines of ${formatCount(texts)} texts are complete${space}; ${formatCount(checkedBlocks)} of ` +
+    `${formatCount(blocks)} blocks were scored again and agree${bits}\n` +
+    `probability that a proof with this fraction of false blocks is found: ${found.join(", ")}\n`
+  );
 }
