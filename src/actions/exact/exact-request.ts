@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
-import type { Callbacks } from "../../events.js";
 import type { Interval } from "../../evaluation/statistics.js";
+import type { Callbacks } from "../../events.js";
 import { countSchema, orNull } from "../../validate.js";
 import { attackRequestSchema } from "../attack/attack-request.js";
 

@@ -11,8 +11,8 @@ import { createAttacker, loadAttack } from "../../attacks/load-attack.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { UserError } from "../../errors.js";
-import { reportProgress } from "../../events.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
+import { reportProgress } from "../../events.js";
 import { createFolder } from "../../files.js";
 import { acquireLock } from "../../lock.js";
 import { hashExamples } from "../../runs/environment.js";
@@ -68,7 +68,7 @@ export async function exact(
   const victim = await loadVictim(model, { ...parsed, precision: parsed.precision ?? "auto", onEvent });
   try {
     const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
-    const { examples } = given ?? (await sampleAttacked(task, parsed, null));
+    const { examples } = given ?? (await sampleAttacked(task, { ...parsed, attackedLabel: null }, null));
     const needs = { ...parsed, vectors: null, maskedLm: null };
     const resources = await loadAttackResources(["substitutions", "context"], needs, victim, task.labels, callbacks);
     try {
