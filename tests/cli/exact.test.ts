@@ -67,6 +67,8 @@ describe("temper exact", () => {
       expect(interval.high).toBeGreaterThanOrEqual(accuracy);
       expect(open).toBe(0);
     }
+    const { accuracyUnderAttack, gap } = found.attacks.pwws!;
+    expect(accuracyUnderAttack - gap).toBeCloseTo(found.exact[2]!.accuracy, 12);
     expect(new Set(found.texts.map(({ minChanges }) => minChanges)).size).toBeGreaterThan(2);
   });
 
@@ -147,6 +149,19 @@ describe("temper exact", () => {
       forge(({ kind }) => kind === "text", { words: [] }),
       /./,
     );
+  });
+
+  test("compares several attacks with the exact result, and rejects those with other candidates", async () => {
+    const { attacks, exact } = await report("gaps", "--attack", "greedy", "--attack", "random:samples=1");
+    expect(Object.keys(attacks)).toEqual(["greedy", "random"]);
+    for (const { accuracyUnderAttack, gap, p } of Object.values(attacks)) {
+      expect(accuracyUnderAttack - gap).toBeCloseTo(exact[2]!.accuracy, 12);
+      expect(p).toBeLessThanOrEqual(1);
+    }
+    expect(attacks.random!.gap).toBeGreaterThan(attacks.greedy!.gap);
+    const { code, stderr } = await run("gaps", "--attack", "deepwordbug");
+    expect(code).toBe(2);
+    expect(stderr).toContain("expected an attack with the substitutes of the table");
   });
 
   test("rejects bad input with exit code 2", async () => {

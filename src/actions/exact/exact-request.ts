@@ -15,6 +15,9 @@ const { tokenization, maxLength, device, precision, threads } = attackRequestSch
 export const exactRequestSchema = z.strictObject({
   model,
   maxChanges: z.int().min(0).max(16).default(2).describe("maximum number of substitutions per text"),
+  attacks: attackRequestSchema.shape.attacks.describe(
+    "attacks with substitutes of the table, which run first and are compared with the exact result",
+  ),
   budget: orNull(countSchema).describe("maximum number of texts to score per example; null: no limit"),
   ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity, sentenceEncoder },
   ...{ task, data, textColumn, labelColumn, labelMap, skipBadRows, split, sampling, seed },
@@ -57,6 +60,15 @@ export interface ExactText {
   readonly finalTexts: readonly string[] | null;
 }
 
+/** How far an attack is from the exact result. */
+export interface AttackGap {
+  readonly accuracyUnderAttack: number;
+  /** The fraction of texts that the attack did not fool, although some substitutions do. */
+  readonly gap: number;
+  /** McNemar's exact p-value of the gap. */
+  readonly p: number;
+}
+
 /** Exact robust accuracy by number of substitutions. */
 export interface ExactReport {
   readonly examples: number;
@@ -69,6 +81,8 @@ export interface ExactReport {
     readonly open: number;
   }[];
   readonly texts: readonly ExactText[];
+  /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
+  readonly attacks: Readonly<Record<string, AttackGap>>;
   readonly task: string;
   readonly split: string;
   /** Texts that the enumeration scored. */

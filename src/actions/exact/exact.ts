@@ -7,11 +7,13 @@ import type { ResultLine, Substitutions } from "../../attacks/exact/proof-lines.
 import { countCandidates, proveText } from "../../attacks/exact/prove-text.js";
 import { applySubstitutions, listSubstitutions } from "../../attacks/exact/score-candidates.js";
 import { type JournalHeader, readJournal } from "../../attacks/journal.js";
-import { createAttacker, loadAttack } from "../../attacks/load-attack.js";
-import { SearchPool } from "../../attacks/pool.js";
+import { createRecipeAttack, type LoadedAttack, listResources, loadAttack } from "../../attacks/load-attack.js";
+import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
+import type { ResourceName } from "../../attacks/resources.js";
+import type { AttackOutcome } from "../../attacks/result.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { UserError } from "../../errors.js";
-import { wilsonInterval } from "../../evaluation/statistics.js";
+import { mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { reportProgress } from "../../events.js";
 import { createFolder } from "../../files.js";
 import { acquireLock } from "../../lock.js";
@@ -24,6 +26,7 @@ import { sampleAttacked } from "../attack/sample-attacked.js";
 import { type LoadedResources, loadAttackResources } from "../load/load-resources.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import {
+  type AttackGap,
   type ExactCallbacks,
   type ExactReport,
   type ExactRequest,
@@ -36,16 +39,20 @@ import { getProofPath, type PreparedText, prepareTexts } from "./prepare-exact.j
 
 export type { ExactReport, ExactRequest };
 
-/** The attack that gives the first upper bounds. */
-const boundAttack = "pwws";
-
 /** Everything that an exact evaluation needs, loaded. */
 interface PreparedExact {
   readonly request: ParsedExactRequest;
   readonly victim: LoadedVictim;
   readonly task: Task;
   readonly examples: readonly Example[];
+  readonly attacks: readonly LoadedAttack[];
   readonly resources: LoadedResources;
+}
+
+/** What an attack found: the substitutions of each text that it fooled, otherwise null. */
+interface FoundTexts {
+  readonly name: string;
+  readonly results: readonly { readonly outcome: AttackOutcome; readonly edits: Substitutions }[];
 }
 
 /**
@@ -69,10 +76,13 @@ export async function exact(
   try {
     const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
     const { examples } = given ?? (await sampleAttacked(task, { ...parsed, attackedLabel: null }, null));
-    const needs = { ...parsed, vectors: null, maskedLm: null };
-    const resources = await loadAttackResources(["substitutions", "context"], needs, victim, task.labels, callbacks);
+    const attacks: LoadedAttack[] = [];
+    for (const spec of parsed.attacks) attacks.push(await loadAttack(spec));
+    const needs: ResourceName[] = ["substitutions", "context", ...attacks.flatMap(listResources)];
+    const source = { ...parsed, vectors: null, maskedLm: null };
+    const resources = await loadAttackResources(needs, source, victim, task.labels, callbacks);
     try {
-      return await runExact({ request: parsed, victim, task, examples, resources }, callbacks);
+      return await runExact({ request: parsed, victim, task, examples, attacks, resources }, callbacks);
     } finally {
       resources.close();
     }
@@ -96,13 +106,14 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
     const { modifiableFields } = task;
     const { resources } = prepared.resources;
     const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
-    const found = await findBounds(prepared, path.replace(/\.jsonl$/, `-${boundAttack}.jsonl`), callbacks);
-    const attacks = found.map((edits, i) => (edits && isInSpace(edits, texts[i]!) ? edits : null));
-    const results = await writeProof(prepared, path, header, texts, attacks, callbacks);
+    const found = await runAttacks(prepared, path, callbacks);
+    const bounds = texts.map((text, i) => chooseBound(found, text, i));
+    const results = await writeProof(prepared, path, header, texts, bounds, callbacks);
     return {
       examples: examples.length,
       exact: summarizeResults(results, maxChanges),
       texts: results.map((result, i) => createText(result, examples[i]!, texts[i]!)),
+      attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
       task: task.name,
       split: request.split,
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
@@ -114,13 +125,13 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
 }
 
 /** Everything that decides the lines of a proof. */
-function createHeader({ request, victim, task, examples, resources }: PreparedExact): JournalHeader {
+function createHeader({ request, victim, task, examples, attacks, resources }: PreparedExact): JournalHeader {
   const { maxChanges, budget, seed, split } = request;
   const { substitutions, context } = resources.resources;
   const { decidedMargin, hash } = victim.victim;
   return {
     attack: "exact",
-    options: { maxChanges, budget },
+    options: { maxChanges, budget, attacks: attacks.map(({ name, options }) => ({ name, options })) },
     hashes: {
       ...victim.victim.hashes,
       victim: hash,
@@ -140,38 +151,70 @@ function createHeader({ request, victim, task, examples, resources }: PreparedEx
 }
 
 /** Attacks all examples, because levels from a success on need no enumeration. */
-async function findBounds(
-  { request, victim, task, examples, resources }: PreparedExact,
-  journalPath: string,
+async function runAttacks(
+  { request, victim, task, examples, attacks, resources }: PreparedExact,
+  proofPath: string,
   callbacks: ExactCallbacks,
-): Promise<(Substitutions | null)[]> {
-  const { maxChanges, seed } = request;
-  // With one change, the enumeration costs as much as the attack.
-  if (maxChanges < 2) return examples.map(() => null);
+): Promise<FoundTexts[]> {
+  const { maxChanges, seed, split } = request;
+  if (maxChanges === 0) return [];
   const constraints = [onlyFields(task.modifiableFields), maxWordsChanged({ count: maxChanges })];
   const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
-  const loaded = await loadAttack(boundAttack);
-  const attacker = createAttacker(loaded, resources.resources, constraints, pool);
   const total = examples.length;
-  await runAttack({
-    ...{ attacker, examples, seed, journalPath, resume: true },
-    hashFirst: (count) => hashExamples(examples.slice(0, count)),
-    settings: { task: task.name, split: request.split, ...victim.settings, maxChanges },
-    onResult(_, done) {
-      reportProgress(callbacks, `attack ${boundAttack}`, done, total);
-      stopIfAborted(callbacks, 0, examples);
-    },
-  });
-  const found: (Substitutions | null)[] = [];
-  for await (const { result } of readJournal(journalPath))
-    found.push(result.outcome === "success" ? result.edits.map(({ position, to }) => [position, to] as const) : null);
+  const found: FoundTexts[] = [];
+  for (const attack of attacks) {
+    const { name } = attack;
+    const journalPath = proofPath.replace(/\.jsonl$/, `-${name}.jsonl`);
+    const recipe = createRecipeAttack(attack, resources.resources, constraints);
+    if (!recipe.recipe.transformations.every(({ isTable }) => isTable))
+      throw new UserError(
+        `--attack ${name}: expected an attack with the substitutes of the table, such as pwws, greedy or genetic. ` +
+          "Others have other candidates, so there is nothing to compare.",
+      );
+    await runAttack({
+      ...{ attacker: createPoolAttacker(pool, recipe), examples, seed, journalPath, resume: true },
+      hashFirst: (count) => hashExamples(examples.slice(0, count)),
+      settings: { task: task.name, split, ...victim.settings, maxChanges },
+      onResult(_, done) {
+        reportProgress(callbacks, `attack ${name}`, done, total);
+        stopIfAborted(callbacks, 0, examples);
+      },
+    });
+    const results: FoundTexts["results"][number][] = [];
+    for await (const { result } of readJournal(journalPath))
+      results.push({
+        outcome: result.outcome,
+        edits: result.edits.map(({ position, to }) => [position, to] as const),
+      });
+    found.push({ name, results });
+  }
   return found;
 }
 
-/** Whether all substitutions are in the reduced space, which has one of several equal ones. */
-function isInSpace(edits: Substitutions, { words }: PreparedText): boolean {
+/**
+ * The smallest set of substitutions with which an attack fooled a text; null if none did. Of equal
+ * substitutes, the reduced space has only one. A set with another one is left out.
+ */
+function chooseBound(found: readonly FoundTexts[], { words }: PreparedText, index: number): Substitutions | null {
   const allowed = new Set(listSubstitutions({ words }).map(([position, word]) => `${position} ${word}`));
-  return edits.every(([position, word]) => allowed.has(`${position} ${word}`));
+  const sets = found
+    .map(({ results }) => results[index]!)
+    .filter(({ outcome, edits }) => outcome === "success" && edits.every((edit) => allowed.has(edit.join(" "))))
+    .map(({ edits }) => edits)
+    .sort((a, b) => a.length - b.length);
+  return sets[0] ?? null;
+}
+
+function measureGap({ results }: FoundTexts, exactResults: readonly ResultLine[]): AttackGap {
+  const count = results.length;
+  const isRobust = ({ outcome }: FoundTexts["results"][number]): boolean => outcome === "failed";
+  const missed = results.filter((result, i) => isRobust(result) && exactResults[i]!.minChanges !== null).length;
+  return {
+    accuracyUnderAttack: results.filter(isRobust).length / count,
+    gap: missed / count,
+    // No attack fools a text that is proven robust.
+    p: mcNemar(missed, 0).exact,
+  };
 }
 
 async function writeProof(
