@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
@@ -6,9 +7,11 @@ import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import type { ProofVerification } from "../../src/attacks/exact/verify-proof.js";
 import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { findPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
+const python = findPython("torch", "typing_extensions");
 const folder = temporaryFolder();
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
 let victim: TinyVictim;
@@ -162,6 +165,16 @@ describe("temper exact", () => {
     const { code, stderr } = await run("gaps", "--attack", "deepwordbug");
     expect(code).toBe(2);
     expect(stderr).toContain("expected an attack with the substitutes of the table");
+  });
+
+  test.skipIf(python === null)("PyTorch alone comes to the same margins and decisions in every block", async () => {
+    const { proof } = await report("python", "--precision", "fp32");
+    const printed = execFileSync(python!, ["tools/parity/exact.py", proof, join(victim.run, "model")], {
+      encoding: "utf8",
+    });
+    const found = JSON.parse(printed) as { blocks: number; different: number };
+    expect(found.blocks).toBeGreaterThan(5);
+    expect(found.different).toBe(0);
   });
 
   test("rejects bad input with exit code 2", async () => {
