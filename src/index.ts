@@ -27,6 +27,7 @@ export { type ComparisonReport, compare } from "./actions/compare/compare.js";
 export { doctor } from "./actions/doctor/doctor.js";
 export { encode } from "./actions/encode/encode.js";
 export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate/evaluate.js";
+export { type ExactReport, type ExactRequest, exact } from "./actions/exact/exact.js";
 export { exportModel, exportModel as export } from "./actions/export/export.js";
 export { fill } from "./actions/fill/fill.js";
 export { runGate as gate } from "./actions/gate/gate.js";

@@ -29,7 +29,7 @@ export { hardLabel } from "./goals/hard-label.js";
 export { inputReduction as inputReductionGoal } from "./goals/input-reduction.js";
 export { isMisclassified, margin, type Score } from "./goals/score.js";
 export { targeted } from "./goals/targeted.js";
-export { untargeted, untargetedByMargin } from "./goals/untargeted.js";
+export { untargeted } from "./goals/untargeted.js";
 export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
 export { attackNames, attackSpecSchema, createRecipeAttack, type LoadedAttack, loadAttack } from "./load-attack.js";

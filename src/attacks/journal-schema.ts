@@ -31,6 +31,7 @@ export const attackResultSchema = z
     exhausted: z.boolean(),
     exact: z.boolean().optional(),
     nearTie: z.boolean(),
+    ties: z.int().min(1).optional(),
     before: z.array(probability),
     after: z.array(probability),
     edits: z.array(z.object({ position: z.int().min(0), from: z.string(), to: z.string() })),

@@ -30,7 +30,13 @@ export interface JournalHeader {
   readonly examples: number;
 }
 
-const journalFormat = { format: "temper attack journal", version: 3 };
+/** What a file of lines with checksums contains. */
+export interface LineFormat {
+  readonly format: string;
+  readonly version: number;
+}
+
+const journalFormat: LineFormat = { format: "temper attack journal", version: 3 };
 const checksumPrefix = ',"checksum":"';
 const checksumLength = 32;
 const suffixLength = checksumPrefix.length + checksumLength + 2;
@@ -109,14 +115,14 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
 }
 
 /** Returns the header of a journal from its first line. */
-export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
-  const value = entry.value as (JournalHeader & typeof journalFormat) | undefined;
-  if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version) {
+export function parseHeader(entry: JournalEntry, path: string, format = journalFormat): JournalHeader {
+  const value = entry.value as (JournalHeader & LineFormat) | undefined;
+  if (entry.line === 1 && value?.format === format.format && value.version === format.version) {
     validate(journalHeaderSchema, value, `${path}:1`);
     return value;
   }
   throw new UserError(
-    `${path}:1: expected the header of an attack journal, version ${journalFormat.version}. Run the attack again ` +
+    `${path}:1: expected the header of an ${format.format.replace("temper ", "")}, version ${format.version}. Run the command again ` +
       "with this version, or restore the file.",
   );
 }
@@ -150,7 +156,7 @@ export async function* readJournal(
 }
 
 /** Appends results to a journal. Each result is on disk before the next one is written. */
-export class JournalWriter {
+export class JournalWriter<Line extends object = AttackResult> {
   readonly #file: number;
   #checksum: string;
 
@@ -170,24 +176,27 @@ export class JournalWriter {
    * last line. A journal of fewer examples is extended if they are the first ones of the sample:
    * `createHeader` returns the header of a sample of that size.
    */
-  static async open(
+  static async open<Line extends object = AttackResult>(
     path: string,
     header: JournalHeader,
     resume = false,
     createHeader = (examples: number): JournalHeader => ({ ...header, examples }),
-  ): Promise<JournalWriter> {
+    format = journalFormat,
+  ): Promise<JournalWriter<Line>> {
     const hasContent = existsSync(path) && statSync(path).size > 0;
     if (hasContent && !resume)
       throw new UserError(
         `${path} already exists. Pass --resume to continue or extend it, or choose a different --out.`,
       );
-    const { endOffset, checksum, count } = hasContent ? await findResumePoint(path, header, createHeader) : emptyFile;
+    const { endOffset, checksum, count } = hasContent
+      ? await findResumePoint(path, header, createHeader, format)
+      : emptyFile;
     try {
       mkdirSync(dirname(path), { recursive: true });
       const file = openSync(path, "a");
       ftruncateSync(file, endOffset);
-      const writer = new JournalWriter(path, file, checksum, count);
-      if (endOffset === 0) writer.append({ ...journalFormat, ...header });
+      const writer = new JournalWriter<Line>(path, file, checksum, count);
+      if (endOffset === 0) writer.append({ ...format, ...header });
       return writer;
     } catch (error) {
       throw createFileError(error, path, "write the journal");
@@ -198,7 +207,7 @@ export class JournalWriter {
     closeSync(this.#file);
   }
 
-  append(value: AttackResult | (JournalHeader & typeof journalFormat)): void {
+  append(value: Line | (JournalHeader & LineFormat)): void {
     const { line, checksum } = formatLine(value, this.#checksum);
     try {
       appendFileSync(this.#file, line);
@@ -219,6 +228,7 @@ async function findResumePoint(
   path: string,
   header: JournalHeader,
   createHeader: (examples: number) => JournalHeader,
+  format: LineFormat,
 ): Promise<typeof emptyFile> {
   let last = emptyFile;
   let isSmaller = false;
@@ -230,9 +240,9 @@ async function findResumePoint(
       );
     }
     if (line === 1) {
-      const found = parseHeader({ line, endOffset, checksum, value }, path);
+      const found = parseHeader({ line, endOffset, checksum, value }, path, format);
       isSmaller = found.examples < header.examples;
-      checkSameHeader(found, isSmaller ? createHeader(found.examples) : header, path);
+      checkSameHeader(found, { ...format, ...(isSmaller ? createHeader(found.examples) : header) }, path);
     }
     last = { endOffset, checksum, count: line - 1 };
   }
@@ -264,7 +274,7 @@ function checkSameHeader(found: JournalHeader, expected: JournalHeader, path: st
     ...settings,
     ...hashes,
   });
-  const [before, now] = [flatten(found), flatten({ ...journalFormat, ...expected })];
+  const [before, now] = [flatten(found), flatten(expected)];
   for (const name of Object.keys({ ...before, ...now })) {
     const [was, is] = [before, now].map((values) => JSON.stringify(values[name]) ?? "none");
     if (was !== is)

@@ -13,6 +13,7 @@ import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import type { Encoding } from "../text/encoding.js";
 import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
+import { softmax } from "./goals/score.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 /** A tokenized text. Its bytes are its content. */
@@ -50,7 +51,14 @@ export async function createModelVictim(
   if (isQuantized) identity.push(`int8, ${getMaxInputLevel()}`);
   // The last digits of float32 differ from those of padded batches.
   else if (classifier.isPacked && computeDtype === "float32") identity.push("packed");
+  const { returnsLogits = false } = classifier;
+  if (returnsLogits) identity.push("logits");
   const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
+  const compute = (inputs: readonly EncodedInput[]): Promise<Float32Array[]> =>
+    classify(
+      classifier,
+      inputs.map(({ encoding }) => encoding),
+    );
   return {
     name: model.reference,
     numLabels: model.architecture.numLabels,
@@ -62,10 +70,11 @@ export async function createModelVictim(
     findWords: tokenization === "word" ? createWordFinder(model) : findWordPlaces,
     prepare: (input) => toPrepared(encode([input])[0]!),
     prepareAll: (inputs) => encode(inputs).map(toPrepared),
-    probabilities: (inputs) => {
-      const encodings = inputs.map(({ encoding }) => encoding);
-      return classify(classifier, encodings);
+    async probabilities(inputs) {
+      const rows = await compute(inputs);
+      return returnsLogits ? rows.map(softmax) : rows;
     },
+    ...(returnsLogits && { logits: compute }),
   };
 }
 

@@ -177,7 +177,7 @@ export class SearchPool<Prepared extends PreparedInput> {
       const request = this.#scorer.createRequest(prepared, running.label, running.queries[index]!.use);
       const cached = this.#scorer.find(request);
       if (cached) {
-        recordScore({ running, index, name }, cached, prepared.length);
+        recordScore({ running, index, name }, this.#scorer.toScore(cached), prepared.length);
         return;
       }
       const requestName = this.#scorer.getName(request);
@@ -198,14 +198,15 @@ export class SearchPool<Prepared extends PreparedInput> {
       entries.map(({ request }) => request),
       (answers) => {
         if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
-        if (onScores) for (const [id, scored] of groupScores(entries, answers)) onScores(id, scored);
+        if (onScores) for (const [id, scored] of groupScores(entries, answers, this.#scorer)) onScores(id, scored);
         signal?.throwIfAborted();
       },
     );
     entries.forEach(({ request: { prepared }, requesters }, i) => {
       this.counters.evaluations++;
       this.counters.evaluatedTokens += prepared.length;
-      for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
+      const score = this.#scorer.toScore(rows[i]!);
+      for (const requester of requesters) recordScore(requester, score, prepared.length);
     });
   }
 
@@ -236,18 +237,20 @@ export function createPoolAttacker<Prepared extends PreparedInput>(
 function groupScores(
   entries: readonly PendingText<PreparedInput>[],
   answers: ReadonlyMap<number, Float32Array>,
+  scorer: Pick<TextScorer<PreparedInput>, "toScore">,
 ): ReadonlyMap<string, readonly ScoredCandidate[]> {
   const groups = new Map<string, ScoredCandidate[]>();
-  for (const [entry, probabilities] of answers)
+  for (const [entry, row] of answers) {
+    const { probabilities } = scorer.toScore(row);
     for (const { running, index } of entries[entry]!.requesters) {
       const { text, hidden } = running.queries[index]!;
       groups.set(running.id, [...(groups.get(running.id) ?? []), { text, hidden, probabilities }]);
     }
+  }
   return groups;
 }
 
-function recordScore({ running, index, name }: Requester, probabilities: Float32Array, length: number): void {
-  const score = { probabilities };
+function recordScore({ running, index, name }: Requester, score: Score, length: number): void {
   running.scores[index] = score;
   running.known.set(name, { score, length });
 }

@@ -22,6 +22,8 @@ export interface AttackResult {
   readonly exact?: boolean;
   /** True if a margin below 1e-4 decided a prediction. Another batch shape may change it. */
   readonly nearTie: boolean;
+  /** Candidates with exactly the margin of another one that was scored with them, if there are any. */
+  readonly ties?: number;
   /** Class probabilities of the original text, rounded to six digits. */
   readonly before: readonly number[];
   /** Class probabilities of the final text, rounded to six digits. */
@@ -51,7 +53,10 @@ export interface AttackResult {
 
 /** What an attack found for one example. */
 export interface AttackFinding
-  extends Pick<AttackResult, "outcome" | "queries" | "nearTie" | "exhausted" | "exact" | "goal" | "isAttacked"> {
+  extends Pick<
+    AttackResult,
+    "outcome" | "queries" | "nearTie" | "ties" | "exhausted" | "exact" | "goal" | "isAttacked"
+  > {
   readonly text: EditedText;
   readonly before: Score;
   readonly after: Score;
@@ -60,7 +65,7 @@ export interface AttackFinding
 
 /** Creates the journal line of an example. */
 export function createAttackResult(id: string, label: number, found: AttackFinding): AttackResult {
-  const { text, before, after, outcome, queries, exhausted, exact, nearTie, space, goal, isAttacked } = found;
+  const { text, before, after, outcome, queries, exhausted, exact, nearTie, ties = 0, space, goal, isAttacked } = found;
   const { original } = text;
   return {
     id,
@@ -70,6 +75,7 @@ export function createAttackResult(id: string, label: number, found: AttackFindi
     exhausted,
     ...(exact !== undefined && { exact }),
     nearTie,
+    ...(ties > 0 && { ties }),
     before: roundProbabilities(before),
     after: roundProbabilities(after),
     edits: listChanges(text),

@@ -3,7 +3,7 @@ import type { Rng } from "../tensor/random.js";
 import type { AttackSpaceSize } from "../text/replacements.js";
 import type { AttackExample } from "./attacker.js";
 import type { EditedText } from "./edited-text.js";
-import { isMisclassified, margin, nearTieMargin, type Score } from "./goals/score.js";
+import { isMisclassified, logitMargin, margin, nearTieMargin, type Score } from "./goals/score.js";
 import {
   type AttackParts,
   type Candidate,
@@ -59,7 +59,7 @@ export function* runRecipe(
 ): RecipeGenerator<AttackResult> {
   const { goal, search } = recipe;
   const [before] = (yield [{ text: original, use: "recorded" }]) as readonly [Score];
-  const tally = new Tally(recipe, label, original);
+  const tally = new Tally(recipe, label, original, before);
   tally.add([{ text: original }], [before]);
   const draws = rng.fork("transformations");
   const space = yield* findSpace(recipe, original, draws);
@@ -214,30 +214,39 @@ class Tally {
   queries = 0;
   best: ScoredText;
   #nearTie = false;
+  #ties = 0;
 
   constructor(
     readonly recipe: Recipe,
     readonly label: number,
     original: EditedText,
+    /** The score of the original text. */
+    readonly before: Score,
   ) {
     this.best = { text: original, value: Number.NEGATIVE_INFINITY, isReached: false };
   }
 
-  get counts(): { queries: number; nearTie: boolean } {
-    return { queries: this.queries, nearTie: this.#nearTie };
+  get counts(): { queries: number; nearTie: boolean; ties: number } {
+    return { queries: this.queries, nearTie: this.#nearTie, ties: this.#ties };
   }
 
   add(candidates: readonly Candidate[], scores: readonly Score[]): ScoredText[] {
     const { goal } = this.recipe;
     let isOver = false;
+    /** Texts by logit margin. The search cannot tell texts with equal margins apart. */
+    const known = new Map<number, EditedText>();
     return candidates.map(({ text, hidden, sequential = false }, i) => {
       const score = scores[i]!;
-      const value = goal.computeValue(score, this.label, text);
+      const value = goal.computeValue(score, this.label, text, this.before);
       const scored = { text, value, isReached: goal.isReached(score, this.label, text) };
       if (sequential && isOver) return scored;
       this.queries++;
       if (hidden) return scored;
       this.checkTie(score);
+      const logit = logitMargin(score, this.label);
+      const same = known.get(logit);
+      if (same && same.texts.join("\n") !== text.texts.join("\n")) this.#ties++;
+      known.set(logit, same ?? text);
       if (value > this.best.value) this.best = scored;
       isOver ||= scored.isReached;
       return scored;

@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { margin } from "./goals/score.js";
+import { createScore, margin, type Score } from "./goals/score.js";
 import type { ScoreUse } from "./run-recipe.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";
 import type { PreparedInput, Victim } from "./victim.js";
@@ -84,7 +84,8 @@ export class TextScorer<Prepared extends PreparedInput> {
         victim,
         this.maxCallSize,
       )) {
-        const rows = await victim.probabilities(call.map(getFirst));
+        const inputs = call.map(getFirst);
+        const rows = await (victim.logits?.(inputs) ?? victim.probabilities(inputs));
         checkRows(rows, call.length, victim);
         const found = new Map<number, Float32Array>();
         call.forEach((same, row) => {
@@ -108,9 +109,14 @@ export class TextScorer<Prepared extends PreparedInput> {
   }
 
   /** Whether float32 may misclassify a text with these probabilities in low precision. */
-  #isUndecided(probabilities: Float32Array, { label, use }: ScoreRequest<Prepared>): boolean {
+  #isUndecided(row: Float32Array, { label, use }: ScoreRequest<Prepared>): boolean {
     const { decidedMargin = Number.POSITIVE_INFINITY } = this.victim;
-    return use === "decision" && margin({ probabilities }, label) < decidedMargin;
+    return use === "decision" && margin(this.toScore(row), label) < decidedMargin;
+  }
+
+  /** The score of a row, which has logits if the victim knows them. */
+  toScore(row: Float32Array): Score {
+    return createScore(row, this.victim.logits !== undefined);
   }
 
   /** Writes new scores to disk. */

@@ -97,7 +97,8 @@ function shortenHash(hash: string | undefined): string {
   return hash === undefined ? "none" : `${hash.slice(0, 12)}…`;
 }
 
-function checkHashes(header: JournalHeader, expected: Readonly<Record<string, string>>, path: string): void {
+/** Rejects a file that was written with another model or table. */
+export function checkHashes(header: JournalHeader, expected: Readonly<Record<string, string>>, path: string): void {
   for (const [name, hash] of Object.entries(expected)) {
     const found = header.hashes[name];
     if (found !== hash)

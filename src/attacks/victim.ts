@@ -55,4 +55,6 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];
   /** Returns one row of probabilities per input, in the same order. */
   probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;
+  /** Returns one row of logits per input, if the victim knows them. A search then uses these. */
+  logits?(inputs: readonly Prepared[]): Promise<Float32Array[]>;
 }

@@ -23,6 +23,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "set the threshold of a guard for a promised rate of false alarms",
     load: () => import("./commands/calibrate.js"),
   },
+  exact: {
+    summary: "prove the smallest number of substitutions that fools a model, text by text",
+    load: () => import("./commands/exact.js"),
+  },
   attacks: { summary: "list attacks with their parts and options", load: () => import("./commands/attacks.js") },
   augment: { summary: "write a dataset with changed copies of its texts", load: () => import("./commands/augment.js") },
   verify: { summary: "replay the journal of an attack against its model", load: () => import("./commands/verify.js") },

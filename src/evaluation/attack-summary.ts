@@ -51,6 +51,8 @@ const attackSummarySchema = z.object({
   validity: attackValiditySchema.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
+  /** Candidates that a search could not tell apart from others, because their margins are equal. */
+  ties: number.optional(),
 });
 export type AttackSummary = z.output<typeof attackSummarySchema>;
 
@@ -110,7 +112,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const changed: number[] = [];
   const nearTies: string[] = [];
   const probabilities: (readonly number[])[] = [];
-  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0 };
+  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
   /** Fractions of words that input reduction left. */
   const remaining: number[] = [];
   /** Examples that the goal does not concern. */
@@ -127,6 +129,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     if (result.goal === "input-reduction" && outcome === "failed")
       remaining.push(result.finalWords.length / Math.max(1, result.words.length));
     if (result.nearTie) nearTies.push(id);
+    sums.ties += result.ties ?? 0;
     sums.words += space.words;
     sums.modifiable += space.modifiableWords;
     sums.substitutes += space.substitutes * space.modifiableWords;
@@ -182,6 +185,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       ...(knowsExact && { exact: sums.exact }),
       ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
       nearTies,
+      ...(sums.ties > 0 && { ties: sums.ties }),
     },
   };
 }

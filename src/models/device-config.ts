@@ -11,6 +11,8 @@ export interface DeviceConfig {
    * from those of padded batches.
    */
   readonly isPacked?: boolean;
+  /** Whether classifiers return logits instead of probabilities, as searches need them. */
+  readonly returnsLogits?: boolean;
 }
 
 /** float32 on the CPU. */

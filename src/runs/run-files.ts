@@ -27,6 +27,7 @@ export const files = {
   attacks: "attacks",
   certificates: "certificates",
   calibration: "calibration.json",
+  exact: "exact",
   analysis: "analysis",
   tensorboard: "tensorboard",
   requests: "requests",

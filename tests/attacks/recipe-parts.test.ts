@@ -285,7 +285,13 @@ describe("goals", () => {
   const text = EditedText.create(["a b c d"]);
   const score = (...probabilities: number[]) => ({ probabilities });
   test("values and success", () => {
-    expect(untargeted.computeValue(score(0.3, 0.7), 0, text)).toBeCloseTo(0.7);
+    // The original text has 1 / (1 + exp(4)), a text in the middle 0.5, and the mirrored one the rest.
+    const original = score(0.9, 0.1);
+    const values = [original, score(0.5, 0.5), score(0.1, 0.9)].map((each) =>
+      untargeted.computeValue(each, 0, text, original),
+    );
+    expect(values).toEqual([expect.closeTo(1 / (1 + Math.exp(4))), 0.5, expect.closeTo(1 / (1 + Math.exp(-4)))]);
+    expect(targeted(1).computeValue(score(0.1, 0.9), 0, text, original)).toBeCloseTo(values[2]!);
     expect([untargeted.isReached(score(0.5, 0.5), 0, text), untargeted.isReached(score(0.4, 0.6), 0, text)]).toEqual([
       false,
       true,
@@ -294,10 +300,10 @@ describe("goals", () => {
     expect(target.isReached(score(0.2, 0.5, 0.3), 0, text)).toBe(false);
     expect(target.isReached(score(0.2, 0.3, 0.5), 0, text)).toBe(true);
     expect([target.attacksLabel!(2), target.attacksLabel!(0)]).toEqual([false, true]);
-    expect(hardLabel(untargeted).computeValue(score(0.9, 0.1), 0, text)).toBe(0);
+    expect(hardLabel(untargeted).computeValue(score(0.9, 0.1), 0, text, original)).toBe(0);
     const shorter = text.apply({ kind: "delete", position: 0 });
-    expect(inputReduction.computeValue(score(0.8, 0.2), 0, shorter)).toBeCloseTo(0.25 + 0.2);
-    expect(inputReduction.computeValue(score(0.2, 0.8), 0, shorter)).toBe(0);
+    expect(inputReduction.computeValue(original, 0, shorter, original)).toBeCloseTo(0.25 + 0.25 * (1 - values[0]!));
+    expect(inputReduction.computeValue(score(0.2, 0.8), 0, shorter, original)).toBe(0);
   });
 });
 

@@ -8,7 +8,12 @@ import { runAttack } from "../../attacks/run-attack.js";
 import { openScoreCache, ScoreCache } from "../../attacks/score-cache.js";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
-import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../../evaluation/attack-summary.js";
+import {
+  type AttackSuiteSummary,
+  type JournalSummary,
+  summarizeAttacks,
+  summarizeJournal,
+} from "../../evaluation/attack-summary.js";
 import { runSanityChecks } from "../../evaluation/sanity-checks.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { createFolder } from "../../files.js";
@@ -45,6 +50,9 @@ import {
 } from "./prepare-attack.js";
 
 export type { AttackReport };
+
+/** Endpoints with more ties than this are reported. */
+const maxTieFraction = 0.05;
 
 /**
  * Attacks a model over the same examples with one or more attacks. Each attack has its journal
@@ -199,6 +207,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
     await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
+    if (!victim.victim.logits) warnAboutTies(summary, callbacks);
     const names = [...journals.keys()];
     if (request.minSimilarity !== null)
       for (const name of names) {
@@ -237,6 +246,17 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     caches.close();
     release();
   }
+}
+
+/** Probabilities that are rounded or saturated give a search nothing to follow. */
+function warnAboutTies({ attacks }: AttackSuiteSummary, callbacks: Callbacks): void {
+  for (const [name, { ties = 0, queries }] of Object.entries(attacks))
+    if (ties > maxTieFraction * queries.total)
+      warn(
+        callbacks,
+        `${name}: ${ties} of ${queries.total} queries have exactly the margin of another one. The probabilities are ` +
+          "rounded or saturated, so the search is weaker than it could be. Return probabilities with more digits.",
+      );
 }
 
 /** The card of a run's model has the results of its attacks. */

@@ -11,6 +11,7 @@ import type { PreparedInput } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
 import { checkLabels } from "../../models/index.js";
+import type { DataRequest } from "../../runs/config.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
@@ -97,34 +98,45 @@ export async function prepareAttack(
   given: GivenExamples | null,
 ): Promise<PreparedAttack> {
   await checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
-  const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
-  const task = given?.task ?? (await loadRequestedTask(request, model, run, callbacks));
+  const task = await loadCheckedTask(request, victim, given?.task ?? null, callbacks);
+  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
+  const sample = given
+    ? { examples: given.examples, coverage: null }
+    : await sampleAttacked(task, request, lmConstraint);
+  const out = request.out ?? getModelFolder("attacks", request.model, run);
+  return { ...(await prepareAttacks(request, victim, task, callbacks)), request, victim, task, ...sample, out };
+}
+
+/** Loads the task of a request, unless it is given, and checks that the victim has its labels. */
+export async function loadCheckedTask(
+  request: DataRequest & Pick<ParsedAttackRequest, "model">,
+  victim: LoadedVictim,
+  given: Task | null,
+  callbacks: Callbacks,
+): Promise<Task> {
+  const model = victim.local?.model ?? null;
+  const task = given ?? (await loadRequestedTask(request, model, victim.local?.run ?? null, callbacks));
   if (model) checkLabels(request.model, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
     throw new UserError(
       `${victim.victim.name} returns ${victim.victim.numLabels} probabilities, but ${task.name} has ` +
         `${task.labels.length} labels (${task.labels.join(", ")}). Use a model of this task.`,
     );
-  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
-  const sample = given
-    ? { examples: given.examples, coverage: null }
-    : await sampleAttacked(task, request, lmConstraint);
-  const out = request.out ?? getDefaultFolder(request.model, run);
-  return { ...(await prepareAttacks(request, victim, task, callbacks)), request, victim, task, ...sample, out };
+  return task;
 }
 
-/** attacks/ in the run of the model, or a folder named after the model. */
-function getDefaultFolder(reference: string, run: RunFolder | null): string {
-  if (run) return run.path("attacks");
+/** The folder of a kind of result in the run of the model, or one named after the model. */
+export function getModelFolder(kind: "attacks" | "exact", reference: string, run: RunFolder | null): string {
+  if (run) return run.path(kind);
   // A URL can contain secrets, which must not become the name of a folder.
   if (isEndpoint(reference))
-    return join("attacks", `endpoint-${createHash("sha256").update(reference).digest("hex").slice(0, 12)}`);
+    return join(kind, `endpoint-${createHash("sha256").update(reference).digest("hex").slice(0, 12)}`);
   const name = reference
     .replace(/^npm:/, "")
     .replace(/[^\w.-]+/g, "-")
     .replace(/^[-.]+|-+$/g, "");
-  return join("attacks", name);
+  return join(kind, name);
 }
 
 /** Creates what attacks the examples of a request: its attacks, and texts of other models. */

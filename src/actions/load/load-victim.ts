@@ -111,10 +111,12 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
 
 /** Creates a victim from a model in memory. `close` keeps the weights of the model. */
 export async function createLocalVictim(model: Model, runtime: RuntimeConfig): Promise<LoadedVictim> {
-  const classifier = createClassifier(model, model.weights, runtime);
+  const classifier = createClassifier(model, model.weights, { ...runtime, returnsLogits: true });
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
   const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
-  const exact = isConfirmed ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true }) : null;
+  const exact = isConfirmed
+    ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true, returnsLogits: true })
+    : null;
   const close = (): void => {
     exact?.close();
     classifier.close();

@@ -1,6 +1,8 @@
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
+import { isProofHeader, proofFormat } from "../../attacks/exact/proof-file.js";
+import { type ProofVerification, type VerifyProofOptions, verifyProof } from "../../attacks/exact/verify-proof.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../../attacks/verify.js";
 import { isCertificateJournal } from "../../certificates/journal.js";
@@ -9,10 +11,12 @@ import { type Callbacks, reportProgress } from "../../events.js";
 import { expandJournals } from "../../runs/expand-journals.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
+import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
-import { orNull, validate } from "../../validate.js";
+import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
+import { prepareTexts } from "../exact/prepare-exact.js";
+import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
@@ -21,28 +25,35 @@ export const verifyRequestSchema = z.strictObject({
   journals: z
     .array(z.string())
     .min(1)
-    .describe("journals written by temper attack or temper certify, or runs for all of theirs"),
+    .describe("journals of temper attack, proofs of temper exact or certificates, or runs for all of theirs"),
   model: orNull(z.string()).describe(
     "model that was attacked or certified, or its URL; null: that of the journal's run",
   ),
   substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
+  blocks: countSchema.default(100).describe("blocks of a proof to score again, drawn at random"),
+  seed: seedSchema.default(0).describe("random seed of the drawn blocks"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
+  precision: searchPrecision,
 });
 export type VerifyRequest = z.input<typeof verifyRequestSchema>;
 type ParsedRequest = z.output<typeof verifyRequestSchema> & { readonly model: string };
 
-/**
- * A journal of which every line was reproduced.
- *
- *     const [first]: Verification[] = await verify({ journals, model: "runs/rose" });
- */
-export interface Verification extends JournalVerification {
+interface VerifiedFile {
   readonly journal: string;
   /** The table that every edit was checked against; null if none. */
   readonly substitutions: string | null;
 }
 
+/**
+ * A journal of which every line was reproduced, or a proof of which random blocks were.
+ *
+ *     const [first]: Verification[] = await verify({ journals, model: "runs/rose" });
+ */
+export type Verification = VerifiedFile & (JournalVerification | ProofVerification);
+
+/** The logit margins of other precisions differ by a few percent. */
+const otherMarginTolerance = 0.3;
 /** Half-precision results of different hosts differ in the second digit. */
 const otherPrecisionTolerance = 0.03;
 
@@ -81,18 +92,26 @@ async function findModel(journal: string): Promise<string> {
   throw new UserError(`${journal}: this journal is not in a run. Name the model that was attacked: --model FOLDER`);
 }
 
-async function verifyOne(journal: string, request: ParsedRequest, { onEvent }: Callbacks): Promise<Verification> {
-  const header = await readHeader(journal);
-  const { tokenization, maxLength, precision } = header.settings;
+async function verifyOne(journal: string, request: ParsedRequest, callbacks: Callbacks): Promise<Verification> {
+  const { header, isProof } = await readHeader(journal);
+  const { tokenization, maxLength, precision, searchPrecision: search } = header.settings;
+  const { onEvent } = callbacks;
+  // The scores of a proof are those of the search.
+  const proofPrecision = searchPrecision.safeParse(search ?? precision).data ?? null;
   // A model that does not say how it reads text is read as it was when it was attacked.
   const victim = await loadVictim(request.model, {
     ...request,
+    ...(isProof && { precision: request.precision ?? proofPrecision }),
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
     onEvent,
   });
   try {
     const substitutions = await findSubstitutions(header, victim, request);
+    if (isProof) {
+      const verification = await verifyExact(journal, header, victim, substitutions, request, callbacks);
+      return { journal, substitutions: substitutions?.name ?? null, ...verification };
+    }
     const isSamePrecision = precision === victim.settings.precision && precision !== "bf16";
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
     // What a journal records belongs to the float32 model, if low precision only searched.
@@ -106,8 +125,55 @@ async function verifyOne(journal: string, request: ParsedRequest, { onEvent }: C
   }
 }
 
-async function readHeader(journal: string): Promise<JournalHeader> {
-  for await (const entry of readJournalEntries(journal)) return parseHeader(entry, journal);
+/** Scores random blocks of a proof again, after its candidates were listed again. */
+async function verifyExact(
+  path: string,
+  header: JournalHeader,
+  victim: LoadedVictim,
+  substitutions: Substitutions | undefined,
+  { blocks, seed }: ParsedRequest,
+  callbacks: Callbacks,
+): Promise<ProofVerification> {
+  const { modifiableFields, minContextSimilarity = -1 } = validate(proofSettingsSchema, header.settings, path);
+  const { maxChanges } = validate(proofOptionsSchema, header.options, path);
+  const isSame = header.hashes.victim === victim.victim.hash;
+  const check = (listWords?: VerifyProofOptions["listWords"]): Promise<ProofVerification> =>
+    verifyProof(path, victim.victim, {
+      ...{ blocks, seed, substitutionsHash: substitutions?.hash, tolerance: isSame ? 1e-3 : otherMarginTolerance },
+      ...(listWords && { listWords }),
+      onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
+    });
+  if (!substitutions) return check();
+  const needs = { ...z.object(recipeResourceOptions).parse({}), substitutions: substitutions.name };
+  const loaded =
+    minContextSimilarity > -1
+      ? await loadAttackResources(["encoder"], needs, victim, [], callbacks)
+      : { resources: {}, close: () => undefined };
+  try {
+    const { encoder } = loaded.resources;
+    const context = encoder && { encoder, minSimilarity: minContextSimilarity };
+    const resources = { substitutions, ...(context && { context }) };
+    return await check(async (texts) => {
+      const examples = texts.map((each) => ({ texts: each }));
+      const prepared = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
+      return prepared.map(({ words }) => words);
+    });
+  } finally {
+    loaded.close();
+  }
+}
+
+const proofSettingsSchema = z.looseObject({
+  modifiableFields: z.array(z.int().min(0)),
+  minContextSimilarity: z.number().optional(),
+});
+const proofOptionsSchema = z.looseObject({ maxChanges: z.int().min(0) });
+
+async function readHeader(journal: string): Promise<{ readonly header: JournalHeader; readonly isProof: boolean }> {
+  for await (const entry of readJournalEntries(journal)) {
+    const isProof = isProofHeader(entry.value);
+    return { header: parseHeader(entry, journal, ...(isProof ? [proofFormat] : [])), isProof };
+  }
   throw new UserError(`${journal}: the journal is empty. Run the attack again.`);
 }
 

@@ -6,8 +6,8 @@ export interface Goal {
   readonly name: string;
   /** True if the search goes on after the goal is reached, until nothing improves the value. */
   readonly isMaximized?: boolean;
-  /** Higher is closer to the goal. */
-  computeValue(score: Score, label: number, text: EditedText): number;
+  /** Higher is closer to the goal. `original` is the score of the original text. */
+  computeValue(score: Score, label: number, text: EditedText, original: Score): number;
   isReached(score: Score, label: number, text: EditedText): boolean;
   /** Whether examples of a class are attacked. Default: all are. */
   attacksLabel?(label: number): boolean;

@@ -1,12 +1,12 @@
 import type { Goal } from "./goal.js";
-import { margin } from "./score.js";
+import { computeDoubt, logitMargin } from "./score.js";
 
-/** One class: p(target). Examples of that class are not attacked. */
+/** One class: the larger its logit margin, the better. Examples of that class are not attacked. */
 export function targeted(target: number): Goal {
   return {
     name: `targeted-${target}`,
-    computeValue: ({ probabilities }) => probabilities[target]!,
-    isReached: (score) => margin(score, target) > 0,
+    computeValue: (score, _label, _text, original) => 1 - computeDoubt(score, target, original),
+    isReached: (score) => logitMargin(score, target) > 0,
     attacksLabel: (label) => label !== target,
   };
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { fitContext } from "../constraints/context.js";
 import { allowedByLanguageModel } from "../constraints/language-model.js";
 import { defineAttack } from "../define-attack.js";
-import { untargetedByMargin } from "../goals/untargeted.js";
+import { untargeted } from "../goals/untargeted.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 
@@ -19,7 +19,7 @@ export const genetic = defineAttack({
   hasBudget: true,
   differences: "Unlike in the released code, the last generation is checked, too.",
   build: (options, { caseInsensitiveSubstitutes, context, lmConstraint }) => ({
-    goal: untargetedByMargin,
+    goal: untargeted,
     transformations: [swapFromTable(caseInsensitiveSubstitutes)],
     constraints: [...(lmConstraint ? [allowedByLanguageModel(lmConstraint)] : []), ...fitContext(context)],
     search: geneticSearch({ ...options, mutation: "best" }),

@@ -235,6 +235,9 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
     row("  median", ({ queries }) => formatNumber(queries.median)),
     row("  95th percentile", ({ queries }) => formatNumber(queries.p95)),
     row("  total", ({ queries }) => formatCount(queries.total)),
+    ...(names.some((name) => attacks[name]!.ties)
+      ? [row("queries with the margin of another", ({ ties = 0 }) => formatCount(ties))]
+      : []),
     row("texts evaluated", ({ queries }) => formatCount(queries.evaluated)),
     row("queries answered from the cache", ({ queries: { total, evaluated } }) =>
       total === 0 ? "–" : formatPercent(Math.max(0, 1 - evaluated / total)),

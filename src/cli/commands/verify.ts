@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type Verification, verify, verifyRequestSchema } from "../../actions/verify/verify.js";
-import { formatCount } from "../../format.js";
+import { formatCount, formatPercent } from "../../format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";
@@ -8,18 +8,23 @@ import { createCallbacks } from "../progress.js";
 
 export const note =
   "Each line is replayed: its edits must lead from the original to the final text,\n" +
-  "and the model must return the recorded probabilities. Certificates are computed again.\n" +
+  "and the model must return the recorded probabilities. Of a proof, all candidates are\n" +
+  "listed again, and random blocks are scored again. Certificates are computed again.\n" +
   "The exit code is 2 if a line fails.";
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
   "temper verify runs/voting/certificates/hash-vote.jsonl",
+  "temper verify runs/sst2-ascc-seed0/exact/k2-0123456789ab.jsonl --blocks 300",
   "temper verify attacks/endpoint/pwws.jsonl --model http://127.0.0.1:8080",
 ];
 
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withJournals = command.argument("<journals...>", shape.journals.description);
-  addOptions(withJournals, shape, { model: "<reference>", substitutions: "<table>", ...runtimeFlags })
+  addOptions(withJournals, shape, {
+    ...{ model: "<reference>", substitutions: "<table>", blocks: "<count>", seed: "<number>" },
+    ...runtimeFlags,
+  })
     .addOption(endpointOption())
     .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())
@@ -30,16 +35,38 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatVerification(verified: Awaited<ReturnType<typeof verify>>[number]): string {
-  if ("outcomes" in verified) return formatAttack(verified);
-  const { journal, header, lines } = verified;
+function formatVerification(verification: Awaited<ReturnType<typeof verify>>[number]): string {
+  if ("blocks" in verification) return formatProof(verification);
+  if ("outcomes" in verification) return formatAttack(verification);
+  const { journal, header, lines } = verification;
   return `${journal}: all ${formatCount(lines)} certificates of ${header.certificate.kind} verified\n`;
 }
 
-function formatAttack({ journal, header, lines, outcomes, substitutions }: Verification): string {
+function formatAttack({
+  journal,
+  header,
+  lines,
+  outcomes,
+  substitutions,
+}: Extract<Verification, { outcomes: unknown }>): string {
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
     `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} robust, ` +
     `${formatCount(outcomes.skipped)} misclassified before the attack`;
   return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})\n`;
+}
+
+function formatProof(proof: Extract<Verification, { readonly blocks: number }>): string {
+  const { journal, texts, blocks, checkedBlocks, identicalBlocks, detection, substitutions } = proof;
+  const space = substitutions === null ? "" : `, every candidate is in ${substitutions}`;
+  const different = checkedBlocks - identicalBlocks;
+  const bits = different > 0 ? ` (${formatCount(different)} differ in the last bits of their scores)` : "";
+  const found = detection.map(
+    ({ falseFraction, probability }) => `${formatPercent(falseFraction, 0)}: ${formatPercent(probability)}`,
+  );
+  return (
+    `${journal}: all lines of ${formatCount(texts)} texts are complete${space}; ${formatCount(checkedBlocks)} of ` +
+    `${formatCount(blocks)} blocks were scored again and agree${bits}\n` +
+    `probability that a proof with this fraction of false blocks is found: ${found.join(", ")}\n`
+  );
 }

@@ -40,7 +40,7 @@ export function createEagerClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const { device, computeDtype, isQuantized = false } = deviceConfig;
+  const { device, computeDtype, isQuantized = false, returnsLogits = false } = deviceConfig;
   const { config } = model.architecture;
   const isLow = isQuantized || computeDtype === "bfloat16";
   if (device === "cpu" && isLow) requirePrecision(isQuantized ? "int8" : "bf16");
@@ -60,13 +60,14 @@ export function createEagerClassifier(
     padId: model.tokenizer.special.padId,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
     isPacked: pack !== false,
+    returnsLogits,
     async probabilities(batch) {
       const values = scope(() =>
-        noGrad(() =>
-          forward(model.architecture, preparedWeights, toModelInput(batch, config, device, pack), evalMode)
-            .logits.softmax(-1)
-            .toFloat32Array(),
-        ),
+        noGrad(() => {
+          const input = toModelInput(batch, config, device, pack);
+          const { logits } = forward(model.architecture, preparedWeights, input, evalMode);
+          return (returnsLogits ? logits : logits.softmax(-1)).toFloat32Array();
+        }),
       );
       if (device === "cpu" && getMemoryStats().cachedBytes > cacheLimit) emptyCache();
       return values;
@@ -79,7 +80,7 @@ export function createEagerClassifier(
 }
 
 /**
- * Computes class probabilities of tokenized texts, in order. Yields to the event loop after each
+ * Computes class probabilities (or logits) of tokenized texts, in order. Yields to the event loop after each
  * batch.
  */
 export async function classify(

@@ -60,8 +60,9 @@ export function createGraphClassifier(
 ): Classifier {
   const { padId } = model.tokenizer.special;
   const { numLabels, config } = model.architecture;
+  const { returnsLogits = false } = eager;
   const canPack = canPackTexts(config, { device, computeDtype: [...eager.weights.values()][0]!.dtype });
-  const large = new LargeBatches(model.architecture, eager.weights, device, canPack);
+  const large = new LargeBatches(model.architecture, eager.weights, device, canPack, returnsLogits);
   const buckets = new Map<string, Bucket>();
 
   function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
@@ -76,9 +77,10 @@ export function createGraphClassifier(
 
   const compute = (bucket: Bucket): Tensor =>
     noGrad(() =>
-      scope(() =>
-        forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode).logits.softmax(-1),
-      ),
+      scope(() => {
+        const { logits } = forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode);
+        return returnsLogits ? logits : logits.softmax(-1);
+      }),
     );
 
   /** Starts a batch and returns the buffer that will receive the results. */
@@ -110,6 +112,7 @@ export function createGraphClassifier(
     // Packed texts have no padding.
     batchCost: canPack ? Number.POSITIVE_INFINITY : eager.batchCost,
     depth,
+    returnsLogits,
     async probabilities(batch) {
       if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);
       const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength, canPack));

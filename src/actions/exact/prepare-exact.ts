@@ -1,0 +1,69 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import type { AttackExample } from "../../attacks/attacker.js";
+import { fitContext } from "../../attacks/constraints/context.js";
+import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import type { EditedText } from "../../attacks/edited-text.js";
+import { createOriginal } from "../../attacks/exact/prove-text.js";
+import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../attacks/exact/substitution-space.js";
+import { computeTogether } from "../../attacks/requests.js";
+import type { AttackResources } from "../../attacks/resources.js";
+import { expandText, findOpenPositions } from "../../attacks/run-recipe.js";
+import { swapFromTable } from "../../attacks/transformations/swap-from-table.js";
+import { Rng } from "../../tensor/random.js";
+import type { LoadedVictim } from "../load/load-victim.js";
+
+/** A text with the substitutions that matter. */
+export interface PreparedText {
+  readonly original: EditedText;
+  readonly words: readonly WordSubstitutes[];
+}
+
+/** Texts that are expanded together, so that a sentence encoder gets full batches. */
+const groupSize = 64;
+
+/** Lists the substitutions of each text and reduces them. */
+export async function prepareTexts(
+  examples: readonly Pick<AttackExample, "texts">[],
+  { victim, local }: LoadedVictim,
+  { substitutions, context }: Partial<AttackResources>,
+  { modifiableFields, maxChanges }: { readonly modifiableFields: readonly number[]; readonly maxChanges: number },
+): Promise<PreparedText[]> {
+  const parts = {
+    transformations: [swapFromTable(substitutions!)],
+    constraints: [onlyFields(modifiableFields), ...fitContext(context)],
+  };
+  const reader = local ? createTokenReader(local.model) : null;
+  const prepared: PreparedText[] = [];
+  for (let start = 0; start < examples.length; start += groupSize) {
+    const originals = examples.slice(start, start + groupSize).map(({ texts }) => createOriginal(victim, texts));
+    const rng = new Rng(0);
+    const expanded = await computeTogether(
+      originals.map((original) => expandText(parts, original, findOpenPositions(parts, original), rng)),
+    );
+    for (const [i, original] of originals.entries())
+      prepared.push({ original, words: reduceSpace(original, expanded[i]!, maxChanges, reader) });
+  }
+  return prepared;
+}
+
+/** More tokens than any text has. */
+const anyLength = 1_000_000;
+
+function createTokenReader({
+  tokenizer,
+  tokenization,
+  maxLength,
+}: NonNullable<LoadedVictim["local"]>["model"]): TokenReader {
+  const read: TokenReader["read"] = (inputs) =>
+    tokenization === "word"
+      ? inputs.map((texts) => tokenizer.encodeWords(texts, anyLength).ids)
+      : tokenizer.encodeAll(inputs, anyLength).map(({ ids }) => ids);
+  return { read, maxLength };
+}
+
+/** The file of a proof. Its name depends on everything that decides the proof. */
+export function getProofPath(out: string, maxChanges: number, header: object): string {
+  const hash = createHash("sha256").update(JSON.stringify(header)).digest("hex");
+  return join(out, `k${maxChanges}-${hash.slice(0, 12)}.jsonl`);
+}

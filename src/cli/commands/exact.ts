@@ -1,0 +1,103 @@
+import { type Command, Option } from "@commander-js/extra-typings";
+import { type ExactReport, exact } from "../../actions/exact/exact.js";
+import { exactRequestSchema } from "../../actions/exact/exact-request.js";
+import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
+import { type Io, write } from "../io.js";
+import {
+  addOptions,
+  appendValue,
+  dataFlags,
+  endpointOption,
+  quietOption,
+  runtimeFlags,
+  splitOption,
+} from "../options.js";
+import { formatPath, formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+import { stopOnSignals } from "../signals.js";
+
+export const note =
+  "Every set of at most --max-changes substitutions is tried, so the accuracy is exact and not a bound. A stopped\n" +
+  "evaluation continues with the same command. Without --task and --data, the task of the model's run is used.";
+export const examples = [
+  "temper exact runs/sst2-standard-seed0 --max-changes 2 --num-examples 100",
+  "temper exact runs/sst2-ascc-seed0 --max-changes 3 --budget 1000000 --json",
+  "temper exact runs/sst2-ascc-seed0 --attack pwws --attack greedy --attack genetic",
+  "temper verify runs/sst2-standard-seed0/exact/k2-0123456789ab.jsonl --model runs/sst2-standard-seed0",
+];
+
+export function define(command: Command, io: Io): void {
+  const { shape } = exactRequestSchema;
+  const withSplit = command
+    .argument("<model>", shape.model.description)
+    .addOption(
+      new Option("--attack <name[:key=value,…]>", `${shape.attacks.description}; repeatable (default: pwws)`).argParser(
+        appendValue,
+      ),
+    )
+    .addOption(splitOption());
+  addOptions(withSplit, shape, {
+    ...{ maxChanges: "<count>", budget: "<texts>", substitutions: "<table>" },
+    ...{ inVocabSubstitutes: "", caseSensitiveSubstitutes: "", minContextSimilarity: "<number>" },
+    ...{ sentenceEncoder: "<model>", ...dataFlags, numExamples: "<count>", sampling: "<name>", seed: "<number>" },
+    ...{ out: "<folder>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
+  })
+    .option("--no-in-vocab-substitutes", "keep such substitutes")
+    .option("--no-case-sensitive-substitutes", "substitute such words, too")
+    .addOption(endpointOption())
+    .option("--json", "print the report as JSON")
+    .addOption(quietOption())
+    .action(async (model, { json, quiet, attack: attacks, ...request }) => {
+      const display = createCallbacks(io, quiet);
+      const signals = stopOnSignals(io);
+      signals.listen();
+      const start = performance.now();
+      let speed = 0;
+      const report = await exact(
+        { model, attacks, ...request },
+        {
+          signal: signals.signal,
+          onScored: (scored) => {
+            speed = scored / ((performance.now() - start) / 1000);
+          },
+          onEvent(event) {
+            if (event.type !== "progress" || event.stage !== "exact") return display.onEvent(event);
+            display.update("exact", event.done, event.total, { "texts/s": formatNumber(speed, 3) });
+          },
+        },
+      ).finally(() => {
+        display.end();
+        signals.close();
+      });
+      await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
+    });
+}
+
+function formatReport(io: Io, report: ExactReport): string {
+  const { examples: count, exact: levels, texts, attacks, task, split, scored, proof } = report;
+  const rows = levels.map(({ changes, accuracy, interval, open }) => [
+    changes,
+    formatCount(texts.filter(({ minChanges }) => minChanges === changes).length),
+    formatPercent(accuracy),
+    formatInterval(interval.low, interval.high),
+    formatCount(open),
+  ]);
+  const head = ["substitutions", "first fooled", "exact accuracy", "95% CI", "open"];
+  const open = levels.at(-1)!.open;
+  const gaps = Object.entries(attacks)
+    .map(
+      ([name, { accuracyUnderAttack, gap, p }]) =>
+        `${name}: accuracy under attack ${formatPercent(accuracyUnderAttack)}; ${formatPercent(gap)} of the ` +
+        `texts can be fooled, but it did not (McNemar p = ${formatNumber(p, 2)})\n`,
+    )
+    .join("");
+  const remark =
+    open > 0
+      ? `${formatCount(open)} texts are open: the budget ended before all their candidates were scored. They do not ` +
+        "count as robust. Increase --budget to decide them.\n"
+      : "";
+  return (
+    `${task} ${split}: ${formatCount(count)} examples, ${formatCount(scored)} texts scored\n\n` +
+    `${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2, 4] })}\n\n${gaps}${remark}Proof: ${formatPath(proof)}\n`
+  );
+}

@@ -1,0 +1,188 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { ExactReport } from "../../src/actions/exact/exact.js";
+import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
+import type { ProofVerification } from "../../src/attacks/exact/verify-proof.js";
+import { seal, unseal } from "../attacks/sealed.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { findPython } from "../python.js";
+import { temporaryFolder } from "../temporary.js";
+import { invoke } from "./invoke.js";
+
+const python = findPython("torch", "typing_extensions");
+const folder = temporaryFolder();
+const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
+let victim: TinyVictim;
+
+beforeAll(async () => {
+  victim = await tinyVictim(join(folder, "one"));
+});
+beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
+afterEach(() => vi.unstubAllEnvs());
+
+function run(out: string, ...more: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const data = ["--data", victim.data, "--text-column", "text", "--label-column", "label"];
+  const flags = ["--substitutions", victim.substitutions, "--num-examples", "24", "--out", join(folder, out)];
+  return invoke(["exact", victim.run, ...data, ...flags, "--max-changes", "2", ...cpu, ...more]);
+}
+
+async function report(out: string, ...more: string[]): Promise<ExactReport> {
+  const { code, stdout, stderr } = await run(out, "--json", ...more);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return JSON.parse(stdout) as ExactReport;
+}
+
+describe("temper exact", () => {
+  test("equals brute force with the model on all combinations of the table", async () => {
+    const found = await report("brute");
+    expect(found).toMatchObject({ examples: 24, exact: [{ changes: 0 }, { changes: 1 }, { changes: 2 }] });
+    const table = JSON.parse(readFileSync(victim.substitutions, "utf8")) as Record<string, string[]>;
+    const lines = readFileSync(found.proof, "utf8").split("\n").slice(1, -1);
+    const starts = lines
+      .map((line) => JSON.parse(line) as { kind: string; texts: string[]; label: number })
+      .filter(({ kind }) => kind === "text");
+    await using classifier = await loadClassifier(victim.run, { device: "cpu", threads: 1 });
+    for (const [index, { texts, label }] of starts.entries()) {
+      const levels: string[][][] = [[texts[0]!.split(" ")], [], []];
+      for (const changes of [1, 2])
+        for (const words of levels[changes - 1]!)
+          for (const [i, word] of texts[0]!.split(" ").entries())
+            if (words[i] === word) for (const each of table[word] ?? []) levels[changes]!.push(words.with(i, each));
+      const isFooled: boolean[] = [];
+      for (const level of levels) {
+        const inputs = [...new Set(level.map((words) => words.join(" ")))];
+        const predictions = inputs.length > 0 ? await classifier.classify(inputs) : [];
+        isFooled.push(predictions.some((prediction) => prediction.label !== classifier.model.labels![label]));
+      }
+      const smallest = isFooled.indexOf(true);
+      expect(found.texts[index]).toMatchObject({
+        index,
+        minChanges: smallest < 0 ? null : smallest,
+        provenUpTo: smallest < 0 ? 2 : smallest - 1,
+      });
+    }
+    for (const { changes, accuracy, interval, open } of found.exact) {
+      const robust = found.texts.filter(({ minChanges }) => minChanges === null || minChanges > changes).length;
+      expect(accuracy).toBe(robust / 24);
+      expect(interval.low).toBeLessThanOrEqual(accuracy);
+      expect(interval.high).toBeGreaterThanOrEqual(accuracy);
+      expect(open).toBe(0);
+    }
+    const { accuracyUnderAttack, gap } = found.attacks.pwws!;
+    expect(accuracyUnderAttack - gap).toBeCloseTo(found.exact[2]!.accuracy, 12);
+    expect(new Set(found.texts.map(({ minChanges }) => minChanges)).size).toBeGreaterThan(2);
+  });
+
+  test("continues a proof that was cut anywhere, with the same bytes", async () => {
+    const { proof } = await report("cut");
+    const whole = readFileSync(proof);
+    for (const fraction of [0.1, 0.5, 0.93]) {
+      writeFileSync(proof, whole.subarray(0, Math.floor(fraction * whole.length)));
+      await report("cut");
+      expect(readFileSync(proof).equals(whole)).toBe(true);
+    }
+    rmSync(join(folder, "cut"), { recursive: true });
+    await report("cut");
+    expect(readFileSync(proof).equals(whole)).toBe(true);
+  });
+
+  test("says what a budget leaves open, and counts it as not robust", async () => {
+    const { stdout, code } = await run("budget", "--budget", "3");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/\d+ texts are open/);
+    const { exact, texts } = await report("budget", "--budget", "3");
+    const open = texts.filter(({ minChanges, provenUpTo }) => minChanges === null && provenUpTo < 2).length;
+    expect(open).toBeGreaterThan(0);
+    expect(exact[2]!.open).toBe(open);
+    expect(readdirSync(join(folder, "budget")).filter((name) => name.endsWith(".lock"))).toEqual([]);
+  });
+
+  test("verify scores the blocks of a proof again and finds every kind of damage", async () => {
+    const { proof } = await report("verified");
+    const verify = (path: string, ...more: string[]) =>
+      invoke(["verify", path, "--model", victim.run, ...cpu, ...more]);
+    const { code, stdout, stderr } = await verify(proof);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(
+      /all lines of 24 texts are complete, every candidate is in .*table\.json; (\d+) of \1 blocks/,
+    );
+    expect(stdout).not.toContain("differ in the last bits");
+    expect(stdout).toContain("1%: 100.0%, 5%: 100.0%, 10%: 100.0%");
+    const [few] = JSON.parse((await verify(proof, "--blocks", "2", "--json")).stdout) as [ProofVerification];
+    expect(few.checkedBlocks).toBeLessThanOrEqual(2);
+    expect(few.detection[1]).toEqual({ falseFraction: 0.05, probability: expect.closeTo(1 - 0.95 ** 2, 12) });
+    const damaged = join(folder, "damaged.jsonl");
+    const expectError = async (bytes: string | Buffer, message: RegExp): Promise<void> => {
+      writeFileSync(damaged, bytes);
+      const found = await verify(damaged);
+      expect(found.code).toBe(2);
+      expect(found.stderr).toMatch(message);
+    };
+    const bytes = readFileSync(proof);
+    for (const fraction of [0.2, 0.6, 0.99]) {
+      const changed = Buffer.from(bytes);
+      const at = Math.floor(fraction * bytes.length);
+      changed[at] = changed[at]! ^ 1;
+      await expectError(changed, /does not match its checksum/);
+    }
+    await expectError(bytes.subarray(0, bytes.length / 2), /does not match its checksum|not complete/);
+    // With valid checksums, the content itself must not hold.
+    const lines = unseal(bytes.toString());
+    const forge = (
+      find: (line: Record<string, unknown>) => boolean,
+      change: Record<string, unknown> | null,
+    ): string => {
+      const at = lines.findIndex(find);
+      const made = change === null ? lines.toSpliced(at, 1) : lines.with(at, { ...lines[at], ...change });
+      return seal(made.map((line) => JSON.stringify(line)));
+    };
+    const isFooled = (line: Record<string, unknown>): boolean => line.kind === "result" && Number(line.minChanges) > 0;
+    await expectError(forge(isFooled, { minChanges: null, provenUpTo: 2, edits: null }), /does not follow/);
+    await expectError(
+      forge(({ kind }) => kind === "block", null),
+      /missing|does not follow|expected/,
+    );
+    await expectError(
+      forge((line) => line.kind === "block" && Number(line.margin) > 0, { margin: 9 }),
+      /expected the recorded margin 9/,
+    );
+    await expectError(
+      forge(({ kind }) => kind === "text", { words: [] }),
+      /./,
+    );
+  });
+
+  test("compares several attacks with the exact result, and rejects those with other candidates", async () => {
+    const { attacks, exact } = await report("gaps", "--attack", "greedy", "--attack", "random:samples=1");
+    expect(Object.keys(attacks)).toEqual(["greedy", "random"]);
+    for (const { accuracyUnderAttack, gap, p } of Object.values(attacks)) {
+      expect(accuracyUnderAttack - gap).toBeCloseTo(exact[2]!.accuracy, 12);
+      expect(p).toBeLessThanOrEqual(1);
+    }
+    expect(attacks.random!.gap).toBeGreaterThan(attacks.greedy!.gap);
+    const { code, stderr } = await run("gaps", "--attack", "deepwordbug");
+    expect(code).toBe(2);
+    expect(stderr).toContain("expected an attack with the substitutes of the table");
+  });
+
+  test.skipIf(python === null)("PyTorch alone comes to the same margins and decisions in every block", async () => {
+    const { proof } = await report("python", "--precision", "fp32");
+    const printed = execFileSync(python!, ["tools/parity/exact.py", proof, join(victim.run, "model")], {
+      encoding: "utf8",
+    });
+    const found = JSON.parse(printed) as { blocks: number; different: number };
+    expect(found.blocks).toBeGreaterThan(5);
+    expect(found.different).toBe(0);
+  });
+
+  test("rejects bad input with exit code 2", async () => {
+    const tooMany = await run("bad", "--max-changes", "99");
+    expect(tooMany.code).toBe(2);
+    expect(tooMany.stderr).toContain("Expected an integer from 0 to 16");
+    const missing = await run("bad", "--substitutions", join(folder, "missing.json"));
+    expect(missing.code).toBe(2);
+    expect(missing.stderr).not.toMatch(/\n\s+at /);
+  });
+});
