@@ -7,13 +7,12 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import type { Callbacks } from "../../events.js";
-import { cpuFloat32, createClassifier, type Model } from "../../models/index.js";
+import { closeModel, cpuFloat32, createClassifier, type Model } from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "../../runs/runtime-config.js";
-import { free } from "../../tensor/index.js";
+import type { RuntimeConfig, RuntimeOptions } from "../../runs/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
-import { loadRequestedModel } from "../predict/text-classifier.js";
+import { loadLocalModel } from "./load-local-model.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -28,7 +27,12 @@ export interface LoadedVictim {
   /** Concurrent searches that keep it busy. */
   readonly concurrency: number;
   /** The loaded model and the run that trained it; null for an endpoint. */
-  readonly local: { readonly model: Model; readonly gradient: GradientVictim; readonly run: RunFolder | null } | null;
+  readonly local: {
+    readonly model: Model;
+    /** Null for an ONNX model, which has no gradients. */
+    readonly gradient: GradientVictim | null;
+    readonly run: RunFolder | null;
+  } | null;
   close(): void;
 }
 
@@ -91,24 +95,29 @@ function getDecidedMargin(precision: string): number {
   return getMaxInputLevel() > 127 ? 0.15 : 0.3;
 }
 
+/** One scale per tensor of a batch is less precise than one per token. */
+const onnxDecidedMargin = 0.3;
+
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const runtime = applyRuntime(options, { use: "search" });
-  const model = await loadRequestedModel(reference, runtime.device, options);
-  const classifier = createClassifier(model, model.weights, runtime);
+  const { model, runtime, quantized } = await loadLocalModel(reference, options, { use: "search" });
+  const { session } = model;
+  const searched = quantized ? { ...model, session: quantized } : model;
+  const classifier = createClassifier(searched, model.weights, runtime);
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
-  const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
+  const isConfirmed = session ? quantized !== null : runtime.device === "cpu" && runtime.precision !== "fp32";
   const exact = isConfirmed ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true }) : null;
   const close = (): void => {
     exact?.close();
     classifier.close();
-    free(model.weights);
+    quantized?.classifier.close();
+    closeModel(model);
   };
   try {
     const victim = {
-      ...(await createModelVictim(model, classifier, runtime)),
+      ...(await createModelVictim(searched, classifier, runtime)),
       ...(exact && {
         exact: await createModelVictim(model, exact, cpuFloat32),
-        decidedMargin: getDecidedMargin(runtime.precision),
+        decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision),
       }),
     };
     const isTrained = "temper" in model.architecture.config.raw;
@@ -118,6 +127,8 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
       victim,
       settings: {
         ...{ tokenization: used, maxLength: model.maxLength },
+        backend: session ? "onnx" : "libtorch",
+        ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),
         ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
       },
       precision: runtime.precision,
@@ -125,7 +136,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
       concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
       local: {
         model,
-        gradient: { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
+        gradient: session ? null : { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
         run: await RunFolder.containing(model.folder),
       },
       close,
