@@ -36,13 +36,14 @@ export function findOnnxPath(paths: readonly string[], names: readonly string[])
 }
 
 /**
- * Finds a model: a folder (of a model or a finished run), npm:PACKAGE, or a Hugging Face model ID
- * (name[@revision]).
+ * Finds a model: a folder (of a model or a finished run), an ONNX file, npm:PACKAGE, or a Hugging
+ * Face model ID ([hf:]name[@revision]).
  */
 export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
+  if (reference.startsWith("hf:")) return resolveHubModel(reference.slice("hf:".length), options);
   const kind = await getPathKind(reference);
   if (kind === "folder") return resolveFolder(reference);
   if (kind === "file" && reference.endsWith(".onnx")) return resolveOnnxFile(resolve(reference));
@@ -121,7 +122,7 @@ async function resolveHubModel(reference: string, options: HubOptions): Promise<
 export async function listModelFiles(reference: string): Promise<HubFile[] | null> {
   if (reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference)))
     return null;
-  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const [name = "", revision] = reference.replace(/^hf:/, "").split(/@(.*)/, 2);
   const files = await listHubFiles(await openHubSnapshot({ type: "model", name, ...(revision && { revision }) }));
   const needed = new Set(
     selectNeededFiles(
