@@ -73,7 +73,8 @@ export function toNamedArrays(
  * [batch, 1, 1, length].
  */
 export function toAttentionBias(attentionMask: Tensor): Tensor {
-  return attentionMask.unsqueeze(1).unsqueeze(2).to("float32").rsub(1).mul(paddingBias);
+  const [batch, length] = attentionMask.shape as [number, number];
+  return attentionMask.to("float32").sub(1).mul(-paddingBias).reshape(batch, 1, 1, length);
 }
 
 // A loop: callbacks over the tokens of a large batch take longer than the GPU's forward pass.

@@ -12,11 +12,6 @@ export function isSize(value: unknown): value is Size {
   return typeof value === "object" && value !== null && "constant" in value && "batch" in value;
 }
 
-/** Whether a size is that of dimension 0, the batch, or 1, the length. */
-export function isDimension({ constant, batch, length }: Size, index: number): boolean {
-  return constant === 0 && batch === Number(index === 0) && length === Number(index === 1);
-}
-
 export function addSizes(first: SizeOrNumber, second: SizeOrNumber): SizeOrNumber {
   if (!isSize(first) && !isSize(second)) return first + second;
   const toSize = (value: SizeOrNumber): Size => (isSize(value) ? value : { constant: value, batch: 0, length: 0 });

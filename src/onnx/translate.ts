@@ -2,7 +2,7 @@ import type { Weights } from "../nn/index.js";
 import { Tensor } from "../tensor/index.js";
 import { type GraphBuilder, toOnnxType } from "./graph-builder.js";
 import type { OnnxType } from "./onnx-file.js";
-import { addSizes, isDimension, isSize, type SizeOrNumber } from "./size.js";
+import { addSizes, isSize, type SizeOrNumber } from "./size.js";
 import type { Trace, TracedCall } from "./trace.js";
 
 /** The call of an operator, on its way to ONNX. */
@@ -105,14 +105,13 @@ const layerNorm: Translation = (call) => {
   return call.graph.add("LayerNormalization", inputs, { axis: -1, epsilon: { float: call.arg<number>(4) } });
 };
 
-/** softmax(q kᵀ / sqrt(width) + bias) v, in the order of operators that ONNX Runtime recognizes. */
+/** softmax(q kᵀ / sqrt(width) + bias) v. */
 const attention: Translation = (call) => {
   const { graph } = call;
   const [rank, width] = [call.tensor(1).shape.length, call.tensor(0).size(-1)];
   const keys = graph.add("Transpose", [call.name(1)], { perm: swapAxes(rank, rank - 2, rank - 1) });
-  const products = graph.add("MatMul", [call.name(0), keys]);
-  const scaled = graph.add("Div", [products, graph.scalar("float32", Math.sqrt(width))]);
-  const scores = addBias(call, scaled, call.arg(3));
+  const query = graph.add("Mul", [call.name(0), graph.scalar("float32", 1 / Math.sqrt(width))]);
+  const scores = addBias(call, graph.add("MatMul", [query, keys]), call.arg(3));
   return graph.add("MatMul", [graph.add("Softmax", [scores], { axis: -1 }), call.name(2)]);
 };
 
@@ -185,19 +184,6 @@ const sum: Translation = (call) => {
 const mean: Translation = (call) =>
   call.graph.add("ReduceMean", [call.name(0)], { axes: call.arg<number[]>(1), keepdims: Number(call.arg(2)) });
 
-/**
- * A dimension 0 copies the size of the input. ONNX Runtime recognizes attention only if the batch
- * size and the length are written like this.
- */
-const reshape: Translation = (call) => {
-  const { shape } = call.tensor(0);
-  const results = call.call.results[0]!.shape;
-  const sizes = call
-    .arg<SizeOrNumber[]>(1)
-    .map((size, i) => (isSize(size) && isDimension(size, i) && results[i] === shape[i] ? 0 : size));
-  return call.graph.add("Reshape", [call.name(0), call.graph.sizes(sizes)]);
-};
-
 /** Operators of libtorch by name and overload. */
 const translations: Readonly<Record<string, Translation>> = {
   linear,
@@ -215,7 +201,6 @@ const translations: Readonly<Record<string, Translation>> = {
   "add.Scalar": binary("Add"),
   "sub.Tensor": binary("Sub"),
   "sub.Scalar": binary("Sub"),
-  "rsub.Scalar": (call) => call.graph.add("Sub", [call.operand(1, call.type), call.operand(0, call.type)]),
   "mul.Tensor": binary("Mul"),
   "mul.Scalar": binary("Mul"),
   "div.Tensor": binary("Div"),
@@ -258,7 +243,7 @@ const translations: Readonly<Record<string, Translation>> = {
   detach: unchanged,
   clone: unchanged,
   contiguous: unchanged,
-  reshape,
+  reshape: (call) => call.graph.add("Reshape", [call.name(0), call.graph.sizes(call.arg(1))]),
   expand: (call) => {
     // -1 keeps the size, which is what 1 means to ONNX.
     const shape = call.arg<SizeOrNumber[]>(1).map((size) => (size === -1 ? 1 : size));

@@ -35,7 +35,6 @@ const ops = {
   lerp_: operator<(self: Tensor, end: Tensor, weight: Tensor) => void>("lerp_", "Tensor"),
   pow: operator<TensorScalar>("pow", "Tensor_Scalar"),
   neg: operator<Unary>("neg"),
-  rsub: operator<(a: Tensor, b: number, alpha: number) => Tensor>("rsub", "Scalar"),
   abs: operator<Unary>("abs"),
   exp: operator<Unary>("exp"),
   log: operator<Unary>("log"),
@@ -136,10 +135,6 @@ export class Tensor {
   }
   sub(other: Tensor | number): Tensor {
     return ops.sub(this, other);
-  }
-  /** other - this. */
-  rsub(other: number): Tensor {
-    return ops.rsub(this, other, 1);
   }
   mul(other: Tensor | number): Tensor {
     return ops.mul(this, other);
