@@ -1,8 +1,10 @@
 """Downloads the wheel of pip for a Python without pip, such as Debian's. `python pip.whl/pip` runs it without installing it.
 
-Usage: fetch_pip.py FOLDER. Prints the path of the wheel. Uses the package index in PIP_INDEX_URL, like pip.
+Usage: fetch_pip.py FOLDER. Prints the path of the wheel. Uses the package index of pip's configuration: PIP_INDEX_URL, or
+`index-url` in the files that pip reads.
 """
 
+import configparser
 import hashlib
 import os
 import re
@@ -11,7 +13,22 @@ import sys
 import urllib.parse
 import urllib.request
 
-index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
+
+def read_index():
+    """The index that pip would use. The last file that names one wins, as in pip."""
+    home = os.path.expanduser("~")
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    files = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", os.path.join(home, ".pip", "pip.conf")]
+    files += [os.path.join(settings, "pip", "pip.conf"), os.environ.get("PIP_CONFIG_FILE", "")]
+    found = configparser.RawConfigParser()
+    found.read(files)
+    for section in ("install", "global"):
+        if found.has_option(section, "index-url"):
+            return found.get(section, "index-url")
+    sys.exit("This Python has no pip, and no package index is configured. Install pip, or set PIP_INDEX_URL.")
+
+
+index = (os.environ.get("PIP_INDEX_URL") or read_index()).rstrip("/") + "/pip/"
 context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
 
 

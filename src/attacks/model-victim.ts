@@ -43,11 +43,13 @@ export async function createModelVictim(
       `${model.reference} is not a trained classifier: the checkpoint has no ${newlyInitialized}. Fine-tune it first ` +
         "(temper train).",
     );
-  const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
-  const { libtorch } = native().versions();
+  const { session } = model;
+  const modelHash = session ? await session.hash() : await hashModelFolder(model.folder);
+  const hashes = { model: modelHash, tokenizer: model.tokenizer.hash };
   const { tokenization, maxLength } = model;
   const deviceType = device.replace(/:.*/, "");
-  const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, libtorch, isTf32Allowed()];
+  const engine = session ? [session.engine] : [native().versions().libtorch, isTf32Allowed()];
+  const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, ...engine];
   if (isQuantized) identity.push(`int8, ${getMaxInputLevel()}`);
   // The last digits of float32 differ from those of padded batches.
   else if (classifier.isPacked && computeDtype === "float32") identity.push("packed");

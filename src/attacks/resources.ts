@@ -123,6 +123,9 @@ export interface AttackResources {
 }
 export type ResourceName = keyof AttackResources;
 
+const noGradients =
+  "Endpoints and ONNX models give no gradients. Attack a model on libtorch (npx temper setup), or use pwws or genetic.";
+
 /** What a resource is for people; null if it is always there. What to do if it is missing. */
 export const resourceFacts: Readonly<Record<ResourceName, { readonly title: string | null; readonly hint: string }>> = {
   substitutions: {
@@ -156,11 +159,11 @@ export const resourceFacts: Readonly<Record<ResourceName, { readonly title: stri
   },
   gradient: {
     title: "gradients, so only local models",
-    hint: "An endpoint gives no gradients. Attack a local model, or use pwws or genetic.",
+    hint: noGradients,
   },
   model: {
     title: "gradients, so only local models",
-    hint: "An endpoint gives no gradients. Attack a local model, or use pwws or genetic.",
+    hint: noGradients,
   },
   labels: { title: null, hint: "Pass the labels of the task." },
 };

@@ -42,9 +42,11 @@ export async function verifyJournal<Prepared extends PreparedInput>(
      * precision.
      */
     readonly tolerance?: number | undefined;
+    /** Hashes of the model that the victim was exported from. Its journals are accepted, too. */
+    readonly exportedFrom?: Readonly<Record<string, string>> | null | undefined;
   } = {},
 ): Promise<JournalVerification> {
-  const { substitutions, tolerance = defaultTolerance } = options;
+  const { substitutions, tolerance = defaultTolerance, exportedFrom } = options;
   const hashes = { ...victim.hashes, ...(substitutions && { substitutions: substitutions.hash }) };
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
@@ -52,7 +54,7 @@ export async function verifyJournal<Prepared extends PreparedInput>(
   const ids = new Set<string>();
   const data = createHash("sha256");
   for await (const { header: found, line, result } of readJournal(path)) {
-    if (!header) checkHashes(found, hashes, path);
+    if (!header) checkHashes(found, hashes, path, exportedFrom ?? {});
     header = found;
     const location = `${path}:${line}`;
     const { id, texts, label } = result;
@@ -97,11 +99,19 @@ function shortenHash(hash: string | undefined): string {
   return hash === undefined ? "none" : `${hash.slice(0, 12)}…`;
 }
 
-/** Rejects a file that was written with another model or table. */
-export function checkHashes(header: JournalHeader, expected: Readonly<Record<string, string>>, path: string): void {
+type Hashes = Readonly<Record<string, string>>;
+
+/**
+ * Rejects a file that was written with another model or table. A model and its export are the same
+ * model: either the hashes are equal, or one was exported from the other, or both from a third. The
+ * replay then decides.
+ */
+export function checkHashes(header: JournalHeader, expected: Hashes, path: string, exportedFrom: Hashes = {}): void {
+  const source = (header.settings.exportedFrom ?? {}) as Hashes;
   for (const [name, hash] of Object.entries(expected)) {
     const found = header.hashes[name];
-    if (found !== hash)
+    const own = [hash, exportedFrom[name]].filter((each) => each !== undefined);
+    if (!own.some((each) => each === found || each === source[name]))
       throw new UserError(
         `${path} was written with a different ${name} (${shortenHash(found)}, now ${shortenHash(hash)}). ` +
           `Pass the same ${name}.`,

@@ -1,5 +1,5 @@
 import type { ForwardMode, Weights } from "../nn/index.js";
-import type { Tensor } from "../tensor/index.js";
+import { free, type Tensor } from "../tensor/index.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
   type EncoderInput,
@@ -18,6 +18,7 @@ import {
   getMaskedLmParameterShapes,
   type HeadName,
 } from "./heads.js";
+import type { Classifier } from "./inference/classifier-interface.js";
 
 /** The function that a model computes. The weights are its argument. */
 export interface Architecture {
@@ -151,6 +152,18 @@ export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newl
   return [...model.weights.keys()].filter((name) => !isHeadParameter(name) && !model.newlyInitialized.includes(name));
 }
 
+/** Computes a model that has no weights: a session of ONNX Runtime with the graph of its file. */
+export interface ModelSession {
+  /** Closed with the model. */
+  readonly classifier: Classifier;
+  /** The program that computes the graph, with its version. */
+  readonly engine: string;
+  /** Computes the SHA-256 of the graph and the config. */
+  hash(): Promise<string>;
+  /** Hashes of the model that was exported, as the export says them. */
+  readonly exportedFrom: Readonly<Record<string, string>> | null;
+}
+
 /** A model in memory: its architecture, its weights and its tokenizer. */
 export interface Model {
   readonly architecture: Architecture;
@@ -169,4 +182,12 @@ export interface Model {
   readonly reference: string;
   /** Parameters that were not in the checkpoint and were initialized randomly. */
   readonly newlyInitialized: readonly string[];
+  /** What computes the model if it has no weights. */
+  readonly session?: ModelSession;
+}
+
+/** Frees the weights of a model and closes its session. */
+export function closeModel({ weights, session }: Pick<Model, "weights" | "session">): void {
+  free(weights);
+  session?.classifier.close();
 }

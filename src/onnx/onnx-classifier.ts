@@ -1,7 +1,8 @@
 import type { InferenceSession, Tensor as OnnxRuntimeTensor } from "onnxruntime-node";
-import { getErrorMessage } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
 import { getErrorCode } from "../files.js";
-import { padBatch } from "../text/batch.js";
+import type { Classifier } from "../models/index.js";
+import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 
 type Runtime = typeof import("onnxruntime-node");
@@ -9,7 +10,7 @@ type Runtime = typeof import("onnxruntime-node");
 /** ONNX Runtime, or why there is none. */
 export type FoundRuntime = { readonly runtime: Runtime } | { readonly problem: string };
 
-/** Loads onnxruntime-node, which is an optional package. */
+/** Loads onnxruntime-node, which only commands with ONNX files need. */
 export async function findOnnxRuntime(): Promise<FoundRuntime> {
   try {
     return { runtime: await import("onnxruntime-node") };
@@ -23,52 +24,173 @@ export async function findOnnxRuntime(): Promise<FoundRuntime> {
   }
 }
 
-/** Texts per run of the session. */
-const batchSize = 16;
+/** How an ONNX file is run. */
+export interface OnnxClassifierOptions {
+  /** Names the model in messages. */
+  readonly name: string;
+  readonly labels: readonly string[];
+  readonly padId: number;
+  readonly threads: number;
+}
 
-/** Computes class probabilities of tokenized texts with ONNX Runtime, in order. */
-export async function classifyWithOnnx(
+/** The inputs that a classifier may have: [batch, length]. */
+const knownInputs = ["input_ids", "attention_mask", "token_type_ids"];
+
+/** Opens a classifier of an ONNX file, given as its path or its content, and tries it. */
+export async function openOnnxClassifier(
   runtime: Runtime,
-  model: Uint8Array,
-  encodings: readonly Encoding[],
-  padId: number,
-  threads: number,
-): Promise<Float32Array[]> {
-  const session = await runtime.InferenceSession.create(model, { intraOpNumThreads: threads });
+  file: string | Uint8Array,
+  options: OnnxClassifierOptions,
+): Promise<Classifier> {
+  const { name, labels, padId } = options;
+  const session = await createSession(runtime, file, options);
   try {
-    const rows: Float32Array[] = [];
-    for (let start = 0; start < encodings.length; start += batchSize)
-      rows.push(...(await runBatch(runtime, session, encodings.slice(start, start + batchSize), padId)));
-    return rows;
-  } finally {
+    const inputs = checkInputs(session, name);
+    checkOutput(session, name);
+    const run = (batch: PaddedBatch): Promise<Float32Array> => computeLogits(runtime, session, inputs, batch);
+    checkWidth(await tryModel(run, options), options);
+    return {
+      numLabels: labels.length,
+      padId,
+      // Batches of equal length need no padding, and their activations fit the cache.
+      batchTokens: 2048,
+      batchCost: 32,
+      async probabilities(batch) {
+        return applySoftmax(await run(batch), labels.length);
+      },
+      close: () => void session.release().catch(() => undefined),
+    };
+  } catch (error) {
     await session.release();
+    throw error;
   }
 }
 
-async function runBatch(
-  { Tensor }: Runtime,
-  session: InferenceSession,
-  encodings: readonly Encoding[],
-  padId: number,
-): Promise<Float32Array[]> {
-  const batch = padBatch(encodings, padId);
-  const shape = [batch.batchSize, batch.sequenceLength];
-  const toTensor = (values: ArrayLike<number>): OnnxRuntimeTensor =>
-    new Tensor("int64", BigInt64Array.from(Array.from(values, BigInt)), shape);
-  const named = { input_ids: batch.ids, attention_mask: batch.attentionMask, token_type_ids: batch.tokenTypeIds };
-  const feeds = Object.fromEntries(
-    Object.entries(named)
-      .filter(([name]) => session.inputNames.includes(name))
-      .map(([name, values]) => [name, toTensor(values)]),
-  );
-  const logits = (await session.run(feeds)).logits!.data as Float32Array;
-  const width = logits.length / batch.batchSize;
-  return encodings.map((_, row) => softmax(logits.subarray(row * width, (row + 1) * width)));
+async function createSession(
+  { InferenceSession: Session }: Runtime,
+  file: string | Uint8Array,
+  { name, threads }: OnnxClassifierOptions,
+): Promise<InferenceSession> {
+  const options: InferenceSession.SessionOptions = { intraOpNumThreads: threads, interOpNumThreads: 1 };
+  try {
+    // Errors come back as exceptions. The log would print them a second time.
+    const quiet = { ...options, logSeverityLevel: 4 as const };
+    return await (typeof file === "string" ? Session.create(file, quiet) : Session.create(file, quiet));
+  } catch (error) {
+    const reason = getErrorMessage(error).split("\n")[0]!;
+    const remedy = /opset|ir[_ ]version|not (?:a registered|implemented)/i.test(reason)
+      ? "Update onnxruntime-node, or export the model with an older opset."
+      : "The file may be damaged or incomplete: export or download it again.";
+    throw new UserError(`${name}: ONNX Runtime cannot load the file: ${reason.replace(/\.$/, "")}. ${remedy}`, {
+      cause: error,
+    });
+  }
 }
 
-function softmax(logits: Float32Array): Float32Array {
-  const largest = Math.max(...logits);
-  const exponentials = Array.from(logits, (value) => Math.exp(value - largest));
-  const sum = exponentials.reduce((total, value) => total + value, 0);
-  return Float32Array.from(exponentials, (value) => value / sum);
+/** The inputs by name, with their types. */
+type Inputs = ReadonlyMap<string, "int64" | "int32">;
+
+function checkInputs({ inputMetadata }: InferenceSession, name: string): Inputs {
+  const inputs = new Map<string, "int64" | "int32">();
+  for (const input of inputMetadata) {
+    const isKnown = knownInputs.includes(input.name) && input.isTensor;
+    if (!isKnown || (input.type !== "int64" && input.type !== "int32"))
+      throw new UserError(
+        `${name}: expected the inputs ${knownInputs.join(", ")} of integers, received ${input.name} ` +
+          `(${input.isTensor ? input.type : "no tensor"}). Export a model for text classification.`,
+      );
+    const fixed = input.shape.filter((size) => typeof size === "number" && size > 0);
+    if (fixed.length > 0)
+      throw new UserError(
+        `${name}: expected an input ${input.name} of any size [batch, length], received ` +
+          `[${input.shape.join(", ")}]. Export the model with dynamic axes.`,
+      );
+    inputs.set(input.name, input.type);
+  }
+  if (inputs.has("input_ids")) return inputs;
+  throw new UserError(`${name}: expected an input input_ids, received ${[...inputs.keys()].join(", ") || "none"}.`);
+}
+
+function checkOutput({ outputMetadata }: InferenceSession, name: string): void {
+  const found = outputMetadata.find((output) => output.name === "logits");
+  if (found?.isTensor && found.type === "float32") return;
+  const received = outputMetadata.map((output) => `${output.name}${output.isTensor ? ` (${output.type})` : ""}`);
+  throw new UserError(
+    `${name}: expected an output logits (float32), received ${received.join(", ")}. ` +
+      "Export a model for text classification.",
+  );
+}
+
+/** Two texts of different lengths: a graph with fixed sizes inside fails here, not in an attack. */
+async function tryModel(
+  run: (batch: PaddedBatch) => Promise<Float32Array>,
+  { name, padId }: OnnxClassifierOptions,
+): Promise<number> {
+  const create = (length: number): Encoding => ({
+    ids: new Int32Array(length).fill(padId),
+    tokenTypeIds: new Int32Array(length),
+    truncated: false,
+  });
+  try {
+    await run(padBatch([create(3)], padId));
+    return (await run(padBatch([create(5), create(4)], padId))).length / 2;
+  } catch (error) {
+    throw new UserError(
+      `${name}: ONNX Runtime cannot compute the model for two batches of different sizes: ` +
+        `${getErrorMessage(error).split("\n")[0]}. Export it with dynamic axes.`,
+      { cause: error },
+    );
+  }
+}
+
+function checkWidth(width: number, { name, labels }: OnnxClassifierOptions): void {
+  if (width === labels.length && width > 1) return;
+  throw new UserError(
+    width === 1
+      ? `${name}: expected at least 2 logits per text, received 1. A model with one output is a regression.`
+      : `${name}: the model has ${width} logits per text, but config.json has ${labels.length} labels ` +
+          `(${labels.join(", ")}). Name each class in id2label of config.json.`,
+  );
+}
+
+async function computeLogits(
+  { Tensor }: Runtime,
+  session: InferenceSession,
+  inputs: Inputs,
+  batch: PaddedBatch,
+): Promise<Float32Array> {
+  const shape = [batch.batchSize, batch.sequenceLength];
+  const values: Readonly<Record<string, Int32Array | Uint8Array>> = {
+    input_ids: batch.ids,
+    attention_mask: batch.attentionMask,
+    token_type_ids: batch.tokenTypeIds,
+  };
+  const feeds: Record<string, OnnxRuntimeTensor> = {};
+  for (const [name, type] of inputs)
+    feeds[name] =
+      type === "int32"
+        ? new Tensor(type, Int32Array.from(values[name]!), shape)
+        : new Tensor(type, widen(values[name]!), shape);
+  const { logits } = await session.run(feeds, ["logits"]);
+  return logits!.data as Float32Array;
+}
+
+/** Converts integers that are not negative to 64 bits. One BigInt per token would be slow. */
+function widen(values: Int32Array | Uint8Array): BigInt64Array {
+  const words = new Int32Array(2 * values.length);
+  for (let i = 0; i < values.length; i++) words[2 * i] = values[i]!;
+  return new BigInt64Array(words.buffer);
+}
+
+/** Applies softmax to each row. */
+function applySoftmax(logits: Float32Array, width: number): Float32Array {
+  const probabilities = new Float32Array(logits.length);
+  for (let start = 0; start < logits.length; start += width) {
+    const row = logits.subarray(start, start + width);
+    const largest = Math.max(...row);
+    const exponentials = Array.from(row, (value) => Math.exp(value - largest));
+    const sum = exponentials.reduce((total, value) => total + value, 0);
+    for (let i = 0; i < width; i++) probabilities[start + i] = exponentials[i]! / sum;
+  }
+  return probabilities;
 }

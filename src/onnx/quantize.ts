@@ -1,33 +1,38 @@
 import type { OnnxGraph, OnnxNode, OnnxTensor } from "./onnx-file.js";
 
-/** 8-bit weights with one scale per row or column of a matrix. Zero is stored as 128. */
+/** 8-bit weights with one scale per row or column of a matrix. */
 interface QuantizedMatrix {
-  readonly values: Uint8Array;
+  readonly values: Int8Array;
   readonly scales: Float32Array;
 }
 
-/** An unsigned zero point avoids the products that saturate on processors without VNNI. */
-const zeroPoint = 128;
+/**
+ * The largest weight of a product. ONNX Runtime multiplies unsigned inputs by signed weights. On
+ * processors without VNNI it adds two products in 16 bits, which saturate above
+ * 2 · 255 · 64 = 32,640. Unsigned weights need no limit, but take twice as long.
+ */
+const maxProductLevel = 63;
+const maxLevel = 127;
 
 function toFloats({ bytes }: OnnxTensor): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
 /**
- * value ≈ scale · (stored - 128), with scale = largest absolute value / 127 in its row or column.
+ * value ≈ scale · stored, with scale = largest absolute value / highest level in its row or column.
  */
-function quantizeMatrix(matrix: OnnxTensor, by: "row" | "column"): QuantizedMatrix {
+function quantizeMatrix(matrix: OnnxTensor, by: "row" | "column", levels: number): QuantizedMatrix {
   const [rows, columns] = matrix.shape as [number, number];
   const floats = toFloats(matrix);
   const scales = new Float32Array(by === "row" ? rows : columns);
   const getGroup = (i: number): number => (by === "row" ? Math.floor(i / columns) : i % columns);
   for (let i = 0; i < floats.length; i++) {
     const group = getGroup(i);
-    scales[group] = Math.max(scales[group]!, Math.abs(floats[i]!) / 127);
+    scales[group] = Math.max(scales[group]!, Math.abs(floats[i]!) / levels);
   }
-  const values = Uint8Array.from(floats, (value, i) => {
+  const values = Int8Array.from(floats, (value, i) => {
     const scale = scales[getGroup(i)]!;
-    return zeroPoint + (scale === 0 ? 0 : Math.max(-127, Math.min(127, Math.round(value / scale))));
+    return scale === 0 ? 0 : Math.max(-levels, Math.min(levels, Math.round(value / scale)));
   });
   return { values, scales };
 }
@@ -67,7 +72,8 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
     return found?.type === "float32" && found.shape.length === 2 ? found : null;
   };
   const getQuantized = (name: string, by: "row" | "column"): QuantizedMatrix => {
-    const found = quantized.get(name) ?? quantizeMatrix(graph.initializers.get(name)!, by);
+    const levels = by === "row" ? maxLevel : maxProductLevel;
+    const found = quantized.get(name) ?? quantizeMatrix(graph.initializers.get(name)!, by, levels);
     quantized.set(name, found);
     return found;
   };
@@ -78,9 +84,9 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
     if (node.operator === "MatMul" && getMatrix(second) && !graph.initializers.has(first)) {
       const { shape } = getMatrix(second)!;
       const { values, scales } = getQuantized(second, "column");
-      const weight = replacement.constant(`${second}.quantized`, "uint8", shape, values);
+      const weight = replacement.constant(`${second}.quantized`, "int8", shape, values);
       const weightScale = replacement.constant(`${second}.scale`, "float32", [shape[1]!], scales);
-      const zero = replacement.constant("zero_point", "uint8", [], Uint8Array.of(zeroPoint));
+      const zero = replacement.constant("zero_point", "int8", [], Int8Array.of(0));
       const input = inputs.get(first) ?? `${first}.quantized`;
       if (!inputs.has(first))
         replacement.add("DynamicQuantizeLinear", [first], [input, `${first}.scale`, `${first}.zero`]);
@@ -92,14 +98,12 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
     } else if (node.operator === "Gather" && node.attributes.axis === 0 && getMatrix(first)) {
       const { shape } = getMatrix(first)!;
       const { values, scales } = getQuantized(first, "row");
-      const table = replacement.constant(`${first}.quantized`, "uint8", shape, values);
+      const table = replacement.constant(`${first}.quantized`, "int8", shape, values);
       const scale = replacement.constant(`${first}.scale`, "float32", [shape[0]!, 1], scales);
       const rows = replacement.add("Gather", [table, second], [`${output}.integer`], { axis: 0 });
       const float = replacement.add("Cast", [rows], [`${output}.float`], { to: 1 });
-      const offset = replacement.constant("zero_point.float", "float32", [], Float32Array.of(zeroPoint));
-      const centered = replacement.add("Sub", [float, offset], [`${output}.centered`]);
       const rowScale = replacement.add("Gather", [scale, second], [`${output}.scale`], { axis: 0 });
-      replacement.add("Mul", [centered, rowScale], [output]);
+      replacement.add("Mul", [float, rowScale], [output]);
     } else replacement.nodes.push(node);
   }
   const used = new Set(replacement.nodes.flatMap((node) => node.inputs));

@@ -3,7 +3,7 @@ import { UserError } from "../errors.js";
 import { createFolder, exists, readJson, replaceFolder, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
 import { createTokenizerFiles } from "../models/checkpoint/save-tokenizer.js";
-import { getFamily, type Model, toConfigJson } from "../models/index.js";
+import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
 import type { InputLimits } from "../models/model-input.js";
 import { createWordLevelJson } from "../text/word-level-json.js";
 import { exportGraph } from "./export-graph.js";
@@ -38,8 +38,14 @@ export async function exportToOnnx(
   const quantized = options.quantize ? encodeOnnx(quantizeGraph(graph), options.version) : null;
   const { config } = model.architecture;
   const architectures = [`${getFamily(config).className}ForSequenceClassification`];
-  // The graph contains the head, so settings of Temper are not needed.
-  const json = toConfigJson(config, model.labels, architectures, { temper: undefined });
+  const { tokenization, maxLength, task, labels } = model;
+  const { head, pooling } = model.architecture;
+  if (head === "masked-lm") throw new UserError(`${model.reference}: a masked language model cannot be exported.`);
+  const temper: TemperMetadata = {
+    ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
+    exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },
+  };
+  const json = toConfigJson(config, labels, architectures, { temper });
   return {
     model: encoded,
     quantized,

@@ -52,6 +52,17 @@ export function getRunPath(folder: string, file: RunFile): string {
   return join(folder, files[file]);
 }
 
+/**
+ * The file that tells an exported model which run it is from: its task, data and substitutions.
+ * The folder is still no run, because it has no environment.
+ */
+export function createConfigFile(
+  folder: string,
+  config: RunConfig,
+): { readonly path: string; readonly content: string } {
+  return { path: files.config, content: formatConfig(folder, config) };
+}
+
 /** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
 export async function removeOptimizerState(folder: string): Promise<void> {
   await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();

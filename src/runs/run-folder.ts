@@ -79,8 +79,8 @@ export class RunFolder {
   }
 
   /**
-   * The run whose model a folder contains: the run folder itself, or its model/. Null if the model
-   * has no run.
+   * The run whose model a folder contains: the run folder itself, its model/, or the folder of an
+   * exported model. Null if the model has no run.
    */
   static async containing(folder: string): Promise<RunFolder | null> {
     const outer = basename(folder) === files.model ? dirname(folder) : folder;
@@ -202,8 +202,10 @@ export class RunFolder {
 
   /** The class names in the model's order; empty before the model is saved. */
   async labels(): Promise<readonly string[]> {
-    const model = this.path("model");
-    return (await exists(join(model, "config.json"))) ? (await readModelConfig(model)).labels : [];
+    // An exported model is in the folder itself.
+    for (const model of [this.path("model"), this.folder])
+      if (await exists(join(model, "config.json"))) return (await readModelConfig(model)).labels;
+    return [];
   }
 
   /** The attacks on the run's model. */

@@ -83,10 +83,30 @@ export function chooseCpuPrecision(
   return wanted ?? "fp32";
 }
 
+/** The threads of a request: those that it names, OMP_NUM_THREADS, or all cores. */
+function resolveThreads(wanted: number | null | undefined): number {
+  return wanted ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
+}
+
+/**
+ * Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its
+ * file: `int8` asks for the one with 8-bit weights.
+ */
+export function resolveOnnxRuntime({ device = "auto", precision = null, threads }: RuntimeOptions): RuntimeConfig {
+  if (device !== "auto" && device !== "cpu")
+    throw new UserError(`--device ${device}: ONNX models run on the CPU here. Leave --device out.`);
+  if (precision === "bf16" || precision === "tf32")
+    throw new UserError(
+      `--precision ${precision}: an ONNX model has the precision of its file. Leave --precision out, or use fp32.`,
+    );
+  const used = precision === "int8" ? "int8" : "fp32";
+  return { device: "cpu", computeDtype: "float32", precision: used, threads: resolveThreads(threads) };
+}
+
 /** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */
 export function resolveRuntime(options: RuntimeOptions = {}, needs: PrecisionNeeds = {}): RuntimeConfig {
-  const { device: wanted = "auto", precision = null, threads: wantedThreads = null } = options;
-  const threads = wantedThreads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
+  const { device: wanted = "auto", precision = null } = options;
+  const threads = resolveThreads(options.threads);
   const device = chooseDevice(wanted === "auto" ? undefined : wanted);
   if (device === "cpu") {
     const used = chooseCpuPrecision(precision, needs);

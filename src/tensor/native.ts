@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readBackend } from "../backend.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import { getErrorCode } from "../files.js";
 
@@ -177,6 +178,10 @@ let loaded: Native | undefined;
 /** Returns the addon. The first call loads it. */
 export function native(): Native {
   if (loaded) return loaded;
+  if (readBackend() === "onnx")
+    throw new UserError(
+      "This needs libtorch, but TEMPER_BACKEND is onnx. Remove the variable; `npx temper setup` installs libtorch.",
+    );
   const file = join(getBuildFolder(), "temper.node");
   if (!existsSync(file))
     throw new UserError(
@@ -202,6 +207,17 @@ export function native(): Native {
     );
   }
   return loaded;
+}
+
+/** Whether libtorch can compute here: the addon loads, and TEMPER_BACKEND does not forbid it. */
+export function hasNative(): boolean {
+  try {
+    native();
+    return true;
+  } catch (error) {
+    if (error instanceof UserError) return false;
+    throw error;
+  }
 }
 
 /**

@@ -20,6 +20,7 @@ import { UserError } from "../../src/errors.js";
 import { listen } from "../../src/events.js";
 import * as hubFiles from "../../src/hub/hub-cache.js";
 import { createHubFetch, type HubRepo, readHubSettings } from "../../src/hub/hub-connection.js";
+import { resolveModel } from "../../src/models/checkpoint/resolve-model.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { blobName, sha256, startFakeHub } from "./fake-hub.js";
@@ -121,6 +122,23 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     await downloadHubFile(sst2, "sst2/train.parquet");
     expect(hub.requests).toEqual([]);
     await expect(downloadHubFile(sst2, "none.parquet")).rejects.toThrow(/dataset glue has no file none.parquet/);
+  });
+
+  test("only the ONNX file, the tokenizer and the config are downloaded if TEMPER_BACKEND is onnx", async () => {
+    const names = ["config.json", "model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx", "tokenizer.json"];
+    hub.repos.set("models/owner/onnx", {
+      commit,
+      files: Object.fromEntries(
+        [...names, "onnx/model.onnx_data", "README.md"].map((name) => [name, Buffer.from(name)]),
+      ),
+    });
+    vi.stubEnv("TEMPER_BACKEND", "onnx");
+    const { folder: snapshot } = await resolveModel("hf:owner/onnx");
+    const found = readdirSync(snapshot, { recursive: true, encoding: "utf8" }).filter((name) => /\./.test(name));
+    expect(found.sort()).toEqual(["config.json", "onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]);
+    vi.stubEnv("TEMPER_BACKEND", "");
+    await resolveModel("owner/onnx");
+    expect(existsSync(join(snapshot, "model.safetensors"))).toBe(true);
   });
 
   test("repairs a dangling link", async () => {

@@ -3,8 +3,10 @@ import { constants, existsSync, readFileSync } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
+import { readBackend } from "../../backend.js";
 import { getCacheFolder } from "../../cache.js";
 import { readHubSettings } from "../../hub/hub-connection.js";
+import { findOnnxRuntime } from "../../onnx/onnx-classifier.js";
 import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import {
   chooseFastestPrecision,
@@ -33,8 +35,10 @@ export type EngineInfo = ReturnType<typeof readEngineInfo>;
  */
 export async function doctor() {
   const addon = join(getBuildFolder(), "temper.node");
-  const failure = findLoadFailure(addon);
-  const engine = failure ? null : readEngineInfo();
+  const isOnnxOnly = readBackend() === "onnx";
+  const failure = isOnnxOnly ? null : findLoadFailure(addon);
+  const engine = failure || isOnnxOnly ? null : readEngineInfo();
+  const onnx = await findOnnxRuntime();
   const cache = getCacheFolder();
   const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
   const cacheProblem: Problem = {
@@ -43,13 +47,15 @@ export async function doctor() {
     remedy: "Set TEMPER_CACHE to a writable folder.",
   };
   return {
-    usable: engine !== null,
+    usable: isOnnxOnly ? "runtime" in onnx : engine !== null,
     temper: version,
     node: process.versions.node,
     platform: `${process.platform} ${process.arch}`,
     addon,
-    /** Null if the addon does not load. */
+    /** Null if the addon does not load, or if TEMPER_BACKEND is onnx. */
     engine,
+    /** The version of ONNX Runtime, which runs exported models; null if it does not load. */
+    onnxRuntime: "runtime" in onnx ? (onnx.runtime.env.versions.node ?? null) : null,
     cpu: { model: cpus()[0]?.model.trim() ?? "unknown", cores: availableParallelism() },
     memory: {
       totalBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
@@ -58,9 +64,18 @@ export async function doctor() {
     cache: { folder: cache, hub: readHubSettings().cache },
     problems: [
       ...(failure ? [failure] : []),
+      ...("problem" in onnx ? [createOnnxProblem(onnx.problem, isOnnxOnly)] : []),
       ...(engine ? findPerformanceProblems(engine) : []),
       ...((await isWritable(cache)) ? [] : [cacheProblem]),
     ],
+  };
+}
+
+function createOnnxProblem(problem: string, fatal: boolean): Problem {
+  return {
+    fatal,
+    problem: `Exported models cannot run: ${problem}.`,
+    remedy: "Run npm install --ignore-scripts onnxruntime-node.",
   };
 }
 

@@ -5,7 +5,7 @@ import { type EncodedText, encodeTexts } from "../../models/inference/encode-tex
 import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import { countSchema, orNull, validate } from "../../validate.js";
-import { loadRequestedModel } from "../predict/text-classifier.js";
+import { loadRequestedModel } from "../load/load-local-model.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({

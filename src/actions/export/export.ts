@@ -2,11 +2,12 @@ import { z } from "zod";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { type Callbacks, warn } from "../../events.js";
 import { checkNewFolder } from "../../files.js";
-import { type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
-import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js";
+import { classify, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
+import { findOnnxRuntime, openOnnxClassifier } from "../../onnx/onnx-classifier.js";
 import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
+import { createConfigFile } from "../../runs/run-files.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { drawRandomly } from "../../tasks/sample.js";
@@ -70,7 +71,9 @@ export async function exportModel(request: ExportRequest, callbacks: Callbacks =
         "serve for them.",
     );
   const options = { quantize: quantize === "int8", version: readPackageVersion() };
-  const exported = await exportToOnnx(classifier.model, options);
+  const graph = await exportToOnnx(classifier.model, options);
+  const run = await RunFolder.containing(classifier.model.folder);
+  const exported = { ...graph, files: [...graph.files, ...(run ? [createConfigFile(out, run.config)] : [])] };
   const checked = await checkExport(classifier, exported, parsed, callbacks);
   await writeExport(out, exported);
   const files = exported.files.map(({ path, content }) => ({ path, bytes: Buffer.byteLength(content) }));
@@ -91,8 +94,14 @@ async function checkExport(
   const encodings = tokenizeAll(model, texts);
   const expected = await predictProbabilities(model, model.weights, encodings);
   const compare = async (bytes: Uint8Array): Promise<ExportComparison> => {
+    const { labels, reference: name } = model;
     const { padId } = model.tokenizer.special;
-    return compareRows(expected, await classifyWithOnnx(found.runtime, bytes, encodings, padId, threads));
+    const onnx = await openOnnxClassifier(found.runtime, bytes, { name, labels, padId, threads });
+    try {
+      return compareRows(expected, await classify(onnx, encodings));
+    } finally {
+      onnx.close();
+    }
   };
   const quantized = exported.quantized ? await compare(exported.quantized) : null;
   return { check: { texts: texts.length, model: await compare(exported.model), quantized }, problem: null };

@@ -185,8 +185,8 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
   for (const [key, hash] of Object.entries(lock.hashes))
     if (measured.hashes[key] !== hash)
       throw new UserError(
-        `${baseline}: the ${key === "data" ? "texts" : key} differ from those of the baseline, so the models ` +
-          "cannot be compared. Restore them, or write a new lock with --baseline RUN --lock FILE.",
+        `${baseline}: the ${key === "data" ? "texts" : key} of the candidate differ from those of the baseline, so ` +
+          "the models cannot be compared. Restore them, or write a new lock with --baseline RUN --lock FILE.",
       );
 }
 

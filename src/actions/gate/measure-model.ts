@@ -16,7 +16,7 @@ export interface MeasuredModel {
   readonly measurements: ReadonlyMap<string, Measurement>;
   /** The results of the attacks by example and attack, for diffs. */
   readonly results: ReadonlyMap<string, ReadonlyMap<string, AttackResult>>;
-  /** Of the examples and the substitutions. */
+  /** Of the examples, the substitutions and the filter by context. */
   readonly hashes: Readonly<Record<string, string>>;
 }
 
@@ -49,6 +49,8 @@ export async function measureModel(
         throw new UserError(`attack ${name}: a gate counts wrong classes, so the goal ${result.goal} cannot be used.`);
       for (const key of ["data", "substitutions"])
         if (header.hashes[key] !== undefined) hashes[key] = header.hashes[key];
+      // Without libtorch there is no filter, and attacks with and without one cannot be compared.
+      hashes["context filter"] = String(header.settings.contextEncoder ?? "none");
       const before = measurements.get(result.id);
       const isRobust = result.outcome === "failed";
       measurements.set(result.id, {

@@ -5,12 +5,13 @@ import { createGradientSource } from "../../attacks/gradient-source.js";
 import { createMaskedLanguageModel } from "../../attacks/masked-language-model.js";
 import type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
 import { UserError } from "../../errors.js";
-import type { Callbacks } from "../../events.js";
+import { type Callbacks, warn } from "../../events.js";
 import { sha256File } from "../../files.js";
 import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js";
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { type Device, free } from "../../tensor/index.js";
+import { hasNative, native } from "../../tensor/native.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import type { Substitutions } from "../../text/substitutions.js";
@@ -61,22 +62,31 @@ export async function loadAttackResources(
 ): Promise<LoadedResources> {
   const closers: (() => void)[] = [];
   const local = victim?.local ?? null;
-  const device = local?.gradient.device ?? "cpu";
+  const device = local?.gradient?.device ?? "cpu";
   const resources: { -readonly [Name in ResourceName]?: AttackResources[Name] } = { labels };
   const isNeeded = (...names: ResourceName[]): boolean => names.some((name) => needs.includes(name));
   const usesTable = isNeeded("substitutions", "caseInsensitiveSubstitutes");
   const tables = usesTable ? await loadTables(request, victim) : null;
   const { minContextSimilarity = null, lmConstraint = null } = request;
-  const minSimilarity =
+  const wantedSimilarity =
     tables && isNeeded("context") ? resolveContextSimilarity(minContextSimilarity, tables.substitutions.name) : null;
+  const isFilterOff = wantedSimilarity !== null && minContextSimilarity === null && !hasNative();
+  if (isFilterOff)
+    warn(
+      callbacks,
+      "Substitutes are not filtered by context, because the sentence encoder needs libtorch (npx temper setup). " +
+        "Compare only with attacks that have --min-context-similarity -1.",
+    );
+  const minSimilarity = isFilterOff ? null : wantedSimilarity;
   if (tables) Object.assign(resources, tables);
   if (isNeeded("lmConstraint") && lmConstraint !== null)
     resources.lmConstraint = await loadLmConstraint(resolveTablePath(lmConstraint));
   if (isNeeded("neighbors")) resources.neighbors = await loadNeighbors(request, local);
   if (isNeeded("wordnet")) resources.wordnet = loadWordNetLemmas();
-  if (isNeeded("gradient") && local) resources.gradient = createGradientSource(local.gradient);
-  if (isNeeded("model") && local) resources.model = local.gradient;
+  if (isNeeded("gradient") && local?.gradient) resources.gradient = createGradientSource(local.gradient);
+  if (isNeeded("model") && local?.gradient) resources.model = local.gradient;
   if (isNeeded("encoder") || minSimilarity !== null) {
+    requireLibtorch("--sentence-encoder");
     const { encoder, close } = await loadSentenceEncoder(request.sentenceEncoder, device, callbacks);
     resources.encoder = encoder;
     closers.push(close);
@@ -87,6 +97,7 @@ export async function loadAttackResources(
     }
   }
   if (isNeeded("mlm") && request.maskedLm !== null) {
+    requireLibtorch("--masked-lm");
     const model = await loadMaskedLm(request.maskedLm, { device }).catch((error: unknown) => {
       if (!(error instanceof UserError)) throw error;
       throw new UserError(`--masked-lm: ${error.message}`, { cause: error });
@@ -100,6 +111,16 @@ export async function loadAttackResources(
       for (const close of closers) close();
     },
   };
+}
+
+/** Rejects a resource before anything is downloaded for it. */
+function requireLibtorch(option: string): void {
+  try {
+    native();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(`${option}: ${error.message}`, { cause: error });
+  }
 }
 
 /** The table of the request or of the run, as it says and for words in any letter case. */

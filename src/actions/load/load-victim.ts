@@ -7,14 +7,20 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import type { Callbacks } from "../../events.js";
-import { type Classifier, cpuFloat32, createClassifier, type DeviceConfig, type Model } from "../../models/index.js";
+import {
+  type Classifier,
+  closeModel,
+  cpuFloat32,
+  createClassifier,
+  type DeviceConfig,
+  type Model,
+} from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "../../runs/runtime-config.js";
-import { free } from "../../tensor/index.js";
+import type { RuntimeConfig, RuntimeOptions } from "../../runs/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
-import { loadRequestedModel } from "../predict/text-classifier.js";
 import { findVoteOptions } from "../predict/voting.js";
+import { type LocalModel, loadLocalModel } from "./load-local-model.js";
 import { createVotingVictim } from "./voting-victim.js";
 
 /** Something to attack, and how it reads text. */
@@ -30,7 +36,12 @@ export interface LoadedVictim {
   /** Concurrent searches that keep it busy. */
   readonly concurrency: number;
   /** The loaded model and the run that trained it; null for an endpoint. */
-  readonly local: { readonly model: Model; readonly gradient: GradientVictim; readonly run: RunFolder | null } | null;
+  readonly local: {
+    readonly model: Model;
+    /** Null for an ONNX model, which has no gradients. */
+    readonly gradient: GradientVictim | null;
+    readonly run: RunFolder | null;
+  } | null;
   close(): void;
 }
 
@@ -93,27 +104,39 @@ function getDecidedMargin(precision: string): number {
   return getMaxInputLevel() > 127 ? 0.15 : 0.3;
 }
 
+/** One scale per tensor of a batch is less precise than one per token. */
+const onnxDecidedMargin = 0.3;
+
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const runtime = applyRuntime(options, { use: "search" });
-  const model = await loadRequestedModel(reference, runtime.device, options);
+  const { model, runtime, quantized } = await loadLocalModel(reference, options, { use: "search" });
+  const closeLoaded = (): void => {
+    quantized?.classifier.close();
+    closeModel(model);
+  };
   try {
-    const victim = await createLocalVictim(model, runtime);
+    const victim = await createLocalVictim(model, runtime, quantized);
     const close = (): void => {
       victim.close();
-      free(model.weights);
+      closeLoaded();
     };
     return { ...victim, close };
   } catch (error) {
-    free(model.weights);
+    closeLoaded();
     throw error;
   }
 }
 
 /** Creates a victim from a model in memory. `close` keeps the weights of the model. */
-export async function createLocalVictim(model: Model, runtime: RuntimeConfig): Promise<LoadedVictim> {
-  const classifier = createClassifier(model, model.weights, { ...runtime, returnsLogits: true });
+export async function createLocalVictim(
+  model: Model,
+  runtime: RuntimeConfig,
+  quantized: LocalModel["quantized"] = null,
+): Promise<LoadedVictim> {
+  const { session } = model;
+  const searched = quantized ? { ...model, session: quantized } : model;
+  const classifier = createClassifier(searched, model.weights, { ...runtime, returnsLogits: true });
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
-  const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
+  const isConfirmed = session ? quantized !== null : runtime.device === "cpu" && runtime.precision !== "fp32";
   const exact = isConfirmed
     ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true, returnsLogits: true })
     : null;
@@ -124,15 +147,15 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
   try {
     const run = await RunFolder.containing(model.folder);
     const voting = await findVoteOptions(model, runtime);
-    const createVictim = async (used: Classifier, config: DeviceConfig): Promise<Victim<PreparedInput>> => {
-      const base: Victim<PreparedInput> = await createModelVictim(model, used, config);
-      return voting ? createVotingVictim(base, model, used, voting) : base;
+    const createVictim = async (used: Classifier, of: Model, config: DeviceConfig): Promise<Victim<PreparedInput>> => {
+      const base: Victim<PreparedInput> = await createModelVictim(of, used, config);
+      return voting ? createVotingVictim(base, of, used, voting) : base;
     };
     const victim: Victim<PreparedInput> = {
-      ...(await createVictim(classifier, runtime)),
-      ...(exact && { exact: await createVictim(exact, cpuFloat32) }),
+      ...(await createVictim(classifier, searched, runtime)),
+      ...(exact && { exact: await createVictim(exact, model, cpuFloat32) }),
       // The margin of a vote is that of other scores: every decision is confirmed.
-      ...(exact && !voting && { decidedMargin: getDecidedMargin(runtime.precision) }),
+      ...(exact && !voting && { decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision) }),
     };
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
@@ -142,6 +165,8 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
       settings: {
         ...{ tokenization: used, maxLength: model.maxLength },
         ...(voting && run?.certificate && { certificate: run.certificate }),
+        backend: session ? "onnx" : "libtorch",
+        ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),
         ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
       },
       precision: runtime.precision,
@@ -149,7 +174,7 @@ export async function createLocalVictim(model: Model, runtime: RuntimeConfig): P
       concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
       local: {
         model,
-        gradient: { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
+        gradient: session ? null : { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
         run,
       },
       close,

@@ -6,17 +6,17 @@ import type { Callbacks } from "../../events.js";
 import {
   type Classifier,
   classify,
+  closeModel,
   createClassifier,
   isHeadParameter,
-  loadModel,
   type Model,
   tokenizeAll,
 } from "../../models/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
-import { type Device, free } from "../../tensor/index.js";
-import type { Encoding, Tokenization } from "../../text/encoding.js";
+import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
+import type { Encoding } from "../../text/encoding.js";
 import { validate } from "../../validate.js";
+import { loadLocalModel } from "../load/load-local-model.js";
 import { classifyByVote, encodeVoters, findVoteOptions } from "./voting.js";
 
 /**
@@ -136,12 +136,12 @@ export class TextClassifier implements AsyncDisposable {
     });
   }
 
-  /** Frees the weights. The model cannot be used afterwards. */
+  /** Frees the model. It cannot be used afterwards. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#classifier?.close();
-    free(this.model.weights);
+    closeModel(this.model);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -161,43 +161,18 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
     throw new UserError(
       `${reference}: expected a model, received an endpoint. Only attack and verify query endpoints.`,
     );
-  const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
-  const model = await loadRequestedModel(reference, runtime.device, { onEvent });
+  const parsed = validate(runtimeSchema, given, "loadClassifier");
+  const { model, runtime } = await loadLocalModel(reference, { ...parsed, onEvent });
   try {
     const voting = await findVoteOptions(model, runtime);
     if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime, voting);
   } catch (error) {
-    free(model.weights);
+    closeModel(model);
     throw error;
   }
-  free(model.weights);
+  closeModel(model);
   throw new UserError(
     `${reference} has no classification head. Train one first: temper train --model ${reference} --task …`,
-  );
-}
-
-interface ModelRequest extends Pick<Callbacks, "onEvent"> {
-  readonly tokenization?: Tokenization | null | undefined;
-  readonly maxLength?: number | null | undefined;
-}
-
-/**
- * Loads the model that a request names. The settings of a trained model win, so an option that
- * contradicts them is a mistake.
- */
-export async function loadRequestedModel(reference: string, device: Device, request: ModelRequest): Promise<Model> {
-  const { tokenization, maxLength, onEvent } = request;
-  const model = await loadModel(reference, {
-    device,
-    onEvent,
-    ...(tokenization && { tokenization }),
-    ...(maxLength && { maxLength }),
-  });
-  if (!tokenization || tokenization === model.tokenization) return model;
-  free(model.weights);
-  throw new UserError(
-    `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
-      "Leave the option out.",
   );
 }
 

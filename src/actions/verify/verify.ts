@@ -112,12 +112,13 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
       const verification = await verifyExact(journal, header, victim, substitutions, request, callbacks);
       return { journal, substitutions: substitutions?.name ?? null, ...verification };
     }
-    const isSamePrecision = precision === victim.settings.precision && precision !== "bf16";
+    const isSamePrecision = precision === victim.settings.precision && precision !== "bf16" && precision !== "int8";
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
     // What a journal records belongs to the float32 model, if low precision only searched.
     const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
       substitutions,
       tolerance,
+      exportedFrom: victim.local?.model.session?.exportedFrom,
     });
     return { journal, substitutions: substitutions?.name ?? null, ...verification };
   } finally {

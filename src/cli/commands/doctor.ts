@@ -19,12 +19,13 @@ export function define(command: Command, io: Io): void {
 
 function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
   const { green, red, yellow } = getColors(io.stdout);
-  const { temper, node, platform, addon, engine, cpu, memory, cache, problems, usable } = diagnosis;
+  const { temper, node, platform, addon, engine, onnxRuntime, cpu, memory, cache, problems, usable } = diagnosis;
   const rows: [string, string][] = [
     ["Temper", temper],
     ["Node.js", `${node} (${platform})`],
     ...(engine ? listEngineRows(engine) : []),
     ["addon", addon],
+    ...(onnxRuntime === null ? [] : [["ONNX Runtime", onnxRuntime] as [string, string]]),
     ["CPU", `${cpu.model}, ${cpu.cores} core${cpu.cores === 1 ? "" : "s"}`],
     ["memory", `${formatBytes(memory.availableBytes)} free of ${formatBytes(memory.totalBytes)}`],
     ["cache", cache.folder],

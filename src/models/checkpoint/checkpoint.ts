@@ -41,6 +41,11 @@ export async function openCheckpoint(folder: string): Promise<SafetensorsFile> {
 export function describeMissingWeights(model: string, names: readonly string[]): string {
   const pickles = names.filter(isPickleFile);
   if (pickles.length > 0) return explainPickleRejection(pickles, model);
+  if (names.some((name) => name === "onnx" || name.endsWith(".onnx")))
+    return (
+      `${model}: expected ${singleName}, found an ONNX file. It can be evaluated, attacked and served, but this ` +
+      "needs the weights. Pass the run or the model that was exported."
+    );
   const found = names.length > 0 ? names.slice(0, 8).join(", ") : "nothing";
   return `${model}: expected ${singleName} or ${indexName}, found ${found}. Pass a model folder, or download it again.`;
 }

@@ -4,8 +4,8 @@ import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
-import { readModelConfig, readTemperMetadata } from "../config.js";
-import type { PoolingMode } from "../families/family.js";
+import { readModelConfig, readTemperMetadata, type TemperMetadata } from "../config.js";
+import type { EncoderConfig, PoolingMode } from "../families/family.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import { type HeadName, mlpHeadPrefix } from "../heads.js";
 import { type Architecture, getParameterShapes, type Model } from "../model.js";
@@ -29,6 +29,8 @@ export interface LoadModelOptions extends ReadWeightsOptions {
   pooling?: PoolingMode;
   tokenization?: Tokenization;
   maxLength?: number;
+  /** The folder of the model, if it has been found already. */
+  folder?: string;
   /** Called during a download from the hub, and if a head is replaced because its labels differ. */
   readonly onEvent?: Callbacks["onEvent"];
 }
@@ -41,15 +43,8 @@ export interface LoadModelOptions extends ReadWeightsOptions {
  * const model = await loadModel("roberta-base", { labels: ["negative", "positive"] });
  */
 export async function loadModel(reference: string, options: LoadModelOptions = {}): Promise<Model> {
-  const { folder } = await resolveModel(reference, { onEvent: options.onEvent });
-  const config = await readModelConfig(folder);
-  const metadata = readTemperMetadata(config, join(folder, "config.json"));
-  const tokenizer = await loadTokenizer(folder);
-  if (tokenizer.vocabSize > config.vocabSize)
-    throw new UserError(
-      `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
-        "tokenizer.json and config.json do not belong together.",
-    );
+  const folder = options.folder ?? (await resolveModel(reference, { onEvent: options.onEvent })).folder;
+  const { config, metadata, tokenizer, tokenization, maxLength } = await readTextSettings(reference, folder, options);
   const checkpoint = await openCheckpoint(folder);
   const headFile = join(folder, "head.safetensors");
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
@@ -83,9 +78,6 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     if (pooling === "pooler" && getFamily(config).pooler === null)
       throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
     const architecture: Architecture = { config, head, pooling, numLabels: labels.length };
-    const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
-    const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
-    checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
     const { weights, newlyInitialized } = readWeights(config, getParameterShapes(architecture), names, options);
     return {
       architecture,
@@ -102,6 +94,32 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   } finally {
     for (const file of files) await file.close();
   }
+}
+
+/** How a model reads text: everything that a model folder says besides the weights. */
+export interface TextSettings extends Pick<Model, "tokenizer" | "tokenization" | "maxLength"> {
+  readonly config: EncoderConfig;
+  readonly metadata: TemperMetadata | null;
+}
+
+/** Reads the config and the tokenizer of a model folder. */
+export async function readTextSettings(
+  reference: string,
+  folder: string,
+  options: Pick<LoadModelOptions, "tokenization" | "maxLength">,
+): Promise<TextSettings> {
+  const config = await readModelConfig(folder);
+  const metadata = readTemperMetadata(config, join(folder, "config.json"));
+  const tokenizer = await loadTokenizer(folder);
+  if (tokenizer.vocabSize > config.vocabSize)
+    throw new UserError(
+      `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
+        "tokenizer.json and config.json do not belong together.",
+    );
+  const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
+  const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
+  checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
+  return { config, metadata, tokenizer, tokenization, maxLength };
 }
 
 /** Throws if a trained head does not have these labels in this order. */

@@ -1,6 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
+import { readBackend } from "../../backend.js";
 import { UserError } from "../../errors.js";
 import { exists } from "../../files.js";
 import {
@@ -19,18 +20,33 @@ export interface ModelFolder {
   /** The display name: the name of the folder, the package, or the Hugging Face model ID. */
   readonly name: string;
   readonly source: "folder" | "npm" | "hub";
+  /** The ONNX file, if the reference names it. */
+  readonly onnxFile?: string;
+}
+
+/** The ONNX files of model folders, as Temper, Optimum and transformers.js write them. */
+export const onnxNames = {
+  full: ["onnx/model.onnx", "model.onnx"],
+  quantized: ["onnx/model_quantized.onnx", "model_quantized.onnx", "onnx/model_int8.onnx"],
+};
+
+/** The first of some names that is among the files of a folder or repository. */
+export function findOnnxPath(paths: readonly string[], names: readonly string[]): string | null {
+  return names.find((name) => paths.includes(name)) ?? null;
 }
 
 /**
- * Finds a model: a folder (of a model or a finished run), npm:PACKAGE, or a Hugging Face model ID
- * (name[@revision]).
+ * Finds a model: a folder (of a model or a finished run), an ONNX file, npm:PACKAGE, or a Hugging
+ * Face model ID ([hf:]name[@revision]).
  */
 export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
+  if (reference.startsWith("hf:")) return resolveHubModel(reference.slice("hf:".length), options);
   const kind = await getPathKind(reference);
   if (kind === "folder") return resolveFolder(reference);
+  if (kind === "file" && reference.endsWith(".onnx")) return resolveOnnxFile(resolve(reference));
   if (kind === "file")
     throw new UserError(
       `${reference}: expected a model folder, found a file. Pass the folder that contains config.json.`,
@@ -52,6 +68,13 @@ async function resolveFolder(reference: string): Promise<ModelFolder> {
     `${reference}: expected config.json (a model folder) or model/config.json (a run folder); found neither. ` +
       "A run has no model before it has finished: resume it with temper train --resume.",
   );
+}
+
+/** A file onnx/NAME.onnx belongs to the folder that contains onnx/. */
+async function resolveOnnxFile(file: string): Promise<ModelFolder> {
+  const inner = dirname(file);
+  const folder = basename(inner) === "onnx" ? dirname(inner) : inner;
+  return { ...(await resolveFolder(folder)), onnxFile: file };
 }
 
 async function resolvePackage(specifier: string): Promise<ModelFolder> {
@@ -99,7 +122,7 @@ async function resolveHubModel(reference: string, options: HubOptions): Promise<
 export async function listModelFiles(reference: string): Promise<HubFile[] | null> {
   if (reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference)))
     return null;
-  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const [name = "", revision] = reference.replace(/^hf:/, "").split(/@(.*)/, 2);
   const files = await listHubFiles(await openHubSnapshot({ type: "model", name, ...(revision && { revision }) }));
   const needed = new Set(
     selectNeededFiles(
@@ -130,7 +153,10 @@ function selectNeededFiles(name: string, paths: readonly string[]): string[] {
   const top = paths.filter((path) => !path.includes("/"));
   if (!top.includes("config.json"))
     throw new UserError(`${name}: this repository has no config.json. Is it a transformers model?`);
-  const weights = findWeightsFile(top);
+  const weights = readBackend() === "onnx" ? null : findWeightsFile(top);
+  const onnx = findOnnxPath(paths, onnxNames.full) ?? findOnnxPath(paths, onnxNames.quantized);
+  if (weights === null && onnx !== null)
+    return paths.filter((path) => auxiliaryFiles.includes(path) || path === onnx || path.startsWith(`${onnx}_data`));
   if (weights === null) throw new UserError(describeMissingWeights(name, top));
   const isWeights = (path: string): boolean =>
     path === weights.file || (weights.kind === "sharded" && /^model.*\.safetensors$/.test(path));

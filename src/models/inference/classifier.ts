@@ -118,13 +118,14 @@ export async function classify(
   }
 }
 
-/** Creates the fastest classifier for a device. */
+/** Creates the fastest classifier for a device. A model with a session has its classifier already. */
 export function createClassifier(
-  model: Pick<Model, "architecture" | "tokenizer">,
+  model: Pick<Model, "architecture" | "tokenizer" | "session">,
   weights: Weights,
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
+  if (model.session) return { ...model.session.classifier, close: () => undefined };
   const { device } = deviceConfig;
   // Select the stream before the first work on the weights, because streams do not wait for each
   // other.
@@ -140,7 +141,7 @@ function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]
 
 /** Class probabilities of texts: row i of the result belongs to text i. */
 export async function predictProbabilities(
-  model: Pick<Model, "architecture" | "tokenizer">,
+  model: Pick<Model, "architecture" | "tokenizer" | "session">,
   weights: Weights,
   encodings: readonly Encoding[],
   deviceConfig: DeviceConfig = cpuFloat32,

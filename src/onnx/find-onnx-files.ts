@@ -1,0 +1,39 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { readBackend } from "../backend.js";
+import { UserError } from "../errors.js";
+import { findWeightsFile } from "../models/checkpoint/checkpoint.js";
+import { findOnnxPath, type ModelFolder, onnxNames } from "../models/checkpoint/resolve-model.js";
+
+/** The ONNX files of a model folder. At least one is there. */
+export interface OnnxFiles {
+  /** In float32. */
+  readonly full: string | null;
+  /** With 8-bit weights. */
+  readonly quantized: string | null;
+}
+
+/**
+ * The ONNX files that compute a model; null if its weights do. A file that is named wins. Otherwise
+ * TEMPER_BACKEND decides, and then whether there are weights.
+ */
+export async function findOnnxFiles({ folder, name, onnxFile }: ModelFolder): Promise<OnnxFiles | null> {
+  if (onnxFile !== undefined)
+    return /quantized|int8/.test(onnxFile) ? { full: null, quantized: onnxFile } : { full: onnxFile, quantized: null };
+  const backend = readBackend();
+  if (backend === "libtorch") return null;
+  const entries = await readdir(folder, { recursive: true }).catch(() => []);
+  if (backend === null && findWeightsFile(entries) !== null) return null;
+  const paths = entries.map((entry) => entry.replaceAll("\\", "/"));
+  const locate = (names: readonly string[]): string | null => {
+    const found = findOnnxPath(paths, names);
+    return found === null ? null : join(folder, found);
+  };
+  const files = { full: locate(onnxNames.full), quantized: locate(onnxNames.quantized) };
+  if (files.full !== null || files.quantized !== null) return files;
+  if (backend === null) return null;
+  throw new UserError(
+    `${name}: expected onnx/model.onnx or model.onnx, because TEMPER_BACKEND is onnx; found neither. ` +
+      "Export the model where libtorch is installed: temper export RUN --out FOLDER",
+  );
+}

@@ -1,0 +1,68 @@
+import { createHash } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { UserError } from "../errors.js";
+import { sha256File } from "../files.js";
+import { readTextSettings } from "../models/checkpoint/load.js";
+import type { Model, ModelSession } from "../models/index.js";
+import type { Tokenization } from "../text/encoding.js";
+import { findOnnxRuntime, openOnnxClassifier } from "./onnx-classifier.js";
+
+/** How an ONNX model is loaded. */
+export interface LoadOnnxOptions {
+  readonly threads: number;
+  /** How text is read, for a model that Temper did not export. */
+  readonly tokenization?: Tokenization;
+  readonly maxLength?: number;
+}
+
+/**
+ * Loads a classifier from an ONNX file and the folder with its config and tokenizer. libtorch is
+ * not used.
+ */
+export async function loadOnnxModel(
+  reference: string,
+  folder: string,
+  file: string,
+  options: LoadOnnxOptions,
+): Promise<Model> {
+  const { config, metadata, tokenizer, tokenization, maxLength } = await readTextSettings(reference, folder, options);
+  const { head = "hf", pooling = "cls", labels = config.labels, task = null, exportedFrom } = metadata ?? {};
+  const model = { tokenizer, labels, folder, exportedFrom: exportedFrom ?? null };
+  return {
+    architecture: { config, head, pooling, numLabels: labels.length },
+    weights: new Map(),
+    ...{ tokenizer, tokenization, maxLength, labels, task, folder, reference },
+    newlyInitialized: [],
+    session: await openSession(file, model, options.threads),
+  };
+}
+
+/** Opens a file of a model. */
+export async function openSession(
+  file: string,
+  model: Pick<Model, "tokenizer" | "labels" | "folder"> & Pick<ModelSession, "exportedFrom">,
+  threads: number,
+): Promise<ModelSession> {
+  const { tokenizer, labels, folder, exportedFrom } = model;
+  const found = await findOnnxRuntime();
+  if ("problem" in found) throw new UserError(`${file}: ${found.problem}.`);
+  const { runtime } = found;
+  const { padId } = tokenizer.special;
+  return {
+    classifier: await openOnnxClassifier(runtime, file, { name: file, labels, padId, threads }),
+    engine: `onnxruntime-node ${runtime.env.versions.node}`,
+    hash: () => hashOnnxModel(folder, file),
+    exportedFrom,
+  };
+}
+
+/** SHA-256 over the config, the graph and the files next to it with its large tensors. */
+async function hashOnnxModel(folder: string, file: string): Promise<string> {
+  const inside = dirname(file);
+  const parts = (await readdir(inside)).filter((name) => name.startsWith(basename(file))).sort();
+  const hash = createHash("sha256");
+  for (const path of [join(folder, "config.json"), ...parts.map((name) => join(inside, name))])
+    hash.update(`${basename(path)} ${await sha256File(path)}\n`);
+  return hash.digest("hex");
+}

@@ -1,0 +1,178 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { beforeAll, expect, test, vi } from "vitest";
+import { attack } from "../../src/actions/attack/attack.js";
+import { evaluate } from "../../src/actions/evaluate/evaluate.js";
+import { exportModel } from "../../src/actions/export/export.js";
+import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
+import { verify } from "../../src/actions/verify/verify.js";
+import { readJournal } from "../../src/attacks/journal.js";
+import type { AttackResult } from "../../src/attacks/result.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { main } from "../cli/built.js";
+import { temporaryFolder } from "../temporary.js";
+import { reviews } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+const victims: Record<"word" | "subword", { victim: TinyVictim; exported: string }> = {} as never;
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  for (const tokenization of ["word", "subword"] as const) {
+    const victim = await tinyVictim(join(folder, tokenization), { tokenization }, 60);
+    const exported = join(folder, `${tokenization}-onnx`);
+    const { check } = await exportModel({ model: victim.run, out: exported, quantize: "int8", threads: 1 });
+    expect(check!.model).toMatchObject({ sameLabels: 1 });
+    victims[tokenization] = { victim, exported };
+  }
+});
+
+async function readResults(path: string): Promise<AttackResult[]> {
+  const results: AttackResult[] = [];
+  for await (const { result } of readJournal(path)) results.push(result);
+  return results;
+}
+
+/** What decides a comparison: probabilities differ in their last digits. */
+function toOutcome({ id, outcome, queries, finalTexts, edits }: AttackResult) {
+  return { id, outcome, queries, finalTexts, edits };
+}
+
+test.each(["word", "subword"] as const)("a %s model decides the same on both backends", async (tokenization) => {
+  const { victim, exported } = victims[tokenization];
+  const texts = reviews(1000, "backends").map(({ text }) => text);
+  await using original = await loadClassifier(victim.run, { device: "cpu", threads: 1 });
+  await using onnx = await loadClassifier(exported, { threads: 1 });
+  expect(onnx.labels).toEqual(original.labels);
+  const [first, second] = [await original.classify(texts), await onnx.classify(texts)];
+  expect(second.map(({ label }) => label)).toEqual(first.map(({ label }) => label));
+  const largest = Math.max(
+    ...first.map(({ label, probabilities }, i) => Math.abs(probabilities[label]! - second[i]!.probabilities[label]!)),
+  );
+  expect(largest).toBeLessThan(1e-5);
+});
+
+test.each(["word", "subword"] as const)("attacks on a %s model end the same on both backends", async (tokenization) => {
+  const { victim, exported } = victims[tokenization];
+  const { data } = victim;
+  const request = { attacks: ["pwws", "greedy", "deepwordbug"], data, numExamples: 20, threads: 1, cache: false };
+  const journals: Record<string, string> = {};
+  for (const [backend, model] of Object.entries({ libtorch: victim.run, onnx: exported })) {
+    const out = join(folder, "attacks", tokenization, backend);
+    await attack({ ...request, model, out, device: "cpu", precision: "fp32" });
+    journals[backend] = join(out, "pwws.jsonl");
+    const [header] = readFileSync(journals[backend]!, "utf8").split("\n", 1);
+    expect(header).toContain(`"backend":"${backend}"`);
+  }
+  for (const name of request.attacks) {
+    const [first, second] = await Promise.all(
+      Object.values(journals).map((path) => readResults(path.replace("pwws", name))),
+    );
+    expect(second!.map(toOutcome)).toEqual(first!.map(toOutcome));
+  }
+  expect((await readResults(journals.onnx!)).some(({ outcome }) => outcome === "success")).toBe(true);
+  // Each backend confirms the journal of the other.
+  const [done] = await verify({ journals: [journals.libtorch!], model: exported, threads: 1 });
+  expect(done).toMatchObject({ lines: 20 });
+  await verify({ journals: [journals.onnx!], model: victim.run, threads: 1, device: "cpu" });
+  // An export of another model does not.
+  const other = join(folder, `${tokenization}-other`);
+  cpSync(exported, other, { recursive: true });
+  const config = readFileSync(join(other, "config.json"), "utf8");
+  writeFileSync(join(other, "config.json"), config.replace(/"exportedFrom": \{[^}]*"model": "./, "$&0"));
+  await expect(verify({ journals: [journals.libtorch!], model: other })).rejects.toThrow("different model");
+});
+
+test("a search with the 8-bit file is confirmed by the float32 file", async () => {
+  const { exported } = victims.subword;
+  const out = join(folder, "int8");
+  await attack({ model: exported, attacks: ["pwws"], numExamples: 20, threads: 1, precision: "int8", out });
+  const journal = join(out, "pwws.jsonl");
+  const [header] = readFileSync(journal, "utf8").split("\n", 1);
+  expect(header).toMatch(/"precision":"fp32","searchPrecision":"int8"/);
+  await verify({ journals: [journal], model: exported, threads: 1 });
+  // The file itself is a model, too.
+  const result = await evaluate({ model: join(exported, "onnx/model_quantized.onnx"), threads: 1 });
+  expect(result.accuracy).toBeGreaterThan(0.8);
+});
+
+interface Invocation {
+  readonly args: readonly string[];
+  readonly input?: string;
+}
+
+/**
+ * Runs command lines in one process without libtorch, without Python and with nothing on the PATH.
+ * The last result lists the libraries that the process has loaded.
+ */
+function runWithoutLibtorch(invocations: readonly Invocation[]) {
+  const program = `
+    import { Readable, Writable } from "node:stream";
+    import { run } from ${JSON.stringify(pathToFileURL(resolve(main)).href)};
+    const results = [];
+    for (const { args, input = "" } of ${JSON.stringify(invocations)}) {
+      const create = () => {
+        const stream = new Writable({ write(chunk, _, done) { stream.text += chunk; done(); } });
+        return Object.assign(stream, { text: "" });
+      };
+      const [stdout, stderr] = [create(), create()];
+      const code = await run(args, { stdin: Readable.from([Buffer.from(input)]), stdout, stderr });
+      results.push({ code, stdout: stdout.text, stderr: stderr.text });
+    }
+    process.report.excludeNetwork = true;
+    console.log(JSON.stringify({ results, libraries: process.report.getReport().sharedObjects }));`;
+  const env = { TEMPER_BACKEND: "onnx", PATH: "/none", LIBTORCH: "/none", TEMPER_CACHE: join(folder, "cache") };
+  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+    ...{ encoding: "utf8", env, cwd: folder },
+  });
+  expect(stderr).toBe("");
+  return JSON.parse(stdout) as {
+    results: { code: number; stdout: string; stderr: string }[];
+    libraries: string[];
+  };
+}
+
+test("the program works without libtorch, Python and a PATH, and says what needs libtorch", () => {
+  const { exported, victim } = victims.subword;
+  const threads = ["--threads", "1"];
+  const few = ["--num-examples", "6", ...threads];
+  const journal = join(exported, "attacks/pwws.jsonl");
+  const gate = ["gate", exported, "--baseline", exported, "--data", victim.data, "--max-drop", "20"];
+  const working: Invocation[] = [
+    { args: ["predict", exported, "--json", ...threads], input: "the film was good\n" },
+    { args: ["evaluate", exported, "--json", ...threads] },
+    { args: ["attack", exported, ...few] },
+    { args: ["verify", journal, "--model", exported, ...threads] },
+    { args: [...gate, "--num-examples", "40", "--out", "gate", ...threads] },
+    { args: ["attack", exported, "--substitutions", "wordnet", "--out", "filter", ...few] },
+  ];
+  const filtered = ["--substitutions", "wordnet", "--min-context-similarity", "0.8", "--out", "y"];
+  const failing: [readonly string[], RegExp][] = [
+    [["evaluate", victim.run], /expected onnx\/model\.onnx .* temper export RUN --out FOLDER\n$/],
+    [["train", "--model", exported, "--data", victim.data, "--out", "x"], /npx temper setup/],
+    [["attack", exported, "--attack", "hotflip", "--out", "x"], /gradients.*npx temper setup/],
+    [["attack", exported, "--attack", "textfooler", "--out", "x"], /--sentence-encoder: .*npx temper setup/],
+    [["attack", exported, ...filtered], /--sentence-encoder: .*npx temper setup/],
+    [["attack", exported, "--attack", "bae", "--masked-lm", "bert", "--out", "x"], /npx temper setup/],
+    [["analyze", "landscape", victim.run, "--out", "x"], /npx temper setup/],
+    [["evaluate", exported, "--device", "cuda"], /--device cuda: ONNX models run on the CPU/],
+    [["evaluate", exported, "--precision", "bf16"], /--precision bf16: an ONNX model/],
+  ];
+  const { results, libraries } = runWithoutLibtorch([...working, ...failing.map(([args]) => ({ args }))]);
+  const done = results.slice(0, working.length);
+  for (const [i, { code, stderr }] of done.entries())
+    expect([working[i]!.args, code, stderr]).toEqual([working[i]!.args, 0, stderr]);
+  expect(JSON.parse(done[0]!.stdout)).toMatchObject({ label: "positive" });
+  expect(JSON.parse(done[1]!.stdout)).toMatchObject({ split: "test" });
+  expect(done[5]!.stderr).toContain("not filtered by context");
+  expect(done.slice(0, 5).map(({ stderr }) => stderr)).not.toContain("not filtered");
+  for (const [i, [args, message]] of failing.entries()) {
+    const { code, stderr } = results[working.length + i]!;
+    expect([args, code, stderr]).toEqual([args, 2, expect.stringMatching(message)]);
+    expect(stderr.trim().split("\n")).toHaveLength(1);
+  }
+  expect(libraries.filter((name) => /onnxruntime/.test(name))).not.toEqual([]);
+  expect(libraries.filter((name) => /torch|temper\.node/.test(name))).toEqual([]);
+});
