@@ -1,6 +1,18 @@
 import { createHash, randomUUID } from "node:crypto";
 import { accessSync, constants, createReadStream, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
-import { access, type FileHandle, lstat, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import {
+  access,
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+} from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
@@ -111,9 +123,8 @@ export async function measurePath(path: string): Promise<number> {
  * The path always has either the old or the complete new content.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const prefix = `.${basename(path).slice(0, 100)}.`;
-  await removeAbandonedFiles(dirname(path));
-  const temporary = join(dirname(path), `${prefix}${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`);
+  await removeAbandoned(dirname(path));
+  const temporary = createTemporaryPath(path);
   try {
     const file = await open(temporary, "wx");
     try {
@@ -131,19 +142,61 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
   }
 }
 
+/**
+ * Writes a folder atomically: `write` fills a temporary folder beside it, which is then renamed. The
+ * path has either nothing or the complete content. A folder with content is never replaced.
+ */
+export async function createFolderAtomic(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const target = resolve(path);
+  createFolder(dirname(target));
+  await removeAbandoned(dirname(target));
+  const temporary = createTemporaryPath(target);
+  try {
+    mkdirSync(temporary);
+    await write(temporary);
+    // A rename replaces an empty folder only. Windows does not even do that.
+    await rmdir(target).catch(() => undefined);
+    await rename(temporary, target);
+    await syncFolder(dirname(target));
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    if (["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error) ?? "") && (await exists(target)))
+      throw new UserError(`${path}: something was written there meanwhile. It stays. Choose a different folder.`, {
+        cause: error,
+      });
+    throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
+  }
+}
+
+/** A name beside `path` that nobody else has. It says which process on which host made it. */
+function createTemporaryPath(path: string): string {
+  const name = `.${basename(path).slice(0, 100)}.${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`;
+  return join(dirname(path), name);
+}
+
 /** Distinguishes hosts and containers that share a folder, because each has its own process IDs. */
 function getHostId(): string {
   return createHash("sha256").update(`${hostname()} ${readSystem()}`).digest("hex").slice(0, 8);
 }
 
+/** A process on another host, or in another container, has surely ended after this time. */
+const maxWritingMilliseconds = 7 * 24 * 60 * 60 * 1000;
+
 /**
- * Removes the temporary files of `replaceFile` that killed processes left in a folder. Their names
+ * Removes the temporary files and folders that killed processes left in a folder. Their names
  * contain the process and the host, so files of other programs and of running processes stay.
+ * Those of other hosts go when they are a week old.
  */
-async function removeAbandonedFiles(folder: string): Promise<void> {
+async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     const [, pid, host] = /^\..*\.(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name) ?? [];
-    if (host === getHostId() && !isAlive(Number(pid))) await unlink(join(folder, name)).catch(() => undefined);
+    if (host === undefined) continue;
+    const path = join(folder, name);
+    const isAbandoned =
+      host === getHostId()
+        ? !isAlive(Number(pid))
+        : Date.now() - ((await lstat(path).catch(() => null))?.mtimeMs ?? Date.now()) > maxWritingMilliseconds;
+    if (isAbandoned) await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 

@@ -1,7 +1,6 @@
-import { rename, rm } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { UserError } from "../errors.js";
-import { createFolder, exists, readFolder, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, createFolderAtomic, exists, readFolder, readJson, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
 import { createTokenizerFiles } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, type Model, toConfigJson } from "../models/index.js";
@@ -95,17 +94,10 @@ export async function checkExportFolder(folder: string): Promise<void> {
 
 /** Writes an exported model. The folder has either nothing or all files. */
 export async function writeExport(folder: string, { files }: ExportedModel): Promise<void> {
-  const target = resolve(folder);
-  createFolder(dirname(target), "write the exported model");
-  const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`);
-  try {
+  await createFolderAtomic(folder, async (temporary) => {
     for (const { path, content } of files) {
       createFolder(dirname(join(temporary, path)), "write the exported model");
       await writeFileAtomic(join(temporary, path), content);
     }
-    await rm(target, { recursive: true, force: true });
-    await rename(temporary, target);
-  } finally {
-    await rm(temporary, { recursive: true, force: true });
-  }
+  });
 }

@@ -27,6 +27,7 @@ const files = {
 } as const;
 
 const jobSchema = z.object({ title: z.string(), started: z.string(), command: z.string() });
+const idPattern = /^\d{14}-[0-9a-f]{6}$/;
 const logTailCharacters = 4000;
 
 /** Jobs are processes of their own. Neither the page nor the server is needed for them to go on. */
@@ -66,7 +67,7 @@ export class JobStore {
 
   /** Every job, the newest first. */
   async list(findRun: (folder: string) => Promise<string | null>): Promise<JobRow[]> {
-    const ids = (await readdir(this.folder).catch(() => [])).sort().reverse();
+    const ids = (await this.#listIds()).sort().reverse();
     const jobs = await Promise.all(ids.map((id) => this.#read(id, findRun).catch(() => null)));
     return jobs.filter((job) => job !== null);
   }
@@ -101,9 +102,14 @@ export class JobStore {
   }
 
   async #check(id: string, file: keyof typeof files): Promise<string> {
-    const ids: string[] = await readdir(this.folder).catch(() => []);
-    if (!ids.includes(id)) throw new HttpError(404, "There is no such job.");
+    if (!(await this.#listIds()).includes(id)) throw new HttpError(404, "There is no such job.");
     return this.#path(id, file);
+  }
+
+  /** The folders that a studio made. A link could lead to the files of others. */
+  async #listIds(): Promise<string[]> {
+    const entries = await readdir(this.folder, { withFileTypes: true }).catch(() => []);
+    return entries.filter((entry) => entry.isDirectory() && idPattern.test(entry.name)).map(({ name }) => name);
   }
 
   #path(id: string, file?: keyof typeof files): string {

@@ -2,11 +2,12 @@ import { setMaxListeners } from "node:events";
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFolder, writeFileAtomic } from "../files.js";
+import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { checkSlurm } from "../jobs/slurm-commands.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { acquireLock } from "../lock.js";
+import { claimFolder } from "../owned-folder.js";
 import { isModulePath, type Trust } from "../trust.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
@@ -91,6 +92,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   try {
     // Another sweep may have finished there since the first check.
     await checkSweepFolder(out, resume);
+    if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
     await writeSweepPlan(out, sweep);
     onEvent?.({ type: "sweep-start" });
     const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop };
@@ -173,20 +175,31 @@ async function estimatePlan(
   return { out, plan, unfinished, estimate };
 }
 
+/** What a sweep writes into its folder. */
+function listSweepOutputs(): string[] {
+  const { plan, runs, slurm, table, report } = sweepFiles;
+  return [plan, runs, slurm, report, ...tableFormats.map((format) => `${table}.${format}`)];
+}
+
+const tableFormats = ["md", "csv", "json"] as const;
+
 /** Writes the table in three formats, and the report of the runs in it. */
 async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResult, "table" | "report">> {
   const own = await collectResults(out, plan);
   const published = own.publishedTable === null ? null : await readPublishedTable(own.publishedTable);
   const table = addPublishedNumbers(own, published);
   const getPath = (extension: string): string => join(out, `${sweepFiles.table}.${extension}`);
-  await writeFileAtomic(getPath("md"), toMarkdown(own, published));
-  await writeFileAtomic(getPath("csv"), toCsv(own, published));
-  await writeFileAtomic(getPath("json"), `${JSON.stringify(table, null, 2)}\n`);
+  const contents: Record<(typeof tableFormats)[number], string> = {
+    md: toMarkdown(own, published),
+    csv: toCsv(own, published),
+    json: `${JSON.stringify(table, null, 2)}\n`,
+  };
+  for (const format of tableFormats) await writeFileAtomic(getPath(format), contents[format]);
   const folders = await listSelectedFolders(out, plan);
   const report = folders.length > 0 ? join(out, sweepFiles.report) : null;
   if (report) {
-    const { writeReport } = await import("../report/index.js");
-    await writeReport({ runs: folders, out: report });
+    const { createReport } = await import("../report/index.js");
+    await writeFileAtomic(report, (await createReport(folders)).html);
   }
   return { table, report };
 }

@@ -1,11 +1,13 @@
-import { basename, join, resolve } from "node:path";
+import { basename, join, resolve, sep } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
-import { createFolder, writeFileAtomic } from "../../files.js";
+import { writeFileAtomic } from "../../files.js";
+import { acquireLock } from "../../lock.js";
 import { checkLabels } from "../../models/index.js";
+import { claimFolder } from "../../owned-folder.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
@@ -74,11 +76,12 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const parsed = validate(gateRequestSchema, request, "gate");
   if (parsed.lock !== null && !isLockFile(parsed.lock))
     throw new UserError(`--lock: expected the name of a .lock file, such as gate.lock, received ${parsed.lock}.`);
+  await using _ = await openGateFolder(parsed);
   const lock = isLockFile(parsed.baseline)
     ? await openLock(parsed)
     : await measureBaseline(parsed, parsed.baseline, callbacks);
   const given = toGivenExamples(lock);
-  const folder = join(parsed.out, "candidate");
+  const folder = join(parsed.out, files.candidate);
   const measured = await measureModel(
     parsed.model,
     folder,
@@ -92,6 +95,34 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const report = { ...createReport(parsed, lock, measured), seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
+}
+
+/** What a gate writes into its folder. */
+const files = {
+  baseline: "baseline",
+  candidate: "candidate",
+  report: "gate.json",
+  junit: "junit.xml",
+  summary: "summary.md",
+} as const;
+
+/**
+ * Claims the folder of a gate: it contains no model, nothing that others wrote is replaced, and two
+ * gates do not mix their journals there.
+ */
+async function openGateFolder({ out, model, baseline }: ParsedRequest): Promise<AsyncDisposable> {
+  for (const reference of [model, baseline]) {
+    const input = resolve(reference);
+    for (const name of [files.baseline, files.candidate])
+      if (`${input}${sep}`.startsWith(`${resolve(out, name)}${sep}`))
+        throw new UserError(`--out ${out}: the gate writes to ${join(out, name)}, but ${reference} is there.`);
+  }
+  await claimFolder(out, "gate", Object.values(files));
+  const release = acquireLock(
+    join(out, "gate.running"),
+    (owner) => new UserError(`${out}: ${owner} runs a gate there. Wait for it, or choose a different --out.`),
+  );
+  return { [Symbol.asyncDispose]: async () => release() };
 }
 
 function describeModel(reference: string): string {
@@ -147,7 +178,7 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
     ...{ minContextSimilarity: request.minContextSimilarity, queryBudget: request.queryBudget, seed },
   };
-  const folder = join(request.out, "baseline");
+  const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);
   const measured = await measureModel(baseline, folder, { task, examples }, attack, runtime, callbacks);
   const { name, labels, fields, modifiableFields } = task;
@@ -231,10 +262,9 @@ function listFailures(lock: GateLock, { measurements, results }: MeasuredModel):
 }
 
 async function writeReports(folder: string, report: GateReport): Promise<void> {
-  createFolder(resolve(folder), "write the results of the gate");
   const { failures, ...rest } = report;
   const shown = failures.map(({ result: _, ...failure }) => failure);
-  await writeFileAtomic(join(folder, "gate.json"), `${JSON.stringify({ ...rest, failures: shown }, null, 2)}\n`);
-  await writeFileAtomic(join(folder, "junit.xml"), formatJunit(report));
-  await writeFileAtomic(join(folder, "summary.md"), formatSummary(report));
+  await writeFileAtomic(join(folder, files.report), `${JSON.stringify({ ...rest, failures: shown }, null, 2)}\n`);
+  await writeFileAtomic(join(folder, files.junit), formatJunit(report));
+  await writeFileAtomic(join(folder, files.summary), formatSummary(report));
 }
