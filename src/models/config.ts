@@ -30,8 +30,8 @@ export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 /** Reads config.json of a model folder. */
 export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
-  const data = await readJson(path, "the model config");
-  return parseModelConfig(data, path, findFloatKeys(await readText(path, "the model config")));
+  const data = await readJson(path, "the model config", { kind: "settings" });
+  return parseModelConfig(data, path, findFloatKeys(await readText(path, "the model config", { kind: "settings" })));
 }
 
 const commonSchema = z.object(commonFields);

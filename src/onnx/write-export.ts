@@ -70,7 +70,9 @@ async function createExportedTokenizer({ tokenizer, tokenization, folder, maxLen
   const files = createTokenizerFiles({ tokenizer, usesTokenTypes: typeVocabSize > 1 });
   const readExisting = async (name: string): Promise<object> => {
     const path = join(folder, name);
-    return tokenization === "subword" && (await exists(path)) ? ((await readJson(path, name)) as object) : {};
+    return tokenization === "subword" && (await exists(path))
+      ? ((await readJson(path, name, { kind: "tokenizer" })) as object)
+      : {};
   };
   return {
     "tokenizer.json": tokenization === "word" ? createWordLevelJson(tokenizer, folder) : files["tokenizer.json"],

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { createFolder, readText, writeFileAtomic } from "../files.js";
+import { createFolder, readBytes, readText, writeFileAtomic } from "../files.js";
 import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findLivingOwner, formatOwner } from "../lock.js";
@@ -62,7 +62,7 @@ export class JobStore {
   /** The end of what a job printed. */
   async readLog(id: string): Promise<string> {
     const path = await this.#check(id, "log");
-    return (await readText(path, "the log").catch(() => "")).slice(-logTailCharacters);
+    return (await readText(path, "the log", { kind: "lines" }).catch(() => "")).slice(-logTailCharacters);
   }
 
   /** Every job, the newest first. */
@@ -133,7 +133,10 @@ async function readProgress(
   for (const name of await findJournals(request.out)) {
     if (!request.attacks.some((attack) => attack.name === name)) continue;
     // The first line is the header.
-    done += (await readFile(getJournalPath(request.out, name), "latin1")).split("\n").length - 2;
+    done +=
+      (await readBytes(getJournalPath(request.out, name), "the journal", { kind: "lines" }))
+        .toString("latin1")
+        .split("\n").length - 2;
   }
   return { done: Math.max(0, done), total };
 }
