@@ -20,7 +20,14 @@ import type { GivenExamples } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
-import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
+import {
+  type GateLock,
+  gatePrecisions,
+  isLockFile,
+  type PinnedAttack,
+  readGateLock,
+  writeGateLock,
+} from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { combineVerdicts, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
@@ -58,6 +65,10 @@ export const gateRequestSchema = z.strictObject({
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
+  precision: orNull(z.enum(gatePrecisions)).describe(
+    "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
+  ),
+  allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
 });
 export type GateRequest = z.input<typeof gateRequestSchema>;
 type ParsedRequest = z.output<typeof gateRequestSchema>;
@@ -129,17 +140,18 @@ function describeModel(reference: string): string {
   return isEndpoint(reference) ? redactUrl(reference) : reference;
 }
 
-function selectRuntime({ device, precision, threads, endpoint }: ParsedRequest, model: string) {
-  return { device, precision, threads, ...(isEndpoint(model) && { endpoint }) };
+function selectRuntime({ device, threads, endpoint }: ParsedRequest, model: string) {
+  return { device, threads, ...(isEndpoint(model) && { endpoint }) };
 }
 
 /** Reads a lock. It pins what is measured, so settings that contradict it are mistakes. */
 async function openLock(request: ParsedRequest): Promise<GateLock> {
-  const lock = await readGateLock(request.baseline);
+  const trust = request.allowCode ? "user" : "data";
+  const lock = await readGateLock(request.baseline, { trust, version: readPackageVersion() });
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
     ...{ attacks: attack.attacks, substitutions: attack.substitutions, queryBudget: attack.queryBudget },
-    minContextSimilarity: attack.minContextSimilarity,
+    ...{ minContextSimilarity: attack.minContextSimilarity, precision: attack.precision },
     ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name, data: null },
   };
   for (const [key, value] of Object.entries(pinned)) {
@@ -177,18 +189,19 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
     ...{ minContextSimilarity: request.minContextSimilarity, queryBudget: request.queryBudget, seed },
+    precision: request.precision ?? "fp32",
   };
   const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);
   const measured = await measureModel(baseline, folder, { task, examples }, attack, runtime, callbacks);
   const { name, labels, fields, modifiableFields } = task;
   return {
-    format: 1,
+    format: 2,
     temper: readPackageVersion(),
     baseline: describeModel(baseline),
     task: { name, split, labels: [...labels], fields: [...fields], modifiableFields: [...modifiableFields] },
     attack,
-    hashes: { ...measured.hashes },
+    hashes: { ...measured.hashes, data: measured.hashes.data! },
     examples: examples.map(({ id, texts, label }) => ({
       ...{ id, label, texts: [...texts] },
       baseline: measured.measurements.get(id)!,
@@ -204,8 +217,13 @@ function toGivenExamples({ task, examples }: GateLock): GivenExamples {
 }
 
 function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: ParsedRequest): void {
-  for (const [key, hash] of Object.entries(lock.hashes))
-    if (measured.hashes[key] !== hash)
+  const [expected, ...names] = [lock.examples[0]!.baseline, ...measured.measurements.values()].map(({ attacks }) =>
+    JSON.stringify(Object.keys(attacks).sort()),
+  );
+  if (names.some((each) => each !== expected))
+    throw new UserError(`${baseline}: expected results of the attacks ${expected}, received ${names[0]}.`);
+  for (const key of new Set([...Object.keys(lock.hashes), ...Object.keys(measured.hashes)]))
+    if (measured.hashes[key] !== lock.hashes[key])
       throw new UserError(
         `${baseline}: the ${key === "data" ? "texts" : key} differ from those of the baseline, so the models ` +
           "cannot be compared. Restore them, or write a new lock with --baseline RUN --lock FILE.",

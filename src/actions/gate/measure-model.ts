@@ -20,10 +20,7 @@ export interface MeasuredModel {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-type RuntimeRequest = Pick<
-  AttackRequest,
-  "endpoint" | "device" | "precision" | "threads" | "tokenization" | "maxLength"
->;
+type RuntimeRequest = Pick<AttackRequest, "endpoint" | "device" | "threads" | "tokenization" | "maxLength">;
 
 /**
  * Attacks a model over given examples. The scores of a local model are cached by its hash. The

@@ -34,7 +34,7 @@ export function define(command: Command, io: Io): void {
     },
     minContextSimilarity: "<number>",
     ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
-    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags },
+    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags, allowCode: "" },
   };
   addOptions(command.argument("<model>", shape.model.description), shape, flags)
     .requiredOption("--baseline <model>", shape.baseline.description)
