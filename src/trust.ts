@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { UserError } from "./errors.js";
 
 /**
@@ -26,4 +27,18 @@ export function resolveModule(name: string, { trust, folder }: ModulePolicy, loc
   if (!isModulePath(name)) return name;
   if (trust === "data") throw new UserError(`${location}: ${name} is code. Read it, then pass --allow-code to run it.`);
   return resolve(folder, name);
+}
+
+/** The keys of an attack that name files to write. Settings from elsewhere must not choose them. */
+export const outputKeys = ["logToCsv", "logSummaryToJson", "saveDataset"] as const;
+
+/**
+ * Whether a path, which need not exist, is below one of the folders. Links are followed, so a link
+ * inside a folder does not lead out of it.
+ */
+export function isBelow(path: string, folders: readonly string[]): boolean {
+  let existing = resolve(path);
+  while (!existsSync(existing)) existing = dirname(existing);
+  const real = join(realpathSync(existing), relative(existing, resolve(path)));
+  return folders.some((folder) => real.startsWith(`${realpathSync(folder)}${sep}`));
 }

@@ -90,7 +90,10 @@ export function createInferenceApp<Item>(
     context.json(createOpenApi({ ...limits, model: handler.modelInfo, hasApiKey: apiKey !== null, version })),
   );
   const answer: Handler = async (context) => {
-    const texts = parseTexts(await readJsonBody(context, { maxBytes, memory, example }), limits);
+    const texts = parseTexts(
+      await readJsonBody(context, { maxBytes, memory, example, maxDepth: 3, maxValues: 4 * maxTexts + 16 }),
+      limits,
+    );
     noteTextCount(context, texts.length);
     const rows = await queue.run(await encodeInSlices(texts, handler));
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));

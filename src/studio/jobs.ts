@@ -13,7 +13,7 @@ import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
 import { readJsonIfExists } from "../validate.js";
 import type { JobRow, JobState } from "./api.js";
-import type { CheckedForm } from "./check-form.js";
+import { type CheckedForm, checkStoredRequest, formatJobCommand } from "./check-form.js";
 
 /**
  * The files of a job. Together they say everything, so a new studio finds the jobs of the last one.
@@ -26,22 +26,25 @@ const files = {
   log: "log.txt",
 } as const;
 
-const jobSchema = z.object({ title: z.string(), started: z.string(), command: z.string() });
+const jobSchema = z.object({ started: z.string() });
 const idPattern = /^\d{14}-[0-9a-f]{6}$/;
 const logTailCharacters = 4000;
 
 /** Jobs are processes of their own. Neither the page nor the server is needed for them to go on. */
 export class JobStore {
-  constructor(readonly folder: string) {}
+  /** Jobs write only below `outputs`. */
+  constructor(
+    readonly folder: string,
+    readonly outputs: readonly string[],
+  ) {}
 
   /** Starts a job and returns its id. */
-  async start({ request, command }: Pick<CheckedForm, "request" | "command">): Promise<string> {
+  async start(request: NonNullable<CheckedForm["request"]>): Promise<string> {
     const started = new Date().toISOString();
     const id = `${started.replace(/\D/g, "").slice(0, 14)}-${randomBytes(3).toString("hex")}`;
     createFolder(this.#path(id));
-    const title = request!.kind === "train" ? request!.out : `attack ${request!.model}`;
     await writeFileAtomic(this.#path(id, "request"), `${JSON.stringify(request, null, 2)}\n`);
-    await writeFileAtomic(this.#path(id, "job"), `${JSON.stringify({ title, started, command: command ?? "" })}\n`);
+    await writeFileAtomic(this.#path(id, "job"), `${JSON.stringify({ started })}\n`);
     await this.#spawn(id);
     return id;
   }
@@ -55,6 +58,7 @@ export class JobStore {
   /** Continues a job that was stopped or has failed. Requests of workers always resume. */
   async resume(id: string): Promise<void> {
     if (findLivingOwner(await this.#check(id, "process"))) return;
+    checkStoredRequest(await readWorkRequest(this.#path(id, "request")), this.outputs);
     await rm(this.#path(id, "result"), { force: true });
     await this.#spawn(id);
   }
@@ -84,7 +88,10 @@ export class JobStore {
     const { done, total } = await readProgress(request, state === "finished");
     const run = request.kind === "train" ? request.out : request.model;
     const error = state === "failed" ? (result?.error?.message ?? null) : null;
-    return { id, kind: request.kind, ...job, state, done, total, error, run: await findRun(run) };
+    // The title and the command say what the request will do, whoever wrote it.
+    const title = request.kind === "train" ? request.out : `attack ${request.model}`;
+    const command = formatJobCommand(request);
+    return { id, kind: request.kind, title, command, ...job, state, done, total, error, run: await findRun(run) };
   }
 
   /** The job gets its own process group and writes to files, so it outlives the server. */

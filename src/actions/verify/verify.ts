@@ -38,7 +38,9 @@ const otherPrecisionTolerance = 0.03;
 
 /**
  * Replays attack journals: the edits lead from the original to the final text, and the model
- * returns the recorded probabilities. Throws a UserError at the first line that does not hold.
+ * returns the recorded probabilities. This proves that the model is fooled by the texts that fooled
+ * it, and that no example is missing. It does not repeat the searches, so it does not prove that a
+ * text marked as robust is. Throws a UserError at the first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
@@ -54,6 +56,8 @@ export async function verify(request: VerifyRequest, callbacks: Callbacks = {}):
 
 async function verifyOne(journal: string, request: ParsedRequest, { onEvent }: Callbacks): Promise<Verification> {
   const header = await readHeader(journal);
+  if (header.hashes.data === undefined)
+    throw new UserError(`${journal}: the header has no hash of the attacked examples, so lines may be missing.`);
   const { tokenization, maxLength, precision } = header.settings;
   // A model that does not say how it reads text is read as it was when it was attacked.
   const victim = await loadVictim(request.model, {

@@ -5,7 +5,7 @@ import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
 import { formatPercent } from "../../format.js";
 import { ExitCode } from "../command.js";
-import { type Io, write } from "../io.js";
+import { type Io, removeControls, write } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
@@ -50,7 +50,11 @@ export function define(command: Command, io: Io): void {
       } catch (error) {
         if (error instanceof UserError) throw error;
         callbacks.end();
-        io.stderr.write(`temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`);
+        io.stderr.write(
+          removeControls(
+            `temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`,
+          ),
+        );
         throw new ExitCode(internalError);
       } finally {
         callbacks.end();

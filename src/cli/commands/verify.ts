@@ -8,7 +8,9 @@ import { createCallbacks } from "../progress.js";
 
 export const note =
   "Each line is replayed: its edits must lead from the original to the final text,\n" +
-  "and the model must return the recorded probabilities. The exit code is 2 if a line fails.";
+  "and the model must return the recorded probabilities. The exit code is 2 if a line fails.\n" +
+  "This proves every text that fooled the model. The searches are not repeated: a text that is recorded as\n" +
+  "robust is only as robust as the journal says. To check that, attack again with the same --seed.";
 export const examples = ["temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0"];
 
 export function define(command: Command, io: Io): void {
@@ -30,7 +32,7 @@ export function define(command: Command, io: Io): void {
 function formatVerification({ journal, header, lines, outcomes, substitutions }: Verification): string {
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
-    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} robust, ` +
+    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} recorded as robust (not searched again), ` +
     `${formatCount(outcomes.skipped)} misclassified before the attack`;
   return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})\n`;
 }

@@ -5,7 +5,7 @@ import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest } from "../../jobs/work-request.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { ExitCode } from "../command.js";
-import type { Io } from "../io.js";
+import { type Io, removeControls } from "../io.js";
 import { createIntegerParser } from "../options.js";
 
 /** The command is hidden. */
@@ -31,13 +31,14 @@ async function runRequest(io: Io, requestPath: string, resultPath: string): Prom
   const { result, cause } = await executeToResult(request, {
     signal: stop.signal,
     onEvent(event) {
-      if (event.type === "warning") io.stderr.write(`warning: ${event.message}\n`);
+      if (event.type === "warning") io.stderr.write(removeControls(`warning: ${event.message}\n`));
       // Before training starts nothing can be lost, and other actions save their work as they go.
       if (event.type === "start") unlisten = onStopSignals(() => stop.abort());
     },
   });
   unlisten();
-  if (cause) io.stderr.write(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`);
+  if (cause)
+    io.stderr.write(removeControls(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`));
   await writeFileAtomic(resultPath, `${JSON.stringify(result)}\n`);
   if (result.status === "interrupted") throw new ExitCode(interruptedExitCode);
   if (result.status === "failed") throw new ExitCode(result.error?.isUserError ? 2 : 1);
@@ -53,7 +54,7 @@ async function runJob(io: Io, list: string, index: number): Promise<void> {
   const unlisten = onStopSignals(() => stop.abort());
   const result = await runQueuedItem(list, index, stop.signal).finally(unlisten);
   if (result.state === "failed")
-    io.stderr.write(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`);
+    io.stderr.write(removeControls(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`));
   if (result.state === "interrupted") throw new ExitCode(interruptedExitCode);
   if (result.state !== "done") throw new ExitCode(1);
 }

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
+import { sha256File } from "../../files.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { readModelConfig, readTemperMetadata } from "../config.js";
@@ -50,6 +51,7 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
       `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
         "tokenizer.json and config.json do not belong together.",
     );
+  await checkWeights(folder, metadata?.sha256);
   const checkpoint = await openCheckpoint(folder);
   const headFile = join(folder, "head.safetensors");
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
@@ -101,6 +103,18 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     };
   } finally {
     for (const file of files) await file.close();
+  }
+}
+
+/** Compares the files of weights with the hashes of config.json, if it has any. */
+export async function checkWeights(folder: string, hashes: Readonly<Record<string, string>> = {}): Promise<void> {
+  for (const [name, expected] of Object.entries(hashes)) {
+    const path = join(folder, basename(name));
+    if ((await sha256File(path, { kind: "weights" })) !== expected)
+      throw new UserError(
+        `${path} does not match the hash in config.json: it was changed or damaged. Restore it. If you changed it, ` +
+          "remove temper.sha256 from config.json.",
+      );
   }
 }
 
