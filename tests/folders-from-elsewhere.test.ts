@@ -2,14 +2,19 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { formatModelCard } from "../src/actions/model-card/model-card.js";
+import { pushModel } from "../src/actions/push/push.js";
 import { openRegularFile, readText } from "../src/files.js";
 import { findLivingOwner } from "../src/lock.js";
+import { loadModel } from "../src/models/checkpoint/load.js";
 import { openSafetensors } from "../src/models/checkpoint/safetensors.js";
 import { saveTokenizer } from "../src/models/checkpoint/save-tokenizer.js";
 import { createReport } from "../src/report/index.js";
 import { RunFolder } from "../src/runs/run-folder.js";
 import { loadTokenizer } from "../src/text/tokenizer.js";
 import { type TinyVictim, tinyVictim } from "./attacks/tiny-victim.js";
+import { invoke } from "./cli/invoke.js";
 import { temporaryFolder } from "./temporary.js";
 
 const folder = temporaryFolder();
@@ -102,4 +107,39 @@ test("a file that is too large for its kind is rejected before it is read", asyn
   truncateSync(path, 33 << 20);
   await expect(readText(path, "the figure", { kind: "figure" })).rejects.toThrow(/has \d+ bytes, more than \d+/);
   expect(readFileSync(path).length).toBe(33 << 20);
+});
+
+test("changed weights of a finished run are noticed by every reader", async () => {
+  const run = copyRun("flipped");
+  const path = join(run, "model", "model.safetensors");
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 1]! ^= 1;
+  writeFileSync(path, bytes);
+  await expect(loadModel(run)).rejects.toThrow("does not match the hash in config.json");
+  await expect(pushModel({ run, repository: "me/model", dryRun: true })).rejects.toThrow("does not match the hash");
+});
+
+test("the model card of a run contains no path of this host", async () => {
+  const run = await RunFolder.open(victim.run);
+  const card = await formatModelCard(run, (await run.results())!);
+  expect(run.config.model).toContain(folder.slice(0, 4));
+  expect(card).not.toMatch(/(^|[\s"'`(=])(\/|~\/)\w/m);
+  expect(card).toContain("--data reviews.tsv");
+});
+
+test("control characters of a config do not reach the terminal", async () => {
+  const run = copyRun("escapes");
+  const config = join(run, "config.yaml");
+  const tags = ["\u001b]0;title\u0007", "\u001b[8mhidden"];
+  writeFileSync(config, stringify({ ...parse(readFileSync(config, "utf8")), tags }));
+  for (const command of [
+    ["runs", run],
+    ["table", run],
+    ["runs", run, "--json"],
+  ]) {
+    const { stdout, stderr, code } = await invoke(command);
+    expect(code).toBe(0);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    expect(stdout + stderr).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/);
+  }
 });

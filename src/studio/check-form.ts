@@ -124,7 +124,8 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
   if (request.kind !== "train" && request.kind !== "attack")
     problems.kind = `${request.kind} is not a job of a studio.`;
   else {
-    if (request.kind === "train") rejectModules("methods", request.config.methods, problems);
+    if (request.kind === "train")
+      rejectModules("methods", request.config?.methods ?? [{ name: "run/config.yaml" }], problems);
     else {
       rejectModules("attacks", request.attacks, problems);
       checkOutputs(request, folders, problems);

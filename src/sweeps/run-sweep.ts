@@ -8,7 +8,7 @@ import { checkSlurm } from "../jobs/slurm-commands.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { acquireLock } from "../lock.js";
 import { claimFolder } from "../owned-folder.js";
-import { isModulePath, type Trust } from "../trust.js";
+import { checkSlurmOptions, isModulePath, type Trust } from "../trust.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
@@ -71,13 +71,14 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { jobs, resume, detach } = parsed;
   const { onEvent } = callbacks;
-  const { out, sweep, slurm } = await readPlan(parsed, parsed.allowCode ? "user" : "data");
+  const trust = parsed.allowCode ? "user" : "data";
+  const { out, sweep, slurm } = await readPlan(parsed, trust);
   const { plan, configs } = sweep;
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
   await checkSweep(sweep);
   checkInputFiles(sweep);
-  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks);
+  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks, trust);
   if (planned.estimate) onEvent?.({ type: "estimate", planned });
   createFolder(out);
   const release = acquireLock(
@@ -95,14 +96,14 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
     if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
     await writeSweepPlan(out, sweep);
     onEvent?.({ type: "sweep-start" });
-    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop };
+    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop, trust };
     if (slurmOptions && detach) {
       await submitSweep(out, plan, slurmOptions);
       return { ...unfinished, status: "submitted" };
     }
     const failures = slurmOptions
       ? await runOnSlurm(out, plan, slurmOptions)
-      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly });
+      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly, trust });
     if (stop?.aborted) return { ...unfinished, status: "interrupted" };
     return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
   } finally {
@@ -125,7 +126,7 @@ export async function planSweep(
   await checkSweep(sweep);
   const inputs = await listSweepInputs(sweep);
   const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
-  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks);
+  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks, "data");
   return { ...planned, configs, inputs };
 }
 
@@ -146,6 +147,7 @@ async function readPlan(
         "Check it with --dry-run, then pass --yes.",
     );
   const { slurm } = file.settings;
+  if (request.backend === "slurm") checkSlurmOptions(slurm.options, trust, request.file);
   const { options = [], ...rest } = request.slurm;
   const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
@@ -167,11 +169,12 @@ async function estimatePlan(
   sweep: NewSweepPlan,
   measure: boolean,
   callbacks: SweepCallbacks,
+  trust: Trust,
 ): Promise<PlannedSweep> {
   const unfinished: string[] = [];
   const { plan } = sweep;
   for (const run of plan.runs) if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
-  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks) : null;
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks, trust) : null;
   return { out, plan, unfinished, estimate };
 }
 
