@@ -66,7 +66,7 @@ const readers: Record<string, () => Promise<unknown>> = {
     return runSweep({ file, out: join(folder, "sweep"), estimate: false });
   },
   "sweep: analyses": async () => {
-    const evaluation = { analyses: [{ name: "probe", attack: `${evil}:samples=5` }] };
+    const evaluation = { analyses: [{ kind: "tradeoff", options: { attack: `${evil}:samples=5` } }] };
     return runSweep({ file: writeSweep("analyses.yaml", { ...(await tinyRun(folder)), evaluation }), estimate: false });
   },
   "worker: train": async () =>

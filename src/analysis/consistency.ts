@@ -81,16 +81,16 @@ async function retrain(
   { device, threads }: { readonly device: string | null; readonly threads: number | null },
   context: AnalysisContext,
 ): Promise<ConsistencySteps> {
-  if (!run.config.train.dropout)
-    throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
-  const stopAfter = Math.min(results.steps, maxSteps);
-  warn(context, `The run did not log disagreement. Training its first ${stopAfter} steps again.`);
   const { config } = run;
   const code = config.methods.find(({ name }) => isModulePath(name));
   if (code)
     throw new UserError(
       `${run.folder}: its method ${code.name} is code, which an analysis does not run. Choose a run with built-in methods.`,
     );
+  if (!config.train.dropout)
+    throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
+  const stopAfter = Math.min(results.steps, maxSteps);
+  warn(context, `The run did not log disagreement. Training its first ${stopAfter} steps again.`);
   const runtime = { device: device ?? config.device, threads: threads ?? config.threads };
   const { job } = await prepareRun(
     await resolveRun({ ...config, ...runtime }, { trust: "data", folder: "." }, () => run.folder),
