@@ -16,7 +16,7 @@ interface Harness {
 }
 
 const modules = ["targets", "run-case", "seeds"].map(
-  (name): Promise<Partial<Harness>> => import(pathToFileURL(resolve("scripts", "fuzz", `${name}.mjs`)).href),
+  (name): Promise<Partial<Harness>> => import(pathToFileURL(resolve("tools", "fuzz", `${name}.mjs`)).href),
 );
 const { targets, makeFiles, runCase, writeSeeds } = Object.assign({}, ...(await Promise.all(modules))) as Harness;
 
