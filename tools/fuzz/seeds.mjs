@@ -50,6 +50,8 @@ export async function writeSeeds(folder, load, fixtures) {
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
     const settings = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
+    const { runGate } = await load("actions/gate/gate");
+    await runGate({ model: run, baseline: run, ...data, threads: 1, numExamples: 4, lock: "gate.lock", out: "gate" });
     await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
   } finally {
     process.chdir(before);
