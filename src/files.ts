@@ -303,7 +303,7 @@ export async function hashFile(
 }
 
 /** Reads a regular file in parts. `what` names it in messages. */
-export async function* streamFile(path: string, what: string, file?: FolderFile): AsyncGenerator<Buffer> {
+async function* streamFile(path: string, what: string, file?: FolderFile): AsyncGenerator<Buffer> {
   const handle = await openRegularFile(path, what, file);
   try {
     yield* handle.createReadStream({ highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>;

@@ -87,10 +87,10 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const parsed = validate(gateRequestSchema, request, "gate");
   if (parsed.lock !== null && !isLockFile(parsed.lock))
     throw new UserError(`--lock: expected the name of a .lock file, such as gate.lock, received ${parsed.lock}.`);
+  // A mistake in the lock leaves no folder.
+  const pinned = isLockFile(parsed.baseline) ? await openLock(parsed) : null;
   await using _ = await openGateFolder(parsed);
-  const lock = isLockFile(parsed.baseline)
-    ? await openLock(parsed)
-    : await measureBaseline(parsed, parsed.baseline, callbacks);
+  const lock = pinned ?? (await measureBaseline(parsed, parsed.baseline, callbacks));
   const given = toGivenExamples(lock);
   const folder = join(parsed.out, files.candidate);
   const measured = await measureModel(
