@@ -1,6 +1,7 @@
 // Builds the packages to publish into build/prebuilt: the addon for this machine, and temper-nlp with
 // the addon as an optional dependency. In a checkout, the addon is always compiled.
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { buildAddon } from "./setup/build.mjs";
@@ -65,11 +66,17 @@ function buildAddonPackage() {
     libc: ["glibc"],
     files: ["temper.node", "abi.json", "LICENSE"],
   });
-  return { archive: pack(folder), minGlibc };
+  const sha256 = createHash("sha256")
+    .update(readFileSync(join(folder, "temper.node")))
+    .digest("hex");
+  return { archive: pack(folder), minGlibc, sha256 };
 }
 
-/** Packs temper-nlp with the addon as an optional dependency. */
-function packMain() {
+/**
+ * Packs temper-nlp with the addon as an optional dependency, and with its hash: setup loads no other addon.
+ * @param {string} sha256
+ */
+function packMain(sha256) {
   const archive = pack(root);
   const folder = join(out, "main");
   rmSync(folder, { recursive: true, force: true });
@@ -77,13 +84,15 @@ function packMain() {
   execFileSync("tar", ["-xzf", archive, "-C", folder]);
   const inside = join(folder, "package");
   const optionalDependencies = { ...manifest.optionalDependencies, [PREBUILT_PACKAGE]: manifest.version };
-  writeFileSync(join(inside, "package.json"), `${JSON.stringify({ ...manifest, optionalDependencies }, null, 2)}\n`);
+  const temper = { prebuilt: { [PREBUILT_PACKAGE]: sha256 } };
+  const content = JSON.stringify({ ...manifest, optionalDependencies, temper }, null, 2);
+  writeFileSync(join(inside, "package.json"), `${content}\n`);
   execFileSync("tar", ["-czf", archive, "-C", folder, "package"]);
   return archive;
 }
 
 mkdirSync(out, { recursive: true });
-const { archive, minGlibc } = buildAddonPackage();
-const main = packMain();
+const { archive, minGlibc, sha256 } = buildAddonPackage();
+const main = packMain(sha256);
 writeJson(join(out, "packages.json"), { main, addon: archive, name: PREBUILT_PACKAGE, minGlibc });
 console.log(`${archive} (needs glibc ${minGlibc})\n${main}`);

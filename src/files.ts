@@ -1,8 +1,20 @@
 import { createHash, randomUUID } from "node:crypto";
-import { accessSync, constants, createReadStream, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
-import { access, type FileHandle, lstat, open, readdir, readFile, rename, rm, stat, unlink } from "node:fs/promises";
+import { accessSync, constants, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
+import {
+  access,
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+} from "node:fs/promises";
 import { hostname } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
 import { isAlive, readSystem } from "./processes.js";
@@ -111,9 +123,8 @@ export async function measurePath(path: string): Promise<number> {
  * The path always has either the old or the complete new content.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const prefix = `.${basename(path).slice(0, 100)}.`;
-  await removeAbandonedFiles(dirname(path));
-  const temporary = join(dirname(path), `${prefix}${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`);
+  await removeAbandoned(dirname(path));
+  const temporary = createTemporaryPath(path);
   try {
     const file = await open(temporary, "wx");
     try {
@@ -131,19 +142,61 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
   }
 }
 
+/**
+ * Writes a folder atomically: `write` fills a temporary folder beside it, which is then renamed. The
+ * path has either nothing or the complete content. A folder with content is never replaced.
+ */
+export async function createFolderAtomic(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  const target = resolve(path);
+  createFolder(dirname(target));
+  await removeAbandoned(dirname(target));
+  const temporary = createTemporaryPath(target);
+  try {
+    mkdirSync(temporary);
+    await write(temporary);
+    // A rename replaces an empty folder only. Windows does not even do that.
+    await rmdir(target).catch(() => undefined);
+    await rename(temporary, target);
+    await syncFolder(dirname(target));
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    if (["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error) ?? "") && (await exists(target)))
+      throw new UserError(`${path}: something was written there meanwhile. It stays. Choose a different folder.`, {
+        cause: error,
+      });
+    throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
+  }
+}
+
+/** A name beside `path` that nobody else has. It says which process on which host made it. */
+function createTemporaryPath(path: string): string {
+  const name = `.${basename(path).slice(0, 100)}.${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`;
+  return join(dirname(path), name);
+}
+
 /** Distinguishes hosts and containers that share a folder, because each has its own process IDs. */
 function getHostId(): string {
   return createHash("sha256").update(`${hostname()} ${readSystem()}`).digest("hex").slice(0, 8);
 }
 
+/** A process on another host, or in another container, has surely ended after this time. */
+const maxWritingMilliseconds = 7 * 24 * 60 * 60 * 1000;
+
 /**
- * Removes the temporary files of `replaceFile` that killed processes left in a folder. Their names
+ * Removes the temporary files and folders that killed processes left in a folder. Their names
  * contain the process and the host, so files of other programs and of running processes stay.
+ * Those of other hosts go when they are a week old.
  */
-async function removeAbandonedFiles(folder: string): Promise<void> {
+async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     const [, pid, host] = /^\..*\.(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name) ?? [];
-    if (host === getHostId() && !isAlive(Number(pid))) await unlink(join(folder, name)).catch(() => undefined);
+    if (host === undefined) continue;
+    const path = join(folder, name);
+    const isAbandoned =
+      host === getHostId()
+        ? !isAlive(Number(pid))
+        : Date.now() - ((await lstat(path).catch(() => null))?.mtimeMs ?? Date.now()) > maxWritingMilliseconds;
+    if (isAbandoned) await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 
@@ -165,21 +218,112 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
+/**
+ * Largest sizes of the files of folders that may come from elsewhere. A larger file is damaged or
+ * malicious. Weights are read in parts, and their header has its own limit.
+ */
+const maxFileBytes = {
+  settings: 64 << 20,
+  figure: 32 << 20,
+  tokenizer: 256 << 20,
+  lines: 500 << 20,
+  weights: Number.POSITIVE_INFINITY,
+} as const;
+
+/** A file of a folder that may come from elsewhere: of a run, a model or a tokenizer. */
+export interface FolderFile {
+  readonly kind: keyof typeof maxFileBytes;
+  /** Links must not leave this folder. By default it is the folder of the file. */
+  readonly root?: string;
+}
+
+/**
+ * Opens a regular file to read it. Pipes and devices are rejected without waiting for them. A file
+ * of a folder from elsewhere must not be a link out of that folder, because its content may end up
+ * in reports and uploads, and it must not be too large. `what` names the file in messages.
+ */
+export async function openRegularFile(path: string, what: string, file?: FolderFile): Promise<FileHandle> {
+  if (file) await checkLinks(path, file.root ?? dirname(path), what);
+  // Opening a pipe waits for its writer, except with O_NONBLOCK.
+  const handle = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((error: unknown) => {
+    throw getErrorCode(error) === "ENXIO"
+      ? createSpecialFileError(path, what)
+      : createFileError(error, path, `read ${what}`);
+  });
+  try {
+    const stats = await handle.stat();
+    if (stats.isDirectory())
+      throw new UserError(`cannot read ${what} ${path}: this is a folder, expected a file`, {
+        cause: Object.assign(new Error("EISDIR"), { code: "EISDIR" }),
+      });
+    if (!stats.isFile()) throw createSpecialFileError(path, what);
+    const limit = file ? maxFileBytes[file.kind] : Number.POSITIVE_INFINITY;
+    if (stats.size > limit)
+      throw new UserError(`${path}: ${what} has ${stats.size} bytes, more than ${limit}. The file may be damaged.`);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+function createSpecialFileError(path: string, what: string): UserError {
+  return new UserError(`${path}: expected ${what} in a regular file, found a pipe or a device. Copy it to a file.`);
+}
+
+/** Rejects a link that leads out of `root`, except to a blob of the hub cache that contains both. */
+async function checkLinks(path: string, root: string, what: string): Promise<void> {
+  const [target, folder] = await Promise.all([realpath(path), realpath(root)]).catch((error: unknown) => {
+    throw createFileError(error, path, `read ${what}`);
+  });
+  const [, storage] = /^(.*)[/\\]snapshots[/\\][0-9a-f]{40}([/\\]|$)/.exec(folder) ?? [];
+  const allowed = [folder, ...(storage === undefined ? [] : [join(storage, "blobs")])];
+  if (allowed.some((each) => target.startsWith(each.endsWith(sep) ? each : `${each}${sep}`))) return;
+  throw new UserError(
+    `${path} is a link out of its folder, to ${target}. Temper does not follow it, because the folder may come ` +
+      "from elsewhere. If you trust it, replace the link by a copy.",
+  );
+}
+
 /** Computes the SHA-256 of a file in hex. */
-export async function sha256File(path: string): Promise<string> {
-  return hashFile(path, "sha256");
+export async function sha256File(path: string, file?: FolderFile): Promise<string> {
+  return hashFile(path, "sha256", "", file);
 }
 
 /** Computes the hash of `prefix` and the content of a file in hex. */
-export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefix = ""): Promise<string> {
+export async function hashFile(
+  path: string,
+  algorithm: "sha1" | "sha256",
+  prefix = "",
+  file?: FolderFile,
+): Promise<string> {
   const hash = createHash(algorithm).update(prefix);
-  await checkRegularFile(path, "the content to hash");
-  try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  } catch (error) {
-    throw createFileError(error, path, "read");
-  }
+  for await (const chunk of streamFile(path, "the content to hash", file)) hash.update(chunk);
   return hash.digest("hex");
+}
+
+/** Reads a regular file in parts. `what` names it in messages. */
+async function* streamFile(path: string, what: string, file?: FolderFile): AsyncGenerator<Buffer> {
+  const handle = await openRegularFile(path, what, file);
+  try {
+    yield* handle.createReadStream({ highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>;
+  } catch (error) {
+    throw createFileError(error, path, `read ${what}`);
+  } finally {
+    await handle.close().catch(() => undefined);
+  }
+}
+
+/** Reads a file. `what` names it in messages. */
+export async function readBytes(path: string, what: string, file?: FolderFile): Promise<Buffer> {
+  const handle = await openRegularFile(path, what, file);
+  try {
+    return await handle.readFile();
+  } catch (error) {
+    throw createFileError(error, path, `read ${what}`);
+  } finally {
+    await handle.close();
+  }
 }
 
 /**
@@ -187,26 +331,14 @@ export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefi
  * messages.
  */
 export async function checkRegularFile(path: string, what: string): Promise<void> {
-  const stats = await stat(path).catch((error: unknown) => {
-    throw createFileError(error, path, `read ${what}`);
-  });
-  if (!stats.isFile() && !stats.isDirectory())
-    throw new UserError(`${path}: expected ${what} in a regular file, found a pipe or a device. Copy it to a file.`);
-}
-
-/** Reads a file. `what` names it in messages. */
-export async function readBytes(path: string, what: string): Promise<Buffer> {
-  await checkRegularFile(path, what);
-  return readFile(path).catch((error: unknown) => {
-    throw createFileError(error, path, `read ${what}`);
-  });
+  await (await openRegularFile(path, what)).close();
 }
 
 /**
  * Reads a UTF-8 text file without its byte order mark. `what` names it in messages ("the config").
  */
-export async function readText(path: string, what: string): Promise<string> {
-  const bytes = await readBytes(path, what);
+export async function readText(path: string, what: string, file?: FolderFile): Promise<string> {
+  const bytes = await readBytes(path, what, file);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
@@ -215,8 +347,8 @@ export async function readText(path: string, what: string): Promise<string> {
 }
 
 /** Reads a JSON file. `what` names it in messages. Errors have the form file:line:column. */
-export async function readJson(path: string, what: string): Promise<unknown> {
-  const text = await readText(path, what);
+export async function readJson(path: string, what: string, file?: FolderFile): Promise<unknown> {
+  const text = await readText(path, what, file);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -245,19 +377,4 @@ function locateJsonError(text: string): string {
 export async function checkNewFolder(folder: string): Promise<void> {
   if ((await exists(folder)) && (await readFolder(folder)).length > 0)
     throw new UserError(`--out ${folder}: expected a new or empty folder. Choose another one, or remove its content.`);
-}
-
-/** Writes a folder under a temporary name. It has either nothing or all files. */
-export async function replaceFolder(folder: string, write: (temporary: string) => Promise<void>): Promise<void> {
-  const target = resolve(folder);
-  createFolder(dirname(target));
-  const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`);
-  try {
-    createFolder(temporary);
-    await write(temporary);
-    await rm(target, { recursive: true, force: true });
-    await rename(temporary, target);
-  } finally {
-    await rm(temporary, { recursive: true, force: true });
-  }
 }

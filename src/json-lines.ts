@@ -13,7 +13,7 @@ export async function readJsonLines<Schema extends z.ZodType>(
   schema: Schema,
   what: string,
 ): Promise<z.output<Schema>[]> {
-  const lines = (await readText(path, what)).split("\n").slice(0, -1);
+  const lines = (await readText(path, what, { kind: "lines" })).split("\n").slice(0, -1);
   return lines.map((line, i) => validate(schema, parseLine(line, `${path}:${i + 1}`, what), `${path}:${i + 1}`));
 }
 

@@ -1,5 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { z } from "zod";
 import { createFileError, getErrorCode } from "./files.js";
@@ -19,6 +30,7 @@ type LockOwner = z.output<typeof ownerSchema>;
 /** How often an owner renews its lock, and when other hosts consider a lock stale. */
 const heartbeatMilliseconds = 15_000;
 const staleMilliseconds = 120_000;
+const maxLockBytes = 1 << 16;
 
 /**
  * Acquires a lock file and returns a function that releases it. If a running process owns the lock,
@@ -120,10 +132,22 @@ function parseOwner(text: string | null): LockOwner | null {
 /** An error other than a missing file must not look like a missing lock. */
 function readIfExists(path: string): string | null {
   try {
-    return readFileSync(path, "utf8");
+    return readSmallFile(path);
   } catch (error) {
     if (getErrorCode(error) === "ENOENT") return null;
     throw createFileError(error, path, "read the lock");
+  }
+}
+
+/** Reads a lock in a folder from elsewhere. Anything but a small regular file is not a lock. */
+function readSmallFile(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const stats = fstatSync(file);
+    const isLock = stats.isFile() && stats.size < maxLockBytes;
+    return isLock || stats.isDirectory() ? readFileSync(file, "utf8") : "";
+  } finally {
+    closeSync(file);
   }
 }
 

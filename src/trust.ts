@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { UserError } from "./errors.js";
 
 /**
@@ -26,4 +27,49 @@ export function resolveModule(name: string, { trust, folder }: ModulePolicy, loc
   if (!isModulePath(name)) return name;
   if (trust === "data") throw new UserError(`${location}: ${name} is code. Read it, then pass --allow-code to run it.`);
   return resolve(folder, name);
+}
+
+/**
+ * Refuses data in which any text names a module, in whatever key: as a path, or as a path with
+ * options (`./x.js:samples=5`).
+ */
+export function rejectModules(data: unknown, trust: Trust, location: string): void {
+  if (trust === "user") return;
+  if (typeof data === "string" && isModulePath(data.replace(/(\.[cm]?[jt]s):.*$/s, "$1")))
+    resolveModule(data.replace(/(\.[cm]?[jt]s):.*$/s, "$1"), { trust: "data", folder: "." }, location);
+  if (typeof data !== "object" || data === null) return;
+  for (const [key, value] of Object.entries(data))
+    rejectModules(value, trust, Array.isArray(data) ? location : `${location}: ${key}`);
+}
+
+/**
+ * The options of sbatch that a file may choose: they say what a job gets, not what it runs or where
+ * it writes.
+ */
+const resourceOptions =
+  /^--(account|qos|constraint|reservation|licenses|nodelist|exclude|gres|gpus-per-task|mem|mem-per-cpu|mem-per-gpu|tmp|nice|priority|hint|exclusive)(=[\w.,:*&|+@[\]-]*)?$/;
+
+/** Refuses options of sbatch from a data file that could run code or write files. */
+export function checkSlurmOptions(options: readonly string[], trust: Trust, location: string): void {
+  if (trust === "user") return;
+  const refused = options.find((option) => !resourceOptions.test(option));
+  if (refused !== undefined)
+    throw new UserError(
+      `${location}: slurm.options: ${refused} can run code or write files. Pass it as --sbatch=${refused}, or pass ` +
+        "--allow-code.",
+    );
+}
+
+/** The keys of an attack that name files to write. Settings from elsewhere must not choose them. */
+export const outputKeys = ["logToCsv", "logSummaryToJson", "saveDataset"] as const;
+
+/**
+ * Whether a path, which need not exist, is below one of the folders. Links are followed, so a link
+ * inside a folder does not lead out of it.
+ */
+export function isBelow(path: string, folders: readonly string[]): boolean {
+  let existing = resolve(path);
+  while (!existsSync(existing)) existing = dirname(existing);
+  const real = join(realpathSync(existing), relative(existing, resolve(path)));
+  return folders.some((folder) => real.startsWith(`${realpathSync(folder)}${sep}`));
 }

@@ -70,7 +70,7 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
   schema: Schema,
   what: string,
 ): Promise<z.output<Schema> | null> {
-  return (await exists(path)) ? validate(schema, await readJson(path, what), path) : null;
+  return (await exists(path)) ? validate(schema, await readJson(path, what, { kind: "settings" }), path) : null;
 }
 
 function suggestKey(key: string, known: readonly string[]): string {

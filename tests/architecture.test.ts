@@ -212,3 +212,15 @@ test("the most frequent commands load no figures, parsers of mail and tables, or
   }
   expect(listLoaded("cli/commands/train.ts")).not.toContain("attacks/recipes/index.ts");
 });
+
+test("files of runs, models, tokenizers and figures are opened only by files.ts, which checks links and sizes", () => {
+  const guarded =
+    /^(runs|models|report|analysis|studio(?!\/page)|onnx|actions\/(load|push|model-card|export|gate)|text\/(tokenizer|legacy))/;
+  const reads =
+    /\b(readFile|readFileSync|createReadStream|openSync|copyFile|cp)\(|import \{[^}]*\b(open|readFile|readFileSync|createReadStream|openAsBlob)\b[^}]*\} from "node:fs/;
+  // These open files of this package, or append to their own log.
+  const own = ["runs/environment.ts", "studio/jobs.ts", "studio/page-files.ts"];
+  const found = files.filter((file) => guarded.test(file) && !own.includes(file) && reads.test(readSource(file)));
+  expect(found).toEqual([]);
+  expect(reads.test('import { readFile } from "node:fs/promises";')).toBe(true);
+});

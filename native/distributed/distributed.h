@@ -53,6 +53,9 @@ milliseconds toMilliseconds(napi_env env, napi_value seconds);
 /** A rank that fails sets this key, so that the others do not wait for it. */
 extern const std::string kFailedKey;
 
+/** The key of a name in the store. It contains the secret of the processes. */
+std::string toKey(const std::string& name);
+
 /** The store of this process. Throws if it is closed. */
 c10d::TCPStore& getStore();
 

@@ -34,10 +34,10 @@ void beat(Heartbeat& self, c10d::Store& store, int64_t rank, int64_t size) {
     if (turn % 10 != 0) continue;
     auto now = std::chrono::steady_clock::now();
     for (int64_t other = 0; other < size; other++) {
-      int64_t value = store.add("alive/" + std::to_string(other), other == rank ? 1 : 0);
+      int64_t value = store.add(toKey("alive/" + std::to_string(other)), other == rank ? 1 : 0);
       if (value != counts[other].value) counts[other] = {value, now};
       // A process that has not started yet is waited for elsewhere. One that has left is missed by nobody.
-      bool hasLeft = now - counts[other].changed > kSilence && store.check({"left/" + std::to_string(other)});
+      bool hasLeft = now - counts[other].changed > kSilence && store.check({toKey("left/" + std::to_string(other))});
       if (value > 0 && now - counts[other].changed > kSilence && !hasLeft) self.lost = true;
     }
   }

@@ -38,7 +38,7 @@ napi_value groupOpen(const Call& call) {
   auto timeout = toMilliseconds(call.env, call.at(5));
   // A separate connection, because a store is locked while it waits.
   auto connect = [name, host, port = getStore().getPort(), timeout] {
-    return c10::make_intrusive<c10d::PrefixStore>(name, connectStore(host, port, timeout));
+    return c10::make_intrusive<c10d::PrefixStore>(toKey(name), connectStore(host, port, timeout));
   };
   if (backend == "gloo") {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
@@ -129,7 +129,7 @@ napi_value workWait(const Call& call) {
     auto now = std::chrono::steady_clock::now();
     if (now - lastCheck > milliseconds(500)) {
       lastCheck = now;
-      if (getStore().check({kFailedKey})) throw std::runtime_error("another process has failed");
+      if (getStore().check({toKey(kFailedKey)})) throw std::runtime_error("another process has failed");
     }
     return false;
   };

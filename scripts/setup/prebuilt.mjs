@@ -1,7 +1,8 @@
 // Uses the addon of the optional package @temper-nlp/PLATFORM-ARCH instead of compiling one.
+
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { isAtLeast } from "./inspect.mjs";
 import { getErrorMessage } from "./process.mjs";
 import { hashSources, readJson } from "./stamp.mjs";
@@ -17,6 +18,13 @@ import { hashSources, readJson } from "./stamp.mjs";
  * @property {string} minGlibc
  */
 
+/**
+ * The parts of package.json that name the prebuilt addons. scripts/make-prebuilt.mjs writes them.
+ * @typedef {object} Manifest
+ * @property {Record<string, string>} [optionalDependencies]
+ * @property {{ prebuilt?: Record<string, string> }} [temper] the SHA-256 of each addon
+ */
+
 /** The name of the package for this machine. */
 export const PREBUILT_PACKAGE = `@temper-nlp/${process.platform}-${process.arch}`;
 
@@ -27,16 +35,22 @@ export const PREBUILT_PACKAGE = `@temper-nlp/${process.platform}-${process.arch}
 export const RPATH_PLACEHOLDER = `/temper-libtorch${"/placeholder".repeat(60)}`;
 
 /**
- * Finds the package of prebuilt addons next to the package.
+ * Finds the package of prebuilt addons: in the package's own node_modules, or beside the package if npm installed both.
+ * Node would look in every folder above, where others may write. A checkout has no such dependency and always compiles.
  * @param {string} root
- * @returns {string | undefined}
+ * @returns {{ folder: string, sha256: string } | undefined}
  */
 export function findPrebuilt(root) {
-  try {
-    return dirname(createRequire(join(root, "package.json")).resolve(`${PREBUILT_PACKAGE}/package.json`));
-  } catch {
+  const manifest = /** @type {Manifest | undefined} */ (readJson(join(root, "package.json")));
+  const sha256 = manifest?.temper?.prebuilt?.[PREBUILT_PACKAGE];
+  if (!sha256 || !manifest?.optionalDependencies?.[PREBUILT_PACKAGE] || existsSync(join(root, ".git")))
     return undefined;
-  }
+  const isInstalled = basename(dirname(resolve(root))) === "node_modules";
+  const folders = [join(root, "node_modules"), ...(isInstalled ? [dirname(resolve(root))] : [])];
+  const folder = folders
+    .map((modules) => join(modules, PREBUILT_PACKAGE))
+    .find((path) => existsSync(join(path, "package.json")));
+  return folder ? { folder, sha256 } : undefined;
 }
 
 /** The version of the C library of this process, or undefined with another C library. */
@@ -87,17 +101,22 @@ export function replacePlaceholder(addon, libraryFolder) {
 export function installPrebuilt({ root, folder, libtorch, env, log }) {
   const found = env.TEMPER_PREBUILT === "0" ? undefined : findPrebuilt(root);
   if (!found) return false;
-  const file = join(found, "temper.node");
-  const abi = /** @type {Abi | undefined} */ (readJson(join(found, "abi.json")));
-  const reason = existsSync(file) ? explainMismatch(root, abi, libtorch) : "temper.node is missing";
-  if (reason) {
+  const file = join(found.folder, "temper.node");
+  const abi = /** @type {Abi | undefined} */ (readJson(join(found.folder, "abi.json")));
+  const content = existsSync(file) ? readFileSync(file) : undefined;
+  const reason = !content
+    ? "temper.node is missing"
+    : createHash("sha256").update(content).digest("hex") !== found.sha256
+      ? "it is not the one that this version of temper-nlp names"
+      : explainMismatch(root, abi, libtorch);
+  if (!content || reason) {
     log(`The prebuilt addon of ${PREBUILT_PACKAGE} does not fit: ${reason}.`);
     return false;
   }
   try {
     mkdirSync(folder, { recursive: true });
     const partial = join(folder, `temper.node.${process.pid}`);
-    writeFileSync(partial, replacePlaceholder(readFileSync(file), libtorch.libraryFolder));
+    writeFileSync(partial, replacePlaceholder(content, libtorch.libraryFolder));
     renameSync(partial, join(folder, "temper.node"));
     return true;
   } catch (error) {

@@ -5,11 +5,12 @@ import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { reportProgress, warn } from "../events.js";
 import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
-import { resolveRun, userModules } from "../runs/read-config.js";
+import { resolveRun } from "../runs/read-config.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 import { singleRank, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
+import { isModulePath } from "../trust.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,
@@ -80,13 +81,21 @@ async function retrain(
   { device, threads }: { readonly device: string | null; readonly threads: number | null },
   context: AnalysisContext,
 ): Promise<ConsistencySteps> {
-  if (!run.config.train.dropout)
+  const { config } = run;
+  const code = config.methods.find(({ name }) => isModulePath(name));
+  if (code)
+    throw new UserError(
+      `${run.folder}: its method ${code.name} is code, which an analysis does not run. Choose a run with built-in methods.`,
+    );
+  if (!config.train.dropout)
     throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
   const stopAfter = Math.min(results.steps, maxSteps);
   warn(context, `The run did not log disagreement. Training its first ${stopAfter} steps again.`);
-  const { config } = run;
   const runtime = { device: device ?? config.device, threads: threads ?? config.threads };
-  const { job } = await prepareRun(await resolveRun({ ...config, ...runtime }, userModules), context);
+  const { job } = await prepareRun(
+    await resolveRun({ ...config, ...runtime }, { trust: "data", folder: "." }, () => run.folder),
+    context,
+  );
   return freeAfter(job.model, () =>
     observeConsistency({ ...job, stopAfter, signal: context.signal }, (step) =>
       reportProgress(context, "consistency", step, stopAfter),

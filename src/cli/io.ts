@@ -22,6 +22,11 @@ export function removeControls(text: string): string {
   return text.replace(controls, (_, color: string | undefined) => color ?? "\ufffd");
 }
 
+/** Replaces all control characters, colors included: data has no colors of its own. */
+export function removeEscapes(text: string): string {
+  return removeControls(text.replaceAll("\x1b", "\ufffd"));
+}
+
 /** Discards what is written to it. */
 export const silentStream: OutputStream = new Writable({ write: (_chunk, _encoding, done) => done() });
 

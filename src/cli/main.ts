@@ -32,7 +32,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
     .helpCommand("help [command]", "print the help of a command")
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
-      writeErr: (text) => io.stderr.write(text),
+      writeErr: (text) => io.stderr.write(removeControls(text)),
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
       outputError: (text, write) => write(text.replace(/^error: /, "temper: ")),

@@ -4,7 +4,7 @@ import { getRunFolder } from "../sweeps/plan.js";
 import type { WorkItemResult } from "../sweeps/run-work.js";
 import type { SweepEvent } from "../sweeps/sweep-events.js";
 import { formatWorkItem, type Stage, type WorkItem } from "../sweeps/work-item.js";
-import type { Io } from "./io.js";
+import { type Io, removeControls } from "./io.js";
 import { createProgress, type Progress, type ProgressDetails } from "./progress.js";
 
 const stageUnits: Readonly<Record<Stage, string>> = { train: "runs", evaluate: "evaluations", analyze: "analyses" };
@@ -58,7 +58,7 @@ export function createSweepProgress(
       if (event.type === "item-end") endItem(event.item, event.result);
       if (event.type !== "warning") return;
       if (progress) progress.printLine(event.message);
-      else if (!quiet) io.stderr.write(`${event.message}\n`);
+      else if (!quiet) io.stderr.write(removeControls(`${event.message}\n`));
     },
     end() {
       clearInterval(timer);

@@ -14,7 +14,7 @@ import { checkSlurm, formatSlurmOptions, listQueuedTasks, submitJob } from "./sl
 import { slurmSchema } from "./slurm-settings.js";
 import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
-import { runWorker } from "./worker-process.js";
+import { formatTrust, runWorker } from "./worker-process.js";
 
 /** The keys of an attack with several processes. */
 export const shardOptions = {
@@ -86,7 +86,7 @@ const startLocally: StartWorkers = (request, requestPath, resultPaths) => {
   const environment = { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? String(threads) };
   return Promise.all(
     resultPaths.map((resultPath) =>
-      runWorker({ request, requestPath, resultPath }, `${resultPath}.log`, { environment }),
+      runWorker({ request, requestPath, resultPath }, `${resultPath}.log`, { environment, trust: "user" }),
     ),
   );
 };
@@ -99,7 +99,9 @@ function createSlurmStarter(options: readonly string[]): StartWorkers {
   return async (request, requestPath, resultPaths) => {
     const folder = dirname(resolve(requestPath));
     const script = join(folder, "job.sh");
-    const program = [...temperProgram, "worker", resolve(requestPath)].map(shellQuote).join(" ");
+    const program = [...temperProgram, "worker", ...formatTrust("user"), resolve(requestPath)]
+      .map(shellQuote)
+      .join(" ");
     const result = `${shellQuote(join(folder, "result-"))}$SLURM_ARRAY_TASK_ID.json`;
     await writeFileAtomic(script, `#!/bin/sh\nexec ${program} ${result}\n`);
     const job = submitJob([

@@ -1,25 +1,29 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
 import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
 import { estimateRun } from "../actions/train/estimate-run.js";
-import { train } from "../actions/train/train.js";
+import { trainResolved } from "../actions/train/train.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import type { Callbacks } from "../events.js";
 import { writeFileAtomic } from "../files.js";
-import { readConfigFile } from "../runs/read-config.js";
+import { readConfigFile, resolveRun } from "../runs/read-config.js";
 import { getRunPath } from "../runs/run-files.js";
-import { Interrupted } from "../train/index.js";
+import { Interrupted, singleRank } from "../train/index.js";
+import { rejectModules, type Trust } from "../trust.js";
 import { hashRequest } from "./hash-request.js";
 import type { WorkRequest, WorkResult } from "./work-request.js";
 
 /**
  * Executes one request with the function of the library. Work that was stopped before is continued.
+ * A request is a file, so the modules that it names run only with the trust of the user.
  */
-export async function executeRequest(request: WorkRequest, callbacks: Callbacks = {}): Promise<unknown> {
+export async function executeRequest(request: WorkRequest, trust: Trust, callbacks: Callbacks = {}): Promise<unknown> {
+  rejectModules(request, trust, "request");
   switch (request.kind) {
     case "train": {
       const { out } = request;
       const config = request.config ?? (await readConfigFile(getRunPath(out, "config")));
-      await train({ ...config, out, resume: true }, callbacks);
+      const run = await resolveRun(config, { trust, folder: "." }, () => out);
+      await trainResolved(run, { out, resume: true, ranks: singleRank }, callbacks);
       // The run folder has the results.
       return null;
     }
@@ -52,11 +56,12 @@ export async function executeRequest(request: WorkRequest, callbacks: Callbacks 
 /** Executes a request and describes how it ended. It does not throw. */
 export async function executeToResult(
   request: WorkRequest,
+  trust: Trust,
   callbacks: Callbacks = {},
 ): Promise<{ readonly result: WorkResult; readonly cause?: unknown }> {
   const base = { format: 1, hash: hashRequest(request) } as const;
   try {
-    return { result: { ...base, status: "done", result: await executeRequest(request, callbacks) } };
+    return { result: { ...base, status: "done", result: await executeRequest(request, trust, callbacks) } };
   } catch (cause) {
     const error = { message: getErrorMessage(cause), isUserError: cause instanceof UserError };
     return { result: { ...base, status: cause instanceof Interrupted ? "interrupted" : "failed", error }, cause };

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
-import { type RankRendezvous, readRendezvous } from "../actions/train/rendezvous.js";
+import { type RankRendezvous, readRendezvous, secretVariable } from "../actions/train/rendezvous.js";
 import { UserError } from "../errors.js";
 import { interruptedExitCode, onStopSignals } from "../processes.js";
 import { ProcessGroup } from "../tensor/index.js";
@@ -50,6 +51,7 @@ export async function launchRanks(
   report: (text: string) => void,
 ): Promise<number | null> {
   const port = await findFreePort();
+  const secret = randomBytes(16).toString("hex");
   const threads = Math.max(1, Math.floor(availableParallelism() / count));
   const children = Array.from({ length: count }, (_, rank) =>
     startRank(removeProcessesFlag(argv), rank, {
@@ -60,6 +62,7 @@ export async function launchRanks(
       WORLD_SIZE: String(count),
       MASTER_ADDR: "127.0.0.1",
       MASTER_PORT: String(port),
+      [secretVariable]: secret,
     }),
   );
   const unlisten = onStopSignals(() => {

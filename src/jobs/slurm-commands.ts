@@ -3,8 +3,10 @@ import { userInfo } from "node:os";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
+import type { Trust } from "../trust.js";
 import type { SlurmSettings } from "./slurm-settings.js";
 import { temperProgram } from "./temper-program.js";
+import { formatTrust } from "./worker-process.js";
 
 /**
  * Runs a command of Slurm and returns its output. If the command fails, throws the error that
@@ -117,8 +119,8 @@ const minInterruptedCode = 130;
  * the time limit, and the shell signals the worker. The job is then queued again and continues from
  * what was saved.
  */
-export function createJobScript(list: string): string {
-  const worker = [...temperProgram, "worker", list].map(shellQuote).join(" ");
+export function createJobScript(list: string, trust: Trust): string {
+  const worker = [...temperProgram, "worker", ...formatTrust(trust), list].map(shellQuote).join(" ");
   return `#!/bin/sh
 ${worker} --item "$SLURM_ARRAY_TASK_ID" &
 worker=$!

@@ -45,7 +45,7 @@ const workResultSchema = z.object({
 export type WorkResult = z.output<typeof workResultSchema>;
 
 export async function readWorkRequest(path: string): Promise<WorkRequest> {
-  return validate(workRequestSchema, await readJson(path, "the request"), path);
+  return validate(workRequestSchema, await readJson(path, "the request", { kind: "settings" }), path);
 }
 
 /** Reads a result; null if there is none. */

@@ -3,6 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { getErrorMessage } from "../errors.js";
 import { createFileError, writeFileAtomic } from "../files.js";
 import { describeCrash } from "../processes.js";
+import type { Trust } from "../trust.js";
 import { hashRequest } from "./hash-request.js";
 import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
@@ -21,6 +22,8 @@ export interface WorkerOptions {
   readonly kill?: AbortSignal | undefined;
   readonly environment?: Readonly<Record<string, string>>;
   readonly program?: readonly string[];
+  /** Whether the worker may run the modules that the request names. Default: data. */
+  readonly trust?: Trust;
 }
 
 /** Runs a worker process to its end. If it left no result, its end is recorded as a failure. */
@@ -29,12 +32,17 @@ export async function runWorker(
   log: string,
   options: WorkerOptions = {},
 ): Promise<WorkResult> {
-  const ending = await spawnWorker(["worker", requestPath, resultPath], log, options);
+  const ending = await spawnWorker(["worker", requestPath, resultPath, ...formatTrust(options.trust)], log, options);
   const result = await readWorkResult(resultPath).catch(() => null);
   if (result) return result;
   const hash = hashRequest(request);
   if (options.stop?.aborted) return { format: 1, hash, status: "interrupted" };
   return recordFailure(resultPath, hash, `The worker process ended without a result (${ending}). Its log is ${log}.`);
+}
+
+/** The flag by which a worker gets the trust of the user. */
+export function formatTrust(trust: Trust = "data"): string[] {
+  return trust === "user" ? ["--allow-code"] : [];
 }
 
 /** Writes a result that says failed. */

@@ -17,6 +17,8 @@ export const temperMetadataSchema = z.object({
   pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
   /** Texts were truncated to this many tokens in training, special tokens included. */
   maxLength: count,
+  /** SHA-256 of the files of weights, by name. Models of older versions have none. */
+  sha256: z.record(z.string(), z.string()).optional(),
   /** The task that the model was trained on, or null. */
   task: z.string().min(1).nullable(),
   labels: z
@@ -32,8 +34,8 @@ export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 /** Reads config.json of a model folder. */
 export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
-  const data = await readJson(path, "the model config");
-  return parseModelConfig(data, path, findFloatKeys(await readText(path, "the model config")));
+  const data = await readJson(path, "the model config", { kind: "settings" });
+  return parseModelConfig(data, path, findFloatKeys(await readText(path, "the model config", { kind: "settings" })));
 }
 
 const commonSchema = z.object(commonFields);

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { UserError } from "../errors.js";
-import { createFolder, exists, readJson, replaceFolder, writeFileAtomic } from "../files.js";
+import { createFolder, createFolderAtomic, exists, readJson, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
 import { createTokenizerFiles } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
@@ -76,7 +76,9 @@ async function createExportedTokenizer({ tokenizer, tokenization, folder, maxLen
   const files = createTokenizerFiles({ tokenizer, usesTokenTypes: typeVocabSize > 1 });
   const readExisting = async (name: string): Promise<object> => {
     const path = join(folder, name);
-    return tokenization === "subword" && (await exists(path)) ? ((await readJson(path, name)) as object) : {};
+    return tokenization === "subword" && (await exists(path))
+      ? ((await readJson(path, name, { kind: "tokenizer" })) as object)
+      : {};
   };
   return {
     "tokenizer.json": tokenization === "word" ? createWordLevelJson(tokenizer, folder) : files["tokenizer.json"],
@@ -94,7 +96,7 @@ async function createExportedTokenizer({ tokenizer, tokenization, folder, maxLen
 
 /** Writes an exported model. The folder has either nothing or all files. */
 export async function writeExport(folder: string, { files }: ExportedModel): Promise<void> {
-  await replaceFolder(folder, async (temporary) => {
+  await createFolderAtomic(folder, async (temporary) => {
     for (const { path, content } of files) {
       createFolder(dirname(join(temporary, path)), "write the exported model");
       await writeFileAtomic(join(temporary, path), content);

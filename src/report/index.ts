@@ -1,14 +1,15 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
-import { createFileError, writeFileAtomic } from "../files.js";
+import { UserError } from "../errors.js";
+import { createFileError, exists, readText, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
-import { renderPage, type Section } from "./page.js";
+import { generator, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
 import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
@@ -52,12 +53,19 @@ export interface ReportResult extends Omit<Report, "html"> {
  */
 export async function writeReport(request: ReportRequest): Promise<ReportResult> {
   const { runs, out, title } = validate(reportRequestSchema, request, "report");
+  await checkReplaceable(out);
   const { html: text, ...counts } = await createReport(runs, title);
   await mkdir(dirname(resolve(out)), { recursive: true }).catch((error: unknown) => {
     throw createFileError(error, out, "write");
   });
   await writeFileAtomic(out, text);
   return { path: out, bytes: Buffer.byteLength(text), ...counts };
+}
+
+/** A report replaces only an earlier report. Another page of this name stays. */
+async function checkReplaceable(out: string): Promise<void> {
+  if (!(await exists(out)) || (await readText(out, "the earlier report")).includes(generator)) return;
+  throw new UserError(`${out} already exists and is not a report. Choose a different --out, or move it away.`);
 }
 
 /**

@@ -16,6 +16,9 @@ export interface Page {
 }
 
 /** Filters the attacked examples. Without the script all of them are shown. */
+/** The line by which a report recognizes an earlier one. */
+export const generator = '<meta name="generator" content="temper">';
+
 const script = `
 "use strict";
 for (const form of document.querySelectorAll("form.filters")) {
@@ -59,6 +62,7 @@ export function renderPage({ title, lead, sections, footer }: Page): string {
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+${trustHtml(generator)}
 <title>${title}</title>
 <link rel="icon" href="data:,">
 <style>${trustHtml(stylesheet)}</style>

@@ -51,6 +51,11 @@ export interface AttackFolder {
   readonly report: AttackReport | null;
 }
 
+/** Whether an attack writes files of this name into its folder. */
+export function isAttackFile(name: string): boolean {
+  return name.endsWith(journalSuffix) || name.endsWith(".json") || name === files.lock || name === files.shards;
+}
+
 /** Path of an attack's journal. */
 export function getJournalPath(folder: string, attack: string): string {
   return join(folder, `${attack}${journalSuffix}`);

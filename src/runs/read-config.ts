@@ -5,7 +5,7 @@ import { UserError } from "../errors.js";
 import { loadMethods, type MethodSpec, type ResolvedMethod, resolveMethods } from "../methods/index.js";
 import { getDataRoots } from "../tasks/find-dataset.js";
 import type { InMemoryExample } from "../tasks/index.js";
-import { isModulePath, type ModulePolicy, resolveModule } from "../trust.js";
+import { isModulePath, type ModulePolicy, resolveModule, type Trust } from "../trust.js";
 import { validate } from "../validate.js";
 import { type KeyPath, parseAssignment, readYaml, splitKey } from "../yaml.js";
 import { type RunConfig, runConfigSchema } from "./config.js";
@@ -39,6 +39,8 @@ export interface SettingsSource extends ModulePolicy {
 /** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
+  /** Whether the methods of the file may be modules. */
+  readonly trust?: Trust;
   /** Settings instead of a file. */
   readonly base?: SettingsSource;
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
@@ -51,7 +53,13 @@ export interface ConfigSources {
  * Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or
  * the flag.
  */
-export async function readRun({ file, base, flags = {}, set = [] }: ConfigSources): Promise<ResolvedRun> {
+export async function readRun({
+  file,
+  trust = "data",
+  base,
+  flags = {},
+  set = [],
+}: ConfigSources): Promise<ResolvedRun> {
   const located = file === undefined ? (base ?? { value: {}, locate: () => "config" }) : await readYaml(file);
   const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();
@@ -64,8 +72,8 @@ export async function readRun({ file, base, flags = {}, set = [] }: ConfigSource
     setConfigValue(tree, path, value);
     origins.set(path, "--set");
   }
-  // The flags are the user's own, and so is a file that they name.
-  const policy = base && !origins.has("methods") ? base : userModules;
+  // The flags are the user's own. A file may come from somebody else.
+  const policy = origins.has("methods") ? userModules : (base ?? { trust, folder: "." });
   return resolveRun(tree, policy, (path) => {
     const prefixes = path.map((_, i) => path.slice(0, i + 1).join(".")).reverse();
     const origin = prefixes.find((prefix) => origins.has(prefix));

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { stringify } from "yaml";
@@ -71,7 +71,8 @@ export async function removeOptimizerState(folder: string): Promise<void> {
 /** What a finished run can do without: the optimizer state, or all of its checkpoints. */
 export async function listPrunable(folder: string, checkpoints: boolean): Promise<string[]> {
   const path = join(folder, files.checkpoints);
-  if (!existsSync(path)) return [];
+  // A link may lead to files that the run did not write.
+  if (!existsSync(path) || lstatSync(path).isSymbolicLink()) return [];
   return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
 }
 

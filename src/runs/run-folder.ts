@@ -1,9 +1,9 @@
-import { open, readdir, readFile, realpath } from "node:fs/promises";
+import { readdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import type { TrainedCertificate } from "../certificates/trained-certificate.js";
 import { UserError } from "../errors.js";
-import { checkRegularFile, createFolder, exists, readText, writeFileAtomic } from "../files.js";
+import { createFolder, exists, openRegularFile, readBytes, readJson, readText, writeFileAtomic } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
 import { findTrainedCertificate } from "../methods/index.js";
@@ -144,7 +144,7 @@ export class RunFolder {
 
   /** config.yaml as it is on disk. */
   configText(): Promise<string> {
-    return readText(this.path("config"), "the run's config");
+    return readText(this.path("config"), "the run's config", { kind: "settings" });
   }
 
   async state(): Promise<RunState> {
@@ -177,8 +177,8 @@ export class RunFolder {
    */
   async progress(): Promise<{ readonly step: number; readonly steps: number } | null> {
     try {
-      await checkRegularFile(this.path("events"), "the run's events");
-      const [status, file] = await Promise.all([this.status(), open(this.path("events"), "r")]);
+      const status = await this.status();
+      const file = await openRegularFile(this.path("events"), "the run's events", { kind: "lines" });
       try {
         const { size } = await file.stat();
         const start = Math.max(0, size - eventTailBytes);
@@ -221,9 +221,9 @@ export class RunFolder {
     return Promise.all(
       names.map(async (name) => ({
         title: basename(name, ".svg"),
-        svg: await readFile(join(folder, name)),
+        svg: await readBytes(join(folder, name), "the figure", { kind: "figure", root: this.folder }),
         summary: null,
-        ...(await readTexts(join(folder, name.replace(/svg$/, "json")))),
+        ...(await readTexts(this.folder, join(folder, name.replace(/svg$/, "json")))),
       })),
     );
   }
@@ -235,9 +235,12 @@ export class RunFolder {
 }
 
 /** The title and the summary of a figure. Damaged data loses them, not the report. */
-async function readTexts(path: string): Promise<Partial<Pick<SavedFigure, "title" | "summary">>> {
+async function readTexts(root: string, path: string): Promise<Partial<Pick<SavedFigure, "title" | "summary">>> {
   try {
-    const { title, summary } = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
+    const { title, summary } = (await readJson(path, "the data of the figure", { kind: "figure", root })) as Record<
+      string,
+      unknown
+    >;
     return { ...(typeof title === "string" && { title }), ...(typeof summary === "string" && { summary }) };
   } catch {
     return {};

@@ -141,7 +141,9 @@ export class RunWriter {
 
   /** Removes what a run wrote into an empty folder before it could start. */
   removeAll(): void {
-    for (const name of this.#contents()) rmSync(join(this.folder, name), { recursive: true, force: true });
+    const own: readonly string[] = [...Object.values(files), freshDataFile];
+    for (const name of this.#contents())
+      if (own.includes(name)) rmSync(join(this.folder, name), { recursive: true, force: true });
   }
 
   /** Unlocks the folder. A run that could not start leaves no folder. */

@@ -81,10 +81,55 @@ export class BodyMemory {
   }
 }
 
+/** What a JSON body may contain. */
+export interface JsonBodyLimits {
+  readonly maxBytes: number;
+  readonly memory: BodyMemory;
+  /** A valid body, for messages. */
+  readonly example: string;
+  /** Levels of lists and objects. */
+  readonly maxDepth?: number;
+  /** Values and keys together. */
+  readonly maxValues?: number;
+}
+
+const [quote, backslash, comma, openList, closeList, openObject, closeObject] = [...'"\\,[]{}'].map((character) =>
+  character.charCodeAt(0),
+);
+
+/**
+ * Rejects a body with too many levels or values. Parsing and checking millions of brackets or keys
+ * would occupy the server for seconds; counting them takes milliseconds.
+ */
+export function checkStructure(body: Buffer, maxDepth: number, maxValues: number, example: string): void {
+  let [depth, values] = [0, 0];
+  for (let i = 0; i < body.length; i++) {
+    const byte = body[i]!;
+    if (byte === quote) i = findEndOfString(body, i);
+    else if (byte === openList || byte === openObject) {
+      values++;
+      if (++depth > maxDepth)
+        throw new HttpError(400, `Expected at most ${maxDepth} levels of lists and objects: ${example}.`);
+    } else if (byte === closeList || byte === closeObject) depth--;
+    else if (byte === comma && ++values > maxValues)
+      throw new HttpError(413, `Expected at most ${maxValues} values per request: ${example}.`);
+  }
+}
+
+/** The position of the quote that ends a string. Searching for it is faster than reading bytes. */
+function findEndOfString(body: Buffer, start: number): number {
+  for (let end = body.indexOf('"', start + 1); end >= 0; end = body.indexOf('"', end + 1)) {
+    let slashes = 0;
+    while (body[end - 1 - slashes] === backslash) slashes++;
+    if (slashes % 2 === 0) return end;
+  }
+  return body.length;
+}
+
 /** Reads a JSON body of bounded size. Other media types, which a form can send, are rejected. */
 export async function readJsonBody(
   context: Context,
-  { maxBytes, memory, example }: { readonly maxBytes: number; readonly memory: BodyMemory; readonly example: string },
+  { maxBytes, memory, example, maxDepth = 64, maxValues = 100_000 }: JsonBodyLimits,
 ): Promise<unknown> {
   const type = context.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json")
@@ -109,7 +154,9 @@ export async function readJsonBody(
     }
     if (size > maxBytes)
       throw new HttpError(413, `Expected at most ${maxBytes} bytes, received ${size}. Send less per request.`);
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    const body = Buffer.concat(chunks);
+    checkStructure(body, maxDepth, maxValues, example);
+    return JSON.parse(body.toString("utf8"));
   } catch (error) {
     if (error instanceof SyntaxError) throw new HttpError(400, `Expected JSON: ${example}.`);
     throw error;
@@ -120,6 +167,8 @@ export async function readJsonBody(
 
 /** Milliseconds that a request may take to arrive, and that a stopping server waits for it. */
 const requestTimeout = 30_000;
+/** A connection without the headers of a request is soon closed: it takes the place of others. */
+const headersTimeout = 5_000;
 
 /** A server that listens. `close` ends it after the requests in progress. */
 export interface HttpServer {
@@ -139,7 +188,7 @@ export async function listen(
   app: Pick<Hono, "fetch">,
   { host, port, maxConnections = 256 }: ListenOptions,
 ): Promise<HttpServer> {
-  const serverOptions = { requestTimeout, headersTimeout: requestTimeout, connectionsCheckingInterval: 1000 };
+  const serverOptions = { requestTimeout, headersTimeout, connectionsCheckingInterval: 1000 };
   const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
   server.maxConnections = maxConnections;
   await new Promise<void>((resolve, reject) => {

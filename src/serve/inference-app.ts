@@ -101,7 +101,12 @@ export function createInferenceApp<Item>(
     context.json(createOpenApi({ ...limits, model: handler.modelInfo, hasApiKey: apiKey !== null, version })),
   );
   const answer: Handler = async (context) => {
-    const { texts, isHuggingFace } = parseBody(await readJsonBody(context, { maxBytes, memory, example }), limits);
+    const body = await readJsonBody(context, {
+      ...{ maxBytes, memory, example },
+      maxDepth: 3,
+      maxValues: 4 * maxTexts + 16,
+    });
+    const { texts, isHuggingFace } = parseBody(body, limits);
     noteTextCount(context, texts.length);
     const answers = await queue.run(await encodeInSlices(texts, handler));
     const certified = answers.flatMap((each) => ("certified" in each ? [each.certified] : []));

@@ -1,5 +1,5 @@
-import { existsSync, realpathSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, join } from "node:path";
 import type { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { formatAttackCommand } from "../actions/attack/format-attack-commands.js";
@@ -12,8 +12,9 @@ import { resolveRun } from "../runs/read-config.js";
 import { getRunPath } from "../runs/run-files.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";
+import { isBelow, isModulePath, outputKeys } from "../trust.js";
 import type { FormCheck } from "./api.js";
-import { type FormValues, type JobKind, toRequest } from "./forms.js";
+import { type FormValues, type JobKind, listFields, toRequest } from "./forms.js";
 
 /** A form that was checked. Without problems, it has a request. */
 export interface CheckedForm extends FormCheck {
@@ -26,6 +27,8 @@ type Problems = Record<string, string>;
 export async function checkForm(kind: JobKind, values: FormValues, folders: readonly string[]): Promise<CheckedForm> {
   const given = toRequest(kind, values);
   const problems: Problems = {};
+  const fields = new Set(listFields(kind, []).map(({ key }) => key));
+  for (const key of Object.keys(values)) if (!fields.has(key)) problems[key] = "This form has no such field.";
   const request = await (kind === "train" ? checkTrain : checkAttackForm)(given, values, folders, problems).catch(
     (error: unknown) => {
       if (!(error instanceof UserError)) throw error;
@@ -38,10 +41,7 @@ export async function checkForm(kind: JobKind, values: FormValues, folders: read
   return {
     problems,
     request,
-    command:
-      request.kind === "train"
-        ? formatTrainCommand({ config: request.config!, folder: request.out })
-        : formatAttackCommand(toPlainAttack(request)),
+    command: formatJobCommand(request),
     code: formatCode(kind, given, request.out),
   };
 }
@@ -73,6 +73,7 @@ const checkAttackForm: Check<"attack"> = async (given, values, folders, problems
   rejectModules("attacks", parsed.attacks, problems);
   if (Object.keys(problems).length > 0) return null;
   for (const { name, options } of parsed.attacks) await checkAttack(name, options, () => "form");
+  checkOutputs(parsed, folders, problems);
   const run = await RunFolder.containing(parsed.model).catch(() => null);
   const out = readOut(values) ?? run?.path("attacks");
   if (out === undefined) problems.out = "Name a folder for the journals: the model is not a run.";
@@ -101,7 +102,7 @@ function parseRequest<Schema extends z.ZodType>(
 
 /** A module would run code that a form must not start. The command line can. */
 function rejectModules(key: string, specs: readonly { readonly name: string }[], problems: Problems): void {
-  const found = specs.find(({ name }) => /[/\\]|\.[cm]?[jt]s$/.test(name));
+  const found = specs.find(({ name }) => isModulePath(name) || /[/\\]/.test(name));
   if (found) problems[key] = `${found.name}: use the command line for methods and attacks of your own.`;
 }
 
@@ -110,15 +111,47 @@ function readOut({ out }: FormValues): string | null {
 }
 
 /** Jobs write only below the folders of the studio. */
-function checkOut(out: string, folders: readonly string[], problems: Problems): void {
-  let existing = resolve(out);
-  while (!existsSync(existing)) existing = dirname(existing);
-  const isInside = folders.some((folder) => {
-    const root = realpathSync(folder);
-    const path = join(realpathSync(existing), relative(existing, resolve(out)));
-    return path.startsWith(`${root}${sep}`);
-  });
-  if (!isInside) problems.out = `Expected a folder below ${folders.join(" or ")}.`;
+function checkOut(out: string, folders: readonly string[], problems: Problems, key = "out"): void {
+  if (!isBelow(out, folders)) problems[key] = `Expected a path below ${folders.join(" or ")}.`;
+}
+
+/**
+ * Checks the request of a job that a studio stored. The folder may come from somebody else, so the
+ * rules of the forms apply again.
+ */
+export function checkStoredRequest(request: WorkRequest, folders: readonly string[]): void {
+  const problems: Problems = {};
+  if (request.kind !== "train" && request.kind !== "attack")
+    problems.kind = `${request.kind} is not a job of a studio.`;
+  else {
+    if (request.kind === "train")
+      rejectModules("methods", request.config?.methods ?? [{ name: "run/config.yaml" }], problems);
+    else {
+      rejectModules("attacks", request.attacks, problems);
+      checkOutputs(request, folders, problems);
+    }
+    checkOut(request.out, folders, problems);
+  }
+  const [problem] = Object.entries(problems);
+  if (problem) throw new UserError(`This job cannot be continued here: ${problem[0]}: ${problem[1]}`);
+}
+
+function checkOutputs(
+  request: Pick<Extract<WorkRequest, { kind: "attack" }>, (typeof outputKeys)[number]>,
+  folders: readonly string[],
+  problems: Problems,
+): void {
+  for (const key of outputKeys) {
+    const path = request[key];
+    if (path !== null) checkOut(path, folders, problems, key);
+  }
+}
+
+/** The command line of a job. */
+export function formatJobCommand(request: Extract<WorkRequest, { kind: JobKind }>): string {
+  return request.kind === "train"
+    ? formatTrainCommand({ config: request.config!, folder: request.out })
+    : formatAttackCommand(toPlainAttack(request));
 }
 
 /** The same request in TypeScript. */

@@ -27,13 +27,13 @@ export function addJobRoutes(app: Hono, jobs: JobStore, catalog: RunCatalog, onC
   app.post("/api/jobs", async (context) => {
     const { kind, values } = await readBody(context, formSchema);
     const { request, ...check } = await explainErrors(() => checkForm(kind, values, catalog.folders));
-    const id = request ? await explainErrors(() => jobs.start({ request, command: check.command })) : null;
+    const id = request ? await explainErrors(() => jobs.start(request)) : null;
     await onChange();
     return context.json({ ...check, id });
   });
   app.post("/api/jobs/change", async (context) => {
     const { id, action } = await readBody(context, jobSchema);
-    await jobs[action](id);
+    await explainErrors(() => jobs[action](id));
     await onChange();
     return context.json({});
   });

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { createFolder, readText, writeFileAtomic } from "../files.js";
+import { createFolder, readBytes, readText, writeFileAtomic } from "../files.js";
 import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findLivingOwner, formatOwner } from "../lock.js";
@@ -13,7 +13,7 @@ import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
 import { readJsonIfExists } from "../validate.js";
 import type { JobRow, JobState } from "./api.js";
-import type { CheckedForm } from "./check-form.js";
+import { type CheckedForm, checkStoredRequest, formatJobCommand } from "./check-form.js";
 
 /**
  * The files of a job. Together they say everything, so a new studio finds the jobs of the last one.
@@ -26,21 +26,25 @@ const files = {
   log: "log.txt",
 } as const;
 
-const jobSchema = z.object({ title: z.string(), started: z.string(), command: z.string() });
+const jobSchema = z.object({ started: z.string() });
+const idPattern = /^\d{14}-[0-9a-f]{6}$/;
 const logTailCharacters = 4000;
 
 /** Jobs are processes of their own. Neither the page nor the server is needed for them to go on. */
 export class JobStore {
-  constructor(readonly folder: string) {}
+  /** Jobs write only below `outputs`. */
+  constructor(
+    readonly folder: string,
+    readonly outputs: readonly string[],
+  ) {}
 
   /** Starts a job and returns its id. */
-  async start({ request, command }: Pick<CheckedForm, "request" | "command">): Promise<string> {
+  async start(request: NonNullable<CheckedForm["request"]>): Promise<string> {
     const started = new Date().toISOString();
     const id = `${started.replace(/\D/g, "").slice(0, 14)}-${randomBytes(3).toString("hex")}`;
     createFolder(this.#path(id));
-    const title = request!.kind === "train" ? request!.out : `attack ${request!.model}`;
     await writeFileAtomic(this.#path(id, "request"), `${JSON.stringify(request, null, 2)}\n`);
-    await writeFileAtomic(this.#path(id, "job"), `${JSON.stringify({ title, started, command: command ?? "" })}\n`);
+    await writeFileAtomic(this.#path(id, "job"), `${JSON.stringify({ started })}\n`);
     await this.#spawn(id);
     return id;
   }
@@ -54,6 +58,7 @@ export class JobStore {
   /** Continues a job that was stopped or has failed. Requests of workers always resume. */
   async resume(id: string): Promise<void> {
     if (findLivingOwner(await this.#check(id, "process"))) return;
+    checkStoredRequest(await readWorkRequest(this.#path(id, "request")), this.outputs);
     await rm(this.#path(id, "result"), { force: true });
     await this.#spawn(id);
   }
@@ -61,12 +66,12 @@ export class JobStore {
   /** The end of what a job printed. */
   async readLog(id: string): Promise<string> {
     const path = await this.#check(id, "log");
-    return (await readText(path, "the log").catch(() => "")).slice(-logTailCharacters);
+    return (await readText(path, "the log", { kind: "lines" }).catch(() => "")).slice(-logTailCharacters);
   }
 
   /** Every job, the newest first. */
   async list(findRun: (folder: string) => Promise<string | null>): Promise<JobRow[]> {
-    const ids = (await readdir(this.folder).catch(() => [])).sort().reverse();
+    const ids = (await this.#listIds()).sort().reverse();
     const jobs = await Promise.all(ids.map((id) => this.#read(id, findRun).catch(() => null)));
     return jobs.filter((job) => job !== null);
   }
@@ -83,7 +88,10 @@ export class JobStore {
     const { done, total } = await readProgress(request, state === "finished");
     const run = request.kind === "train" ? request.out : request.model;
     const error = state === "failed" ? (result?.error?.message ?? null) : null;
-    return { id, kind: request.kind, ...job, state, done, total, error, run: await findRun(run) };
+    // The title and the command say what the request will do, whoever wrote it.
+    const title = request.kind === "train" ? request.out : `attack ${request.model}`;
+    const command = formatJobCommand(request);
+    return { id, kind: request.kind, title, command, ...job, state, done, total, error, run: await findRun(run) };
   }
 
   /** The job gets its own process group and writes to files, so it outlives the server. */
@@ -101,9 +109,14 @@ export class JobStore {
   }
 
   async #check(id: string, file: keyof typeof files): Promise<string> {
-    const ids: string[] = await readdir(this.folder).catch(() => []);
-    if (!ids.includes(id)) throw new HttpError(404, "There is no such job.");
+    if (!(await this.#listIds()).includes(id)) throw new HttpError(404, "There is no such job.");
     return this.#path(id, file);
+  }
+
+  /** The folders that a studio made. A link could lead to the files of others. */
+  async #listIds(): Promise<string[]> {
+    const entries = await readdir(this.folder, { withFileTypes: true }).catch(() => []);
+    return entries.filter((entry) => entry.isDirectory() && idPattern.test(entry.name)).map(({ name }) => name);
   }
 
   #path(id: string, file?: keyof typeof files): string {
@@ -127,7 +140,10 @@ async function readProgress(
   for (const name of await findJournals(request.out)) {
     if (!request.attacks.some((attack) => attack.name === name)) continue;
     // The first line is the header.
-    done += (await readFile(getJournalPath(request.out, name), "latin1")).split("\n").length - 2;
+    done +=
+      (await readBytes(getJournalPath(request.out, name), "the journal", { kind: "lines" }))
+        .toString("latin1")
+        .split("\n").length - 2;
   }
   return { done: Math.max(0, done), total };
 }

@@ -28,7 +28,7 @@ const cacheSchema = z.object({
  * journals must be read. The file is optional. Rows whose fingerprint no longer holds are replaced.
  */
 export async function readRowCache(path: string): Promise<Map<string, CachedRow>> {
-  const data = await readJson(path, "the rows of the studio").catch(() => null);
+  const data = await readJson(path, "the rows of the studio", { kind: "lines" }).catch(() => null);
   const parsed = cacheSchema.safeParse(data);
   return new Map(parsed.success ? (Object.entries(parsed.data.rows) as unknown as [string, CachedRow][]) : []);
 }

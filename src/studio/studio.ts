@@ -54,7 +54,7 @@ export async function startStudio(request: StudioRequest = {}, callbacks: Callba
     ...{ token, catalog, live, journals, onError: (message: string) => warn(callbacks, message) },
     listMessages: () => [...catalog.listMessages(), { type: "jobs", jobs: jobRows }],
   });
-  const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"));
+  const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"), folders);
   let jobRows: readonly JobRow[] = [];
   const refreshJobs = async (): Promise<void> => {
     const rows = await jobs.list((folder) => catalog.findId(folder));

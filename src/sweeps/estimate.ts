@@ -7,6 +7,7 @@ import { type Callbacks, reportProgress } from "../events.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runWorker } from "../jobs/worker-process.js";
 import type { RunConfig } from "../runs/config.js";
+import type { Trust } from "../trust.js";
 import type { NewSweepPlan } from "./plan.js";
 
 /** What training the runs of a sweep costs on this host. */
@@ -29,6 +30,7 @@ export async function estimateSweep(
   { plan, configs }: NewSweepPlan,
   runs: readonly string[],
   callbacks: Pick<Callbacks, "onEvent">,
+  trust: Trust,
 ): Promise<SweepEstimate> {
   const [firstRow, firstColumn] = [plan.rows[0]!.id, plan.columns[0]!.id];
   const sampled = plan.cells.filter(({ row, column }) => row === firstRow || column === firstColumn);
@@ -36,7 +38,7 @@ export async function estimateSweep(
   let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
   for (const [i, { row, column, points }] of sampled.entries()) {
     reportProgress(callbacks, "estimate", i, sampled.length);
-    const cost = await estimateRunInWorker(configs[points[0]!.runs[0]!]!);
+    const cost = await estimateRunInWorker(configs[points[0]!.runs[0]!]!, trust);
     seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);
@@ -60,13 +62,15 @@ export async function estimateSweep(
 }
 
 /** In a separate process, so that no device memory stays occupied while the sweep runs. */
-async function estimateRunInWorker(config: RunConfig): Promise<RunEstimate> {
+async function estimateRunInWorker(config: RunConfig, trust: Trust): Promise<RunEstimate> {
   const folder = await mkdtemp(join(tmpdir(), "temper-estimate-"));
   try {
     const request: WorkRequest = { kind: "estimate", config };
     const [requestPath, resultPath] = [join(folder, "request.json"), join(folder, "result.json")];
     await writeFile(requestPath, JSON.stringify(request));
-    const { error, result } = await runWorker({ request, requestPath, resultPath }, join(folder, "log.txt"));
+    const { error, result } = await runWorker({ request, requestPath, resultPath }, join(folder, "log.txt"), {
+      trust,
+    });
     if (error) throw new UserError(error.message);
     return result as RunEstimate;
   } finally {

@@ -3,7 +3,7 @@ import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import type { ConfigObject } from "../runs/read-config.js";
-import { isModulePath, type ModulePolicy, resolveModule, type Trust } from "../trust.js";
+import { isModulePath, type ModulePolicy, rejectModules, resolveModule, type Trust } from "../trust.js";
 import { validate } from "../validate.js";
 import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
@@ -69,6 +69,7 @@ export async function readSweep(source: SweepSource): Promise<SweepFile> {
   for (const [key, value] of set.map(parseAssignment)) overlay.set(key, value, [setFlag], locate);
   const parsed = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
   const modules: ModulePolicy = { trust, folder: dirname(file) };
+  if (trust === "data") rejectModules(parsed.evaluation.analyses, trust, `${file}: evaluation.analyses`);
   const settings = resolveAttacks(parsed, modules, locate);
   checkNames(settings, allColumns, locate);
   const attackNames = await checkEvaluation(settings, modules, locate);

@@ -2,12 +2,13 @@ import { setMaxListeners } from "node:events";
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFolder, writeFileAtomic } from "../files.js";
+import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { checkSlurm } from "../jobs/slurm-commands.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { acquireLock } from "../lock.js";
-import { isModulePath, type Trust } from "../trust.js";
+import { claimFolder } from "../owned-folder.js";
+import { checkSlurmOptions, isModulePath, type Trust } from "../trust.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
@@ -70,13 +71,14 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { jobs, resume, detach } = parsed;
   const { onEvent } = callbacks;
-  const { out, sweep, slurm } = await readPlan(parsed, parsed.allowCode ? "user" : "data");
+  const trust = parsed.allowCode ? "user" : "data";
+  const { out, sweep, slurm } = await readPlan(parsed, trust);
   const { plan, configs } = sweep;
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
   await checkSweep(sweep);
   checkInputFiles(sweep);
-  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks);
+  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks, trust);
   if (planned.estimate) onEvent?.({ type: "estimate", planned });
   createFolder(out);
   const release = acquireLock(
@@ -91,16 +93,17 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   try {
     // Another sweep may have finished there since the first check.
     await checkSweepFolder(out, resume);
+    if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
     await writeSweepPlan(out, sweep);
     onEvent?.({ type: "sweep-start" });
-    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop };
+    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop, trust };
     if (slurmOptions && detach) {
       await submitSweep(out, plan, slurmOptions);
       return { ...unfinished, status: "submitted" };
     }
     const failures = slurmOptions
       ? await runOnSlurm(out, plan, slurmOptions)
-      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly });
+      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly, trust });
     if (stop?.aborted) return { ...unfinished, status: "interrupted" };
     return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
   } finally {
@@ -123,7 +126,7 @@ export async function planSweep(
   await checkSweep(sweep);
   const inputs = await listSweepInputs(sweep);
   const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
-  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks);
+  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks, "data");
   return { ...planned, configs, inputs };
 }
 
@@ -144,6 +147,7 @@ async function readPlan(
         "Check it with --dry-run, then pass --yes.",
     );
   const { slurm } = file.settings;
+  if (request.backend === "slurm") checkSlurmOptions(slurm.options, trust, request.file);
   const { options = [], ...rest } = request.slurm;
   const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
@@ -165,13 +169,22 @@ async function estimatePlan(
   sweep: NewSweepPlan,
   measure: boolean,
   callbacks: SweepCallbacks,
+  trust: Trust,
 ): Promise<PlannedSweep> {
   const unfinished: string[] = [];
   const { plan } = sweep;
   for (const run of plan.runs) if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
-  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks) : null;
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks, trust) : null;
   return { out, plan, unfinished, estimate };
 }
+
+/** What a sweep writes into its folder. */
+function listSweepOutputs(): string[] {
+  const { plan, runs, slurm, table, report } = sweepFiles;
+  return [plan, runs, slurm, report, ...tableFormats.map((format) => `${table}.${format}`)];
+}
+
+const tableFormats = ["md", "csv", "json"] as const;
 
 /** Writes the table in three formats, and the report of the runs in it. */
 async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResult, "table" | "report">> {
@@ -179,14 +192,17 @@ async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResul
   const published = own.publishedTable === null ? null : await readPublishedTable(own.publishedTable);
   const table = addPublishedNumbers(own, published);
   const getPath = (extension: string): string => join(out, `${sweepFiles.table}.${extension}`);
-  await writeFileAtomic(getPath("md"), toMarkdown(own, published));
-  await writeFileAtomic(getPath("csv"), toCsv(own, published));
-  await writeFileAtomic(getPath("json"), `${JSON.stringify(table, null, 2)}\n`);
+  const contents: Record<(typeof tableFormats)[number], string> = {
+    md: toMarkdown(own, published),
+    csv: toCsv(own, published),
+    json: `${JSON.stringify(table, null, 2)}\n`,
+  };
+  for (const format of tableFormats) await writeFileAtomic(getPath(format), contents[format]);
   const folders = await listSelectedFolders(out, plan);
   const report = folders.length > 0 ? join(out, sweepFiles.report) : null;
   if (report) {
-    const { writeReport } = await import("../report/index.js");
-    await writeReport({ runs: folders, out: report });
+    const { createReport } = await import("../report/index.js");
+    await writeFileAtomic(report, (await createReport(folders)).html);
   }
   return { table, report };
 }

@@ -55,6 +55,8 @@ const attacksSchema = z.preprocess(
 export const attackOptionsSchema = attackRequestSchema.omit({
   ...{ model: true, attacks: true, numExamples: true, seed: true, out: true, resume: true, endpoint: true },
   ...{ device: true, precision: true, threads: true },
+  // A sweep writes into its own folder only.
+  ...{ logToCsv: true, logSummaryToJson: true, saveDataset: true, transferTo: true },
 });
 
 /** The analyses that take runs. A sweep has nothing else to analyze. */

@@ -20,6 +20,7 @@ import type { SlurmSettings } from "../jobs/slurm-settings.js";
 import { readWorkResult } from "../jobs/work-request.js";
 import { recordFailure } from "../jobs/worker-process.js";
 import { formatCommandLine } from "../shell.js";
+import type { Trust } from "../trust.js";
 import { validate } from "../validate.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
@@ -50,6 +51,8 @@ export interface SlurmOptions {
   /** Aborted: the jobs continue without us. */
   readonly stop?: AbortSignal | undefined;
   readonly pollMilliseconds?: number;
+  /** Whether the jobs may run the modules that the sweep names. */
+  readonly trust: Trust;
 }
 
 export async function readJobList(path: string): Promise<JobList> {
@@ -213,14 +216,14 @@ class SlurmQueue {
     return null;
   }
 
-  async submit(items: WorkItem[], { settings, jobs }: SlurmOptions, after: readonly string[]): Promise<string> {
+  async submit(items: WorkItem[], { settings, jobs, trust }: SlurmOptions, after: readonly string[]): Promise<string> {
     const number = Math.max(0, ...this.#lists.keys()) + 1;
     const list: JobList = { out: this.#out, items, job: null };
     const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
     createFolder(dirname(path));
     // The list is written first, because the job may start at once.
     await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
-    await writeFileAtomic(script, createJobScript(path));
+    await writeFileAtomic(script, createJobScript(path, trust));
     const job = submitJob([
       `--job-name=${this.#prefix}${number}`,
       `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
@@ -244,7 +247,12 @@ class SlurmQueue {
 }
 
 /** Executes one task of a job array: the item of that index in the list. */
-export async function runQueuedItem(path: string, index: number, stop: AbortSignal): Promise<WorkItemResult> {
+export async function runQueuedItem(
+  path: string,
+  index: number,
+  trust: Trust,
+  stop: AbortSignal,
+): Promise<WorkItemResult> {
   const { out, items } = await readJobList(path);
   const item = items[index];
   if (!item) throw new UserError(`${path}: expected an index below ${items.length}, received ${index}.`);
@@ -252,7 +260,7 @@ export async function runQueuedItem(path: string, index: number, stop: AbortSign
   if (!plan) throw new UserError(`${out}: the sweep no longer exists. Submit it again.`);
   const work = await resolveWorkItem(out, plan, item);
   const before = work ? await measureProgressBytes(work.folder) : 0;
-  const result = await runWorkItem(out, plan, item, { stop });
+  const result = await runWorkItem(out, plan, item, { stop, trust });
   if (!work || result.state !== "interrupted" || (await measureProgressBytes(work.folder)) > before) return result;
   // Without this, a job that cannot finish one step within its time limit would be queued again
   // forever.

@@ -145,7 +145,7 @@ export interface NativeCuda {
 export interface NativeDistributed {
   /** Present only in a build with NCCL. */
   readonly hasNccl?: boolean;
-  storeOpen(host: string, port: number, isServer: boolean, timeout: number): number;
+  storeOpen(host: string, port: number, isServer: boolean, timeout: number, secret: string): number;
   storeClose(): void;
   heartbeatStart(host: string, port: number, rank: number, size: number): void;
   storeSet(key: string, value: string): void;

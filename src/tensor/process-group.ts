@@ -13,6 +13,8 @@ export interface Rendezvous {
   readonly port: number;
   /** False if another program hosts the store, as `torchrun` does. Otherwise rank 0 hosts it. */
   readonly hasStore?: boolean;
+  /** A secret of the processes. It is part of every key of the store. */
+  readonly secret?: string;
   /** The longest wait for another process, in seconds. */
   readonly timeout: number;
 }
@@ -51,10 +53,10 @@ export class ProcessGroup {
 
   /** Connects to the peers. Throws an error that names those that do not come. */
   static open(rendezvous: Rendezvous): ProcessGroup {
-    const { rank, size, host, port, timeout, hasStore = true } = rendezvous;
+    const { rank, size, host, port, timeout, hasStore = true, secret = "" } = rendezvous;
     const native = nativeDistributed();
     try {
-      native.storeOpen(host, port, hasStore && rank === 0, timeout);
+      native.storeOpen(host, port, hasStore && rank === 0, timeout, secret);
     } catch (error) {
       const reason = getErrorMessage(error);
       throw new UserError(

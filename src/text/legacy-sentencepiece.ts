@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import protobuf from "protobufjs/minimal.js";
 import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
+import { readBytes } from "../files.js";
 import { type AddedToken, createSpecialToken, createTokenLookup } from "./added-tokens.js";
 import { checkCharsmap } from "./charsmap.js";
 import {
@@ -178,9 +177,7 @@ const classNames: readonly (readonly [RegExp, string])[] = [
 /** Reads a SentencePiece model. Its special tokens depend on the family of the encoder. */
 export async function readSentencePiece(folder: string, name: string, config: TokenizerConfig): Promise<TokenizerFile> {
   const path = join(folder, name);
-  const bytes = await readFile(path).catch((error: unknown) => {
-    throw createFileError(error, path, "read the tokenizer");
-  });
+  const bytes = await readBytes(path, "the tokenizer", { kind: "tokenizer" });
   const tokenizerClass = config.options.tokenizer_class ?? "";
   const modelType = classNames.find(([pattern]) => pattern.test(tokenizerClass))?.[1] ?? config.modelType ?? "";
   const family = Object.hasOwn(families, modelType) ? families[modelType] : undefined;

@@ -11,7 +11,7 @@ import { readMerge } from "./tokenizer-model.js";
  */
 export async function readVocabTxt(folder: string, config: TokenizerConfig): Promise<TokenizerFile> {
   const path = join(folder, "vocab.txt");
-  const lines = (await readText(path, "the vocabulary")).split(/\r?\n/);
+  const lines = (await readText(path, "the vocabulary", { kind: "tokenizer" })).split(/\r?\n/);
   if (lines.at(-1) === "") lines.pop();
   const vocabulary = new Map(lines.map((token, id) => [token, id]));
   const getId = createTokenLookup(vocabulary, path);
@@ -44,12 +44,14 @@ export async function readVocabTxt(folder: string, config: TokenizerConfig): Pro
 /** Reads RoBERTa's vocab.json and merges.txt. */
 export async function readVocabAndMerges(folder: string): Promise<TokenizerFile> {
   const path = join(folder, "vocab.json");
-  const vocabulary = readVocabulary(await readJson(path, "the vocabulary"), path);
+  const vocabulary = readVocabulary(await readJson(path, "the vocabulary", { kind: "tokenizer" }), path);
   const mergesPath = join(folder, "merges.txt");
-  const merges = (await readText(mergesPath, "the merges")).split(/\r?\n/).flatMap((line, index) => {
-    if (line === "" || (index === 0 && line.startsWith("#version"))) return [];
-    return [readMerge(line, `${mergesPath}:${index + 1}`)];
-  });
+  const merges = (await readText(mergesPath, "the merges", { kind: "tokenizer" }))
+    .split(/\r?\n/)
+    .flatMap((line, index) => {
+      if (line === "" || (index === 0 && line.startsWith("#version"))) return [];
+      return [readMerge(line, `${mergesPath}:${index + 1}`)];
+    });
   const getId = createTokenLookup(vocabulary, path);
   const getToken = (token: string): [string, number] => [token, getId(token)];
   const options = { trim_offsets: true, add_prefix_space: false };

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { validate } from "../validate.js";
 import { checkCharsmap } from "./charsmap.js";
+import { isKnownPattern } from "./known-patterns.js";
 
 /**
  * The normalizers and pre-tokenizers of tokenizer.json. The package trusts its input: an option
@@ -16,7 +17,11 @@ const text = z.string().max(1000);
 /** A search pattern. An empty one matches everywhere. */
 const pattern = z.union([
   z.strictObject({ String: z.string().min(1).max(MAX_PATTERN_LENGTH) }),
-  z.strictObject({ Regex: z.string().min(1).max(MAX_PATTERN_LENGTH) }),
+  z.strictObject({
+    Regex: z.string().refine(isKnownPattern, {
+      error: "expected a regular expression of a known family, because another one can end the process on some texts",
+    }),
+  }),
 ]);
 const behavior = z.enum(["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]);
 const character = z.string().refine((value) => [...value].length === 1, { error: "expected one character" });

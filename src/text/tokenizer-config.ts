@@ -55,7 +55,7 @@ export async function readTokenizerConfig(folder: string, names: ReadonlySet<str
   const read = async <Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema>> =>
     validate(
       schema,
-      names.has(name) ? await readJson(join(folder, name), "the tokenizer config") : {},
+      names.has(name) ? await readJson(join(folder, name), "the tokenizer config", { kind: "tokenizer" }) : {},
       join(folder, name),
     );
   const options = await read(TOKENIZER_CONFIG, configSchema);
@@ -102,7 +102,7 @@ export async function applyTokenizerConfig(
     return { ...configured, addedTokens: mergeAddedTokens(file, tokens, config.additionalSpecialTokens) };
   }
   const path = join(folder, ADDED_TOKENS);
-  const numbered = names.has(ADDED_TOKENS) ? await readJson(path, "the tokenizer config") : {};
+  const numbered = names.has(ADDED_TOKENS) ? await readJson(path, "the tokenizer config", { kind: "tokenizer" }) : {};
   const tokens = [...readVocabulary(numbered, path)].map(([content, id]) => ({
     ...createSpecialToken(content, id),
     normalized: true,

@@ -49,7 +49,7 @@ async function readTokenizerFile(
 ): Promise<TokenizerFile> {
   if (names.has("tokenizer.json")) {
     const path = join(folder, "tokenizer.json");
-    return readTokenizerJson(await readJson(path, "the tokenizer"), path);
+    return readTokenizerJson(await readJson(path, "the tokenizer", { kind: "tokenizer" }), path);
   }
   const sentencePiece = sentencePieceFiles.find((name) => names.has(name));
   if (sentencePiece !== undefined) return readSentencePiece(folder, sentencePiece, config);

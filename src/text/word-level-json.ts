@@ -1,5 +1,6 @@
 import { UserError } from "../errors.js";
 import type { Tokenizer } from "./encoding.js";
+import { loneMarksPattern } from "./known-patterns.js";
 import { toSequence } from "./tokenizer-components.js";
 import { readTokenizerJson } from "./tokenizer-file.js";
 import { getCaseSensitiveWordPattern } from "./words.js";
@@ -29,10 +30,9 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
     (part) =>
       part.type === "StripAccents" || (part.type === "BertNormalizer" && (part.strip_accents ?? part.lowercase)),
   );
-  const letter = "[\\p{L}\\p{M}\\p{N}]";
   const loneMarks = {
     type: "Replace",
-    pattern: { Regex: `(?<!${letter})\\p{Mn}+(?!${letter})` },
+    pattern: { Regex: loneMarksPattern },
     content: removedWord,
   };
   const special = (id: string) => ({ SpecialToken: { id, type_id: 0 } });

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, getErrorCode, sha256File, writeFileAtomic } from "../files.js";
+import { createFileError, getErrorCode, readBytes, sha256File, writeFileAtomic } from "../files.js";
 
 /** The groups of tensors in a checkpoint, one file each. */
 export const checkpointGroups = ["weights", "moments", "buffers"] as const;
@@ -79,10 +78,10 @@ export async function readCheckpointState(
   step: number,
 ): Promise<{ readonly state: CheckpointState; readonly hashes: Readonly<Record<CheckpointGroup, string>> }> {
   const path = join(checkpoint, stateFile);
-  const text = await readFile(path, "utf8").catch((error: unknown) => {
+  const bytes = await readBytes(path, "the checkpoint", { kind: "settings" }).catch((error: unknown) => {
     throw explainReadError(error, path);
   });
-  const { seal, ...content } = parseObject(text);
+  const { seal, ...content } = parseObject(bytes.toString("utf8"));
   if (seal !== computeSeal(content)) {
     rejectOtherFormat(content, path);
     throw new DamagedCheckpoint(`${stateFile} does not match its seal`);
@@ -122,7 +121,7 @@ export async function verifyGroups(
 ): Promise<void> {
   for (const group of checkpointGroups) {
     const path = getGroupPath(checkpoint, group);
-    const hash = await sha256File(path).catch((error: unknown) => {
+    const hash = await sha256File(path, { kind: "weights" }).catch((error: unknown) => {
       throw explainReadError(error, path);
     });
     if (hash !== hashes[group]) throw new DamagedCheckpoint(`${group}.safetensors does not match its hash`);

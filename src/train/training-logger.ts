@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
 import { free } from "../tensor/index.js";
@@ -119,7 +119,9 @@ class JsonLinesFile {
 
   constructor(path: string, keepBytes: number) {
     this.#path = path;
-    this.#file = this.#try(() => openSync(path, "a+"));
+    // A resumed run may come from elsewhere. A link there could lead to any file of this user.
+    const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+    this.#file = this.#try(() => openSync(path, flags));
     const { size } = fstatSync(this.#file);
     if (size < keepBytes) {
       closeSync(this.#file);

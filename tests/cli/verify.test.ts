@@ -31,7 +31,7 @@ describe("temper verify", () => {
     const { code, stdout, stderr } = await verify(journal);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /pwws\.jsonl: all 24 lines of pwws verified, every edit is in .*table\.json \(\d+ fooled, \d+ robust, \d+ misclassified before the attack\)/,
+      /pwws\.jsonl: all 24 lines of pwws verified, every edit is in .*table\.json \(\d+ fooled, \d+ recorded as robust \(not searched again\), \d+ misclassified before the attack\)/,
     );
     expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([
       { journal, lines: 24, header: { attack: "pwws" } },

@@ -37,7 +37,7 @@ it("sums the gradients of a backward pass, in the order and shape of the paramet
 it("refuses buckets that do not fit the parameters before it adds a hook", async () => {
   const port = await findFreePort();
   const native = nativeDistributed();
-  native.storeOpen("127.0.0.1", port, true, 5);
+  native.storeOpen("127.0.0.1", port, true, 5, "");
   const group = native.groupOpen("gloo", "gloo", 0, 1, "127.0.0.1", 5);
   scope(() => {
     const [first, second] = [tensor([1]).requiresGrad_(), tensor([2]).requiresGrad_()];

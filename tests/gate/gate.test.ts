@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runGate } from "../../src/actions/gate/gate.js";
+import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
 import { train } from "../../src/actions/train/train.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -57,23 +58,78 @@ test("the lock pins texts, attack and scores; a worse model shows attacked texts
   const other = await invoke(["gate", victim.run, "--baseline", lock, "--attack", "random", "--out", out("lock")]);
   expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("gate.lock pins")]);
   // The baseline resisted one more text than it really did.
-  const content = JSON.parse(readFileSync(lock, "utf8"));
+  const { seal: _, ...content } = JSON.parse(readFileSync(lock, "utf8"));
   const fooled = content.examples.find(
     ({ baseline }: { baseline: { isCorrect: boolean; attacks: Record<string, { isRobust: boolean }> } }) =>
       baseline.isCorrect && !baseline.attacks.pwws!.isRobust,
   );
   fooled.baseline.attacks.pwws = { isRobust: true, score: 0.9 };
   const forged = join(folder, "forged.lock");
-  writeFileSync(forged, JSON.stringify(content));
+  writeFileSync(forged, formatGateLock(content));
   await runGate({ model: victim.run, baseline: forged, out: out("forged"), threads: 1 });
   const summary = readFileSync(join(out("forged"), "summary.md"), "utf8");
   expect(summary).toContain("### New failures under attack (1)");
   expect(summary).toMatch(/ {2}> .*~~\w+~~ \*\*\w+\*\*/);
   content.examples[0].texts[0] += " changed";
-  writeFileSync(forged, JSON.stringify(content));
+  writeFileSync(forged, formatGateLock(content));
   await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), threads: 1 })).rejects.toThrow(
     "the texts differ from those of the baseline",
   );
+});
+
+test("an edited lock is an error, also if the edit drops a check", async () => {
+  const { seal, ...content } = JSON.parse(readFileSync(join(folder, "gate.lock"), "utf8"));
+  const path = join(folder, "edited.lock");
+  const [first, ...rest] = content.examples;
+  const gate = () => runGate({ model: victim.run, baseline: path, out: out("edited"), threads: 1 });
+  writeFileSync(path, JSON.stringify({ ...content, examples: rest, seal }));
+  await expect(gate()).rejects.toThrow("the lock was edited");
+  writeFileSync(path, JSON.stringify(content));
+  await expect(gate()).rejects.toThrow("the lock was edited");
+  const withoutAttacks = { ...first, baseline: { ...first.baseline, attacks: {} } };
+  const more = { ...first.baseline.attacks, extra: first.baseline.attacks.pwws };
+  for (const [changes, message] of [
+    [{ examples: content.examples.map(() => withoutAttacks) }, "two texts have the same id"],
+    [{ examples: [withoutAttacks] }, "results of 0 attacks, expected 1"],
+    [{ examples: [first, { ...withoutAttacks, id: "other" }] }, "lacks the result of an attack"],
+    [{ examples: [first, { ...first, id: "other", baseline: { ...first.baseline, attacks: more } }] }, "lacks the"],
+    [{ examples: [{ ...first, label: 99 }] }, "has label 99"],
+    [{ examples: [{ ...first, label: -1 }] }, "expected number to be >=0"],
+    [{ examples: [{ ...first, texts: ["a", "b"] }] }, "has 2 fields"],
+    [{ hashes: {} }, "hashes.data"],
+    [{ hashes: { data: content.hashes.data } }, "substitutions differ"],
+    [{ temper: "0.0.1" }, "Temper 0.0.1 attacked the baseline"],
+    [{ format: 1 }, "expected a lock of format 2"],
+  ] as const) {
+    writeFileSync(path, formatGateLock({ ...content, ...changes }));
+    await expect(gate(), message).rejects.toThrow(message);
+  }
+});
+
+test("a lock pins the precision of the search, float32 by default", async () => {
+  const lock = join(folder, "gate.lock");
+  expect(JSON.parse(readFileSync(lock, "utf8")).attack.precision).toBe("fp32");
+  const other = { model: victim.run, baseline: lock, out: out("precision"), threads: 1 } as const;
+  await expect(runGate({ ...other, precision: "bf16" })).rejects.toThrow("precision: ");
+  await runGate(other);
+  const [header] = readFileSync(join(out("precision"), "candidate", "pwws.jsonl"), "utf8").split("\n", 1);
+  expect(header).toContain('"precision":"fp32"');
+});
+
+test("a lock runs no code unless the person allows it", async () => {
+  const { seal: _, ...content } = JSON.parse(readFileSync(join(folder, "gate.lock"), "utf8"));
+  const evil = join(folder, "evil.mjs");
+  writeFileSync(evil, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(`${evil}.ran`)}, "");`);
+  const path = join(folder, "code.lock");
+  writeFileSync(
+    path,
+    formatGateLock({ ...content, attack: { ...content.attack, attacks: [{ name: "./evil.mjs", options: {} }] } }),
+  );
+  const gate = { model: victim.run, baseline: path, out: out("code"), threads: 1 };
+  await expect(runGate(gate)).rejects.toThrow("./evil.mjs is code. Read it, then pass --allow-code");
+  expect(existsSync(`${evil}.ran`)).toBe(false);
+  await expect(runGate({ ...gate, allowCode: true })).rejects.toThrow("defineAttack");
+  expect(existsSync(`${evil}.ran`)).toBe(true);
 });
 
 test("the same model always passes", async () => {

@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -44,6 +45,44 @@ test("a prebuilt addon fits only the same libtorch, ABI, sources and C library",
   expect(explainMismatch(root, abi, long, "2.36")).toContain("too long");
 });
 
+/** Writes the package.json of a published package that names this addon. */
+function writeManifest(folder: string, addon: Buffer): void {
+  const prebuilt = { [PREBUILT_PACKAGE]: createHash("sha256").update(addon).digest("hex") };
+  const manifest = { optionalDependencies: { [PREBUILT_PACKAGE]: "0.2.0" }, temper: { prebuilt } };
+  writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
+}
+
+test("setup loads only the addon that the package names, from its own node_modules or beside it", () => {
+  const parent = temporaryFolder();
+  const addon = Buffer.from(`\0${RPATH_PLACEHOLDER}\0`);
+  const plant = (folder: string): void => {
+    mkdirSync(join(folder, "node_modules", PREBUILT_PACKAGE), { recursive: true });
+    writeFileSync(join(folder, "node_modules", PREBUILT_PACKAGE, "package.json"), "{}");
+    writeFileSync(join(folder, "node_modules", PREBUILT_PACKAGE, "temper.node"), addon);
+  };
+  // Another user may write to a folder above a checkout.
+  plant(parent);
+  const checkout = join(parent, "victim", "checkout");
+  mkdirSync(join(checkout, ".git"), { recursive: true });
+  writeManifest(checkout, addon);
+  expect(findPrebuilt(checkout)).toBeUndefined();
+  rmSync(join(checkout, ".git"), { recursive: true });
+  expect(findPrebuilt(checkout)).toBeUndefined();
+  const installed = join(parent, "node_modules", "temper-nlp");
+  mkdirSync(installed);
+  writeFileSync(join(installed, "package.json"), "{}");
+  expect(findPrebuilt(installed)).toBeUndefined();
+  writeManifest(installed, addon);
+  expect(findPrebuilt(installed)?.folder).toBe(join(parent, "node_modules", PREBUILT_PACKAGE));
+  writeManifest(installed, Buffer.from("another addon"));
+  const log: string[] = [];
+  const build = join(parent, "build");
+  const given2 = { root: installed, folder: build, libtorch: given, env: {}, log: (line: string) => log.push(line) };
+  expect(installPrebuilt(given2)).toBe(false);
+  expect(log.join()).toContain("not the one that this version of temper-nlp names");
+  expect(existsSync(join(build, "temper.node"))).toBe(false);
+});
+
 test("setup writes the folder of libtorch into the addon, and compiles if there is none that fits", () => {
   const log: string[] = [];
   const options = {
@@ -61,6 +100,8 @@ test("setup writes the folder of libtorch into the addon, and compiles if there 
   writeFileSync(join(folder, "abi.json"), JSON.stringify({ ...abi, minGlibc: "2.17" }));
   const content = Buffer.from(`start\0${RPATH_PLACEHOLDER}\0end`);
   writeFileSync(join(folder, "temper.node"), content);
+  expect(installPrebuilt(options)).toBe(false);
+  writeManifest(root, content);
   expect(installPrebuilt({ ...options, env: { TEMPER_PREBUILT: "0" } })).toBe(false);
   expect(installPrebuilt(options)).toBe(true);
   const installed = readFileSync(join(root, "build", "temper.node"));

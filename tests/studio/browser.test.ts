@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 /** A job goes on without the studio, so a failed test must not leave one. */
 async function stopJobs(): Promise<void> {
-  const jobs = new JobStore(join(runs, ".studio", "jobs"));
+  const jobs = new JobStore(join(runs, ".studio", "jobs"), [runs]);
   for (const { id } of await jobs.list(async () => null)) await jobs.stop(id);
 }
 

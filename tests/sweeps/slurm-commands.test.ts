@@ -46,7 +46,9 @@ async function writePlan(changes: object = {}) {
   await writeSweepPlan(out, sweep);
   return { out, sweep, plan: sweep.plan };
 }
-const options = (slurm: object = {}) => ({ settings: sweepSettingsSchema.parse({ slurm }).slurm, jobs: null });
+const options = (slurm: object = {}) => ({
+  ...{ settings: sweepSettingsSchema.parse({ slurm }).slurm, jobs: null, trust: "data" as const },
+});
 
 describe("a sweep on Slurm", () => {
   it("is submitted as job arrays within the cluster's limit, and later stages wait for earlier ones", async () => {
@@ -62,7 +64,9 @@ describe("a sweep on Slurm", () => {
     expect(submitted[2]).toMatch(/--dependency=afterany:101:102/);
     const list = await readJobList(join(out, "slurm", "2.json"));
     expect(list).toMatchObject({ job: "102", items: [{ kind: "train", run: expect.stringMatching(/seed2/) }] });
-    expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(createJobScript(join(out, "slurm", "2.json")));
+    expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(
+      createJobScript(join(out, "slurm", "2.json"), "data"),
+    );
   });
 
   it("escapes % in the name of the folder", async () => {

@@ -83,10 +83,10 @@ describe("a request", () => {
     const request: WorkRequest = { kind: "train", config: await tinyRun(folder), out };
     const events: string[] = [];
     const watch = listen({ start: () => events.push("start") });
-    await executeRequest(request, watch);
+    await executeRequest(request, "data", watch);
     const results = await readResults(out);
     expect(results!.test.accuracy).toBeGreaterThan(0);
-    await executeRequest({ ...request, config: null }, watch);
+    await executeRequest({ ...request, config: null }, "data", watch);
     expect(await readResults(out)).toEqual(results);
     expect(events).toEqual(["start"]);
   });
@@ -97,7 +97,7 @@ describe("a request", () => {
       config: await tinyRun(folder, { labelColumn: "nothing" }),
       out: join(folder, "wrong"),
     };
-    const { result, cause } = await executeToResult(request);
+    const { result, cause } = await executeToResult(request, "data");
     expect(cause).toBeInstanceOf(UserError);
     expect(result).toEqual({
       format: 1,
@@ -111,13 +111,13 @@ describe("a request", () => {
     const stop = new AbortController();
     const out = join(folder, "stopped");
     const request: WorkRequest = { kind: "train", config: await tinyRun(folder), out };
-    const { result } = await executeToResult(request, {
+    const { result } = await executeToResult(request, "data", {
       signal: stop.signal,
       ...listen({ start: () => stop.abort() }),
     });
     expect(result).toMatchObject({ status: "interrupted", error: { isUserError: false } });
     expect(await readResults(out)).toBeNull();
-    expect((await executeToResult(request)).result.status).toBe("done");
+    expect((await executeToResult(request, "data")).result.status).toBe("done");
   });
 });
 

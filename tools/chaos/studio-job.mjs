@@ -1,11 +1,14 @@
 // node studio-job.mjs INPUTS OUT PROGRAM…: opens a studio with PROGRAM (temper), and trains as one of its
 // jobs. If OUT has a job, waits for it, or resumes it if it was stopped. Exits with 0 if it is finished.
 import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { JobStore } from "../../dist/studio/jobs.js";
 
 const [inputs = "", out = "", program = "", ...words] = process.argv.slice(2);
+// A studio shows folders that exist.
+mkdirSync(out, { recursive: true });
 const studio = spawn(program, [...words, "studio", out], { stdio: ["ignore", "pipe", "inherit"] });
 /** @type {Promise<never>} */
 const ended = new Promise((_, reject) =>
@@ -34,7 +37,7 @@ async function post(path, body) {
 }
 
 async function runJob() {
-  const store = new JobStore(join(out, ".studio", "jobs"));
+  const store = new JobStore(join(out, ".studio", "jobs"), [out]);
   const findJob = async () => (await store.list(async () => null))[0];
   const job = await findJob();
   if (!job) {

@@ -41,6 +41,7 @@ export async function writeSeeds(folder, load, fixtures) {
   writeFileSync(join(folder, "table.json"), JSON.stringify(table));
   const { train } = await load("actions/train/train");
   const { attack } = await load("actions/attack/attack");
+  const { runGate } = await load("actions/gate/gate");
   // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
   const before = process.cwd();
   process.chdir(folder);
@@ -50,6 +51,7 @@ export async function writeSeeds(folder, load, fixtures) {
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
     const settings = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
+    await runGate({ model: run, baseline: run, ...data, threads: 1, numExamples: 4, lock: "gate.lock", out: "gate" });
     await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
   } finally {
     process.chdir(before);

@@ -103,6 +103,11 @@ const overFiles = (make, run) => async (context) => ({
 
 const tables = ["reviews.tsv", "reviews.csv", "reviews.json", "reviews.jsonl", "plain.parquet", "train.parquet"];
 
+const jobSeeds = [
+  { kind: "attack", model: "m", attacks: ["pwws"], out: "o", saveDataset: "x.jsonl" },
+  { kind: "train", config: { model: "m", task: "sst2", methods: ["rift"] }, out: "o" },
+];
+
 export const targets = {
   safetensors: overFolder("bert-tiny", ["model.safetensors"], async ({ folder, load }) => {
     const { openSafetensors } = await load("models/checkpoint/safetensors");
@@ -274,6 +279,60 @@ export const targets = {
           `${response.status} ${text.slice(0, 200)}`,
         );
         if (response.status === 200) expect(Array.isArray(JSON.parse(text).probabilities), text);
+      },
+    };
+  },
+  gatelock: overFiles(
+    (random, seeds) => {
+      const { seal: _, ...content } = JSON.parse(read(seeds, "gate.lock"));
+      const changed = mutateValue(random, content);
+      // A valid seal, so that mutations are not rejected by it.
+      const seal = createHash("sha256").update(JSON.stringify(changed)).digest("hex");
+      const isObject = typeof changed === "object" && changed !== null;
+      const sealed = Buffer.from(toJson(isObject ? { ...changed, seal } : changed));
+      return { "gate.lock": random.chance(0.1) ? mutateBytes(random, sealed) : sealed };
+    },
+    async ({ folder, load }) => {
+      const { readGateLock } = await load("actions/gate/gate-lock");
+      const { readPackageVersion } = await load("runs/environment");
+      const options = { trust: "data", version: readPackageVersion() };
+      const { attack, examples, task } = await readGateLock(join(folder, "gate.lock"), options);
+      for (const { label, baseline } of examples) {
+        expect(Object.keys(baseline.attacks).length === attack.attacks.length, "a check was dropped");
+        expect(task.labels[label] !== undefined, `label ${label}`);
+      }
+    },
+  ),
+  jobs: overFiles(
+    (random) => ({ "request.json": mutateJson(random, Buffer.from(JSON.stringify(random.pick(jobSeeds)))) }),
+    async ({ folder, load }) => {
+      const { readWorkRequest } = await load("jobs/work-request");
+      const { checkStoredRequest, formatJobCommand } = await load("studio/check-form");
+      const request = await readWorkRequest(join(folder, "request.json"));
+      checkStoredRequest(request, [folder]);
+      formatJobCommand(request);
+    },
+  ),
+  action: async (context) => {
+    const { readVerdict } = await import("../../scripts/action/gate.mjs");
+    const { readInstallInputs } = await import("../../scripts/action/install.mjs");
+    const integrity = `sha512-${"a".repeat(86)}==`;
+    const inputs = { RUNNER_TEMP: "/tmp/r", GITHUB_WORKSPACE: "/w", VERSION: "0.2.0", INTEGRITY: integrity };
+    return {
+      folder: context.work,
+      make: (random) => ({
+        "gate.json": mutateJson(random, Buffer.from('{"verdict": "passed", "checks": []}')),
+        "inputs.json": Buffer.from(toJson({ ...inputs, [random.pick(Object.keys(inputs))]: createText(random) })),
+      }),
+      async run(files) {
+        const verdict = readVerdict(context.work, 0);
+        expect(verdict === null || verdict === "passed", `verdict ${verdict}`);
+        try {
+          const { version } = readInstallInputs(JSON.parse(files["inputs.json"]));
+          expect(/^[\w.-]+$/.test(version), `version ${version}`);
+        } catch (error) {
+          expect(/expected|inside of the workspace/.test(error.message), error.message);
+        }
       },
     };
   },

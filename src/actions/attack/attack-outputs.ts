@@ -1,6 +1,5 @@
-import { createWriteStream, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { computeCosine } from "../../attacks/constraints/sentence-similarity.js";
 import { readJournal } from "../../attacks/journal.js";
@@ -10,7 +9,7 @@ import { UserError } from "../../errors.js";
 import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
 import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
-import { checkWritable, createFileError, writeFileAtomic } from "../../files.js";
+import { checkWritable, createFileError, replaceFile, writeFileAtomic } from "../../files.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
 import { getJournalPath, writeSimilarities } from "../../runs/attack-folder.js";
 import type { RuntimeOptions } from "../../runs/runtime-config.js";
@@ -66,8 +65,8 @@ export async function writeLogs(request: AttackOutputRequest, folder: string, na
     if (logToCsv !== null) {
       const path = getLogPath(logToCsv, name, names.length, "log.csv");
       createParent(path);
-      await pipeline(formatJournalCsv(journal), createWriteStream(path)).catch((error: unknown) => {
-        throw createFileError(error, path, "write the log");
+      await replaceFile(path, async (file) => {
+        for await (const part of formatJournalCsv(journal)) await file.write(part);
       });
     }
     if (logSummaryToJson !== null) {

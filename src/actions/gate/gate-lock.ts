@@ -1,8 +1,10 @@
+import { createHash } from "node:crypto";
 import { dirname, isAbsolute, relative, resolve } from "node:path";
 import { z } from "zod";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
 import { exists, readJson, writeFileAtomic } from "../../files.js";
+import { resolveModule, type Trust } from "../../trust.js";
 import { validate } from "../../validate.js";
 
 /** What a model did with one text, before and under each attack. */
@@ -17,6 +19,9 @@ const measurementSchema = z.object({
 });
 export type Measurement = z.output<typeof measurementSchema>;
 
+/** The precisions that a lock can pin. `auto` would be another one on another host. */
+export const gatePrecisions = ["fp32", "tf32", "bf16", "int8"] as const;
+
 /** The settings that must be the same for both models. */
 export const pinnedAttackSchema = z.strictObject({
   attacks: z.array(attackSpecSchema).min(1),
@@ -27,12 +32,17 @@ export const pinnedAttackSchema = z.strictObject({
   minContextSimilarity: z.number().min(-1).max(1).nullable().default(null),
   queryBudget: z.number().int().positive().nullable(),
   seed: z.number().int().nonnegative(),
+  /** Of the search. A search in low precision is weaker, so both models get the same one. */
+  precision: z.enum(gatePrecisions),
 });
 export type PinnedAttack = z.output<typeof pinnedAttackSchema>;
 
+const lockFormat = 2;
+
 /** gate.lock: the texts, the attack and what the baseline did with them. */
 export const gateLockSchema = z.strictObject({
-  format: z.literal(1),
+  format: z.literal(lockFormat),
+  /** The version of Temper, and so of its attacks. */
   temper: z.string(),
   /** The name of the baseline. */
   baseline: z.string(),
@@ -45,13 +55,13 @@ export const gateLockSchema = z.strictObject({
   }),
   attack: pinnedAttackSchema,
   /** SHA-256 of the examples and of the substitutions. */
-  hashes: z.record(z.string(), z.string()),
+  hashes: z.looseObject({ data: z.string() }).catchall(z.string()),
   examples: z
     .array(
       z.strictObject({
         id: z.string(),
         texts: z.array(z.string()).min(1),
-        label: z.number().int(),
+        label: z.number().int().nonnegative(),
         baseline: measurementSchema,
       }),
     )
@@ -64,24 +74,82 @@ export function isLockFile(reference: string): boolean {
   return reference.endsWith(".lock");
 }
 
+/** The lock of a person who named its modules, or one that may come from somebody else. */
+export interface LockOptions {
+  readonly trust: Trust;
+  /** The version of Temper that runs. */
+  readonly version: string;
+}
+
 /** Reads a lock. The path of a table of substitutions is relative to the lock. */
-export async function readGateLock(path: string): Promise<GateLock> {
+export async function readGateLock(path: string, { trust, version }: LockOptions): Promise<GateLock> {
   if (!(await exists(path)))
     throw new UserError(
       `${path}: there is no such lock. Write one with: temper gate MODEL --baseline RUN --lock ${path}`,
     );
-  const lock = validate(gateLockSchema, await readJson(path, "the lock of the gate"), path);
-  return { ...lock, attack: moveSubstitutions(lock.attack, (source) => resolve(dirname(path), source)) };
+  const { seal, ...content } = validate(sealedSchema, await readJson(path, "the lock of the gate"), path);
+  if (content.format !== lockFormat)
+    throw new UserError(`${path}: expected a lock of format ${lockFormat}, ${describeNewLock("received another one")}`);
+  if (seal !== computeSeal(content))
+    throw new UserError(`${path}: ${describeNewLock("the lock was edited, so it says nothing about the baseline")}`);
+  const lock = validate(gateLockSchema, content, path);
+  checkLock(lock, path);
+  if (lock.temper !== version)
+    throw new UserError(
+      `${path}: Temper ${lock.temper} attacked the baseline, and its attacks may differ from those of ${version}. ` +
+        `Use that version, or ${describeNewLock("")}`,
+    );
+  const folder = dirname(path);
+  const attacks = lock.attack.attacks.map(({ name, ...rest }) => ({
+    ...rest,
+    name: resolveModule(name, { trust, folder }, path),
+  }));
+  return moveSubstitutions({ ...lock, attack: { ...lock.attack, attacks } }, (source) => resolve(folder, source));
+}
+
+function describeNewLock(problem: string): string {
+  return `${problem}${problem === "" ? "" : ". Restore it, or "}write a new lock with --baseline RUN --lock FILE.`;
+}
+
+/** The keys of every format. */
+const sealedSchema = z.looseObject({ format: z.number(), seal: z.string().default("") });
+
+/** SHA-256 of the content. It shows edits by hand; who computes a new one can forge a lock. */
+function computeSeal(content: object): string {
+  return createHash("sha256").update(JSON.stringify(content)).digest("hex");
+}
+
+/** Rejects a lock without one of the checks that its attacks and texts require. */
+function checkLock({ task, attack, examples }: GateLock, path: string): void {
+  const fail = (problem: string): never => {
+    throw new UserError(`${path}: ${describeNewLock(problem)}`);
+  };
+  if (new Set(examples.map(({ id }) => id)).size < examples.length) fail("two texts have the same id");
+  if (task.modifiableFields.some((field) => field >= task.fields.length)) fail("modifiableFields names no field");
+  const names = Object.keys(examples[0]!.baseline.attacks).sort();
+  if (names.length !== attack.attacks.length)
+    fail(`the baseline has results of ${names.length} attacks, expected ${attack.attacks.length}`);
+  for (const { id, label, texts, baseline } of examples) {
+    if (label >= task.labels.length) fail(`text ${id} has label ${label}, expected less than ${task.labels.length}`);
+    if (texts.length !== task.fields.length) fail(`text ${id} has ${texts.length} fields`);
+    if (JSON.stringify(Object.keys(baseline.attacks).sort()) !== JSON.stringify(names))
+      fail(`text ${id} lacks the result of an attack`);
+  }
 }
 
 /** Writes a lock that can be committed with the code. */
 export async function writeGateLock(path: string, lock: GateLock): Promise<void> {
-  const attack = moveSubstitutions(lock.attack, (source) => relative(dirname(resolve(path)), resolve(source)));
-  await writeFileAtomic(path, `${JSON.stringify({ ...lock, attack }, null, 1)}\n`);
+  const content = moveSubstitutions(lock, (source) => relative(dirname(resolve(path)), resolve(source)));
+  await writeFileAtomic(path, formatGateLock(content));
 }
 
-function moveSubstitutions(attack: PinnedAttack, move: (source: string) => string): PinnedAttack {
-  const { substitutions } = attack;
+/** A lock as text, with its seal. */
+export function formatGateLock(content: object): string {
+  return `${JSON.stringify({ ...content, seal: computeSeal(content) }, null, 1)}\n`;
+}
+
+function moveSubstitutions(lock: GateLock, move: (source: string) => string): GateLock {
+  const { substitutions } = lock.attack;
   const isFile = substitutions !== null && (isAbsolute(substitutions) || /\.json$/i.test(substitutions));
-  return isFile ? { ...attack, substitutions: move(substitutions) } : attack;
+  return isFile ? { ...lock, attack: { ...lock.attack, substitutions: move(substitutions) } } : lock;
 }

@@ -1,11 +1,13 @@
-import { basename, join, resolve } from "node:path";
+import { basename, join, resolve, sep } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
-import { createFolder, writeFileAtomic } from "../../files.js";
+import { writeFileAtomic } from "../../files.js";
+import { acquireLock } from "../../lock.js";
 import { checkLabels } from "../../models/index.js";
+import { claimFolder } from "../../owned-folder.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
@@ -19,7 +21,14 @@ import { sampleAttacked } from "../attack/sample-attacked.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 import { type CertifiedCandidate, certifyCandidate, requireCertifiedRun } from "./certify-candidate.js";
-import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
+import {
+  type GateLock,
+  gatePrecisions,
+  isLockFile,
+  type PinnedAttack,
+  readGateLock,
+  writeGateLock,
+} from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { combineVerdicts, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
@@ -61,6 +70,10 @@ export const gateRequestSchema = z.strictObject({
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
+  precision: orNull(z.enum(gatePrecisions)).describe(
+    "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
+  ),
+  allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
 });
 export type GateRequest = z.input<typeof gateRequestSchema>;
 type ParsedRequest = z.output<typeof gateRequestSchema>;
@@ -80,11 +93,12 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   if (parsed.lock !== null && !isLockFile(parsed.lock))
     throw new UserError(`--lock: expected the name of a .lock file, such as gate.lock, received ${parsed.lock}.`);
   const certifiedRun = parsed.minCertified === null ? null : await requireCertifiedRun(parsed.model);
-  const lock = isLockFile(parsed.baseline)
-    ? await openLock(parsed)
-    : await measureBaseline(parsed, parsed.baseline, callbacks);
+  // A mistake in the lock leaves no folder.
+  const pinned = isLockFile(parsed.baseline) ? await openLock(parsed) : null;
+  await using _ = await openGateFolder(parsed);
+  const lock = pinned ?? (await measureBaseline(parsed, parsed.baseline, callbacks));
   const given = toGivenExamples(lock);
-  const folder = join(parsed.out, "candidate");
+  const folder = join(parsed.out, files.candidate);
   const measured = await measureModel(
     parsed.model,
     folder,
@@ -103,21 +117,50 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   return report;
 }
 
+/** What a gate writes into its folder. */
+const files = {
+  baseline: "baseline",
+  candidate: "candidate",
+  report: "gate.json",
+  junit: "junit.xml",
+  summary: "summary.md",
+} as const;
+
+/**
+ * Claims the folder of a gate: it contains no model, nothing that others wrote is replaced, and two
+ * gates do not mix their journals there.
+ */
+async function openGateFolder({ out, model, baseline }: ParsedRequest): Promise<AsyncDisposable> {
+  for (const reference of [model, baseline]) {
+    const input = resolve(reference);
+    for (const name of [files.baseline, files.candidate])
+      if (`${input}${sep}`.startsWith(`${resolve(out, name)}${sep}`))
+        throw new UserError(`--out ${out}: the gate writes to ${join(out, name)}, but ${reference} is there.`);
+  }
+  await claimFolder(out, "gate", Object.values(files));
+  const release = acquireLock(
+    join(out, "gate.running"),
+    (owner) => new UserError(`${out}: ${owner} runs a gate there. Wait for it, or choose a different --out.`),
+  );
+  return { [Symbol.asyncDispose]: async () => release() };
+}
+
 function describeModel(reference: string): string {
   return isEndpoint(reference) ? redactUrl(reference) : reference;
 }
 
-function selectRuntime({ device, precision, threads, endpoint }: ParsedRequest, model: string) {
-  return { device, precision, threads, ...(isEndpoint(model) && { endpoint }) };
+function selectRuntime({ device, threads, endpoint }: ParsedRequest, model: string) {
+  return { device, threads, ...(isEndpoint(model) && { endpoint }) };
 }
 
 /** Reads a lock. It pins what is measured, so settings that contradict it are mistakes. */
 async function openLock(request: ParsedRequest): Promise<GateLock> {
-  const lock = await readGateLock(request.baseline);
+  const trust = request.allowCode ? "user" : "data";
+  const lock = await readGateLock(request.baseline, { trust, version: readPackageVersion() });
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
     ...{ attacks: attack.attacks, substitutions: attack.substitutions, queryBudget: attack.queryBudget },
-    minContextSimilarity: attack.minContextSimilarity,
+    ...{ minContextSimilarity: attack.minContextSimilarity, precision: attack.precision },
     ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name, data: null },
   };
   for (const [key, value] of Object.entries(pinned)) {
@@ -155,18 +198,19 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
     ...{ minContextSimilarity: request.minContextSimilarity, queryBudget: request.queryBudget, seed },
+    precision: request.precision ?? "fp32",
   };
-  const folder = join(request.out, "baseline");
+  const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);
   const measured = await measureModel(baseline, folder, { task, examples }, attack, runtime, callbacks);
   const { name, labels, fields, modifiableFields } = task;
   return {
-    format: 1,
+    format: 2,
     temper: readPackageVersion(),
     baseline: describeModel(baseline),
     task: { name, split, labels: [...labels], fields: [...fields], modifiableFields: [...modifiableFields] },
     attack,
-    hashes: { ...measured.hashes },
+    hashes: { ...measured.hashes, data: measured.hashes.data! },
     examples: examples.map(({ id, texts, label }) => ({
       ...{ id, label, texts: [...texts] },
       baseline: measured.measurements.get(id)!,
@@ -182,8 +226,13 @@ function toGivenExamples({ task, examples }: GateLock): GivenExamples {
 }
 
 function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: ParsedRequest): void {
-  for (const [key, hash] of Object.entries(lock.hashes))
-    if (measured.hashes[key] !== hash)
+  const [expected, ...names] = [lock.examples[0]!.baseline, ...measured.measurements.values()].map(({ attacks }) =>
+    JSON.stringify(Object.keys(attacks).sort()),
+  );
+  if (names.some((each) => each !== expected))
+    throw new UserError(`${baseline}: expected results of the attacks ${expected}, received ${names[0]}.`);
+  for (const key of new Set([...Object.keys(lock.hashes), ...Object.keys(measured.hashes)]))
+    if (measured.hashes[key] !== lock.hashes[key])
       throw new UserError(
         `${baseline}: the ${key === "data" ? "texts" : key} of the candidate differ from those of the baseline, so ` +
           "the models cannot be compared. Restore them, or write a new lock with --baseline RUN --lock FILE.",
@@ -248,10 +297,9 @@ function listFailures(lock: GateLock, { measurements, results }: MeasuredModel):
 }
 
 async function writeReports(folder: string, report: GateReport): Promise<void> {
-  createFolder(resolve(folder), "write the results of the gate");
   const { failures, ...rest } = report;
   const shown = failures.map(({ result: _, ...failure }) => failure);
-  await writeFileAtomic(join(folder, "gate.json"), `${JSON.stringify({ ...rest, failures: shown }, null, 2)}\n`);
-  await writeFileAtomic(join(folder, "junit.xml"), formatJunit(report));
-  await writeFileAtomic(join(folder, "summary.md"), formatSummary(report));
+  await writeFileAtomic(join(folder, files.report), `${JSON.stringify({ ...rest, failures: shown }, null, 2)}\n`);
+  await writeFileAtomic(join(folder, files.junit), formatJunit(report));
+  await writeFileAtomic(join(folder, files.summary), formatSummary(report));
 }

@@ -1,9 +1,9 @@
-import { rm } from "node:fs/promises";
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
-import { findJournals, getJournalPath } from "../../runs/attack-folder.js";
+import { clearFolder } from "../../owned-folder.js";
+import { findJournals, getJournalPath, isAttackFile } from "../../runs/attack-folder.js";
 import { attack } from "../attack/attack.js";
 import type { AttackRequest } from "../attack/attack-request.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
@@ -20,10 +20,7 @@ export interface MeasuredModel {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-type RuntimeRequest = Pick<
-  AttackRequest,
-  "endpoint" | "device" | "precision" | "threads" | "tokenization" | "maxLength"
->;
+type RuntimeRequest = Pick<AttackRequest, "endpoint" | "device" | "threads" | "tokenization" | "maxLength">;
 
 /**
  * Attacks a model over given examples. The scores of a local model are cached by its hash. The
@@ -37,7 +34,7 @@ export async function measureModel(
   runtime: RuntimeRequest,
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {
-  await rm(folder, { recursive: true, force: true });
+  await clearFolder(folder, "gate", isAttackFile);
   const request: AttackRequest = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
   await attack(request, callbacks, given);
   const measurements = new Map<string, Measurement>();

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { type Callbacks, reportProgress } from "../../events.js";
-import { checkNewFolder, replaceFolder, writeFileAtomic } from "../../files.js";
+import { checkNewFolder, createFolderAtomic, writeFileAtomic } from "../../files.js";
 import { isHeadParameter, loadModel, type Model, saveModel } from "../../models/index.js";
 import { addToMean, interpolateWeights } from "../../models/mix-weights.js";
 import { mapWeights, type Weights } from "../../nn/index.js";
@@ -94,7 +94,7 @@ export async function merge(request: MergeRequest, callbacks: Callbacks = {}): P
   const run = { "wise-ft": mixWithPretrained, uniform: mixUniformly, greedy: mixGreedily }[mode];
   const { weights, ...rest } = await run({ request: parsed, first, callbacks, load });
   try {
-    await replaceFolder(out, async (folder) => {
+    await createFolderAtomic(out, async (folder) => {
       await writeFileAtomic(join(folder, reportFile), `${JSON.stringify({ mode, ...rest }, null, 2)}\n`);
       await saveModel(folder, first.model, weights);
     });

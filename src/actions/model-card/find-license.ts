@@ -14,7 +14,8 @@ export async function findLicense(reference: string): Promise<string | null> {
   if (found === null) return null;
   const readme = join(found.folder, "README.md");
   if (await exists(readme)) {
-    const [, metadata] = /^---\n([\s\S]*?)\n---/.exec(await readText(readme, "the model card")) ?? [];
+    const [, metadata] =
+      /^---\n([\s\S]*?)\n---/.exec(await readText(readme, "the model card", { kind: "settings" })) ?? [];
     const license = readLicense(metadata === undefined ? null : parse(metadata));
     if (license !== null) return license;
   }
@@ -22,7 +23,9 @@ export async function findLicense(reference: string): Promise<string | null> {
   for (const folder of [found.folder, dirname(found.folder)]) {
     const manifest = join(folder, "package.json");
     if (!(await exists(manifest))) continue;
-    return readLicense(JSON.parse(await readText(manifest, "the package")))?.toLowerCase() ?? null;
+    return (
+      readLicense(JSON.parse(await readText(manifest, "the package", { kind: "settings" })))?.toLowerCase() ?? null
+    );
   }
   return null;
 }

@@ -1,4 +1,4 @@
-import { basename, join, resolve } from "node:path";
+import { basename, isAbsolute, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import type { Interval } from "../../evaluation/statistics.js";
 import { writeFileAtomic } from "../../files.js";
@@ -131,7 +131,7 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
       `| ${name} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
   );
   const commands = [formatTrainCommand(run), ...(await listAttackCommands(run, attacks))];
-  return [
+  const card = [
     `---\n${stringify(metadata)}---`,
     `# ${basename(resolve(run.folder))}`,
     describeTraining(run, results),
@@ -146,6 +146,23 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
     "Made with [Temper](https://www.npmjs.com/package/temper-nlp).",
     "",
   ].join("\n\n");
+  return removeLocalPaths(card, [run.folder, ...listStrings(run.config), ...listStrings(attacks.report?.request)]);
+}
+
+function listStrings(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(listStrings) : [];
+}
+
+/**
+ * Replaces paths of this host by their last part: a card is published. The known ones may contain
+ * spaces. Paths inside the current folder stay.
+ */
+function removeLocalPaths(card: string, known: readonly string[]): string {
+  const isLocal = (text: string): boolean => isAbsolute(text) || /^(~|\.\.)[/\\]/.test(text);
+  const paths = [...new Set(known.filter(isLocal))].sort((a, b) => b.length - a.length);
+  const replaced = paths.reduce((text, path) => text.replaceAll(path, basename(path)), card);
+  return replaced.replaceAll(/(^|[\s"'`(=])(?:~|\.\.)?\/[^\s"'`)]*\/([^\s"'`)/]+)/gm, "$1$2");
 }
 
 /** Writes README.md next to the model of a finished run. */

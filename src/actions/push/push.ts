@@ -4,6 +4,8 @@ import { z } from "zod";
 import { getErrorMessage, UserError } from "../../errors.js";
 import { measurePath, readFolder } from "../../files.js";
 import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
+import { checkWeights } from "../../models/checkpoint/load.js";
+import { readModelConfig, readTemperMetadata } from "../../models/config.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { validate } from "../../validate.js";
 import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
@@ -45,6 +47,8 @@ export async function pushModel(request: PushRequest): Promise<PushReport> {
   const settings = readHubSettings();
   const card = await formatModelCard(run, results);
   const folder = run.path("model");
+  const path = join(folder, "config.json");
+  await checkWeights(folder, readTemperMetadata(await readModelConfig(folder), path)?.sha256);
   const names = (await readFolder(folder)).flatMap((entry) =>
     entry.isFile() && !entry.name.startsWith(".") && entry.name !== "README.md" ? [entry.name] : [],
   );

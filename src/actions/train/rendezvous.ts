@@ -18,6 +18,9 @@ export interface RankRendezvous extends Rendezvous {
   readonly localRank: number;
 }
 
+/** Processes on several hosts get the secret from the person who starts them: srun passes it on. */
+export const secretVariable = "TEMPER_RENDEZVOUS_SECRET";
+
 const torchrunVariables = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"] as const;
 
 /**
@@ -25,9 +28,10 @@ const torchrunVariables = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "M
  * if it works alone.
  */
 export function readRendezvous(env: Environment, timeout: number): RankRendezvous | null {
-  if (env.WORLD_SIZE !== undefined) return readTorchrun(env, timeout);
   const size = Number(env.SLURM_STEP_NUM_TASKS ?? 1);
-  return size > 1 ? readSrun(env, size, timeout) : null;
+  const found =
+    env.WORLD_SIZE !== undefined ? readTorchrun(env, timeout) : size > 1 ? readSrun(env, size, timeout) : null;
+  return found && { ...found, secret: env[secretVariable] ?? "" };
 }
 
 function readTorchrun(env: Environment, timeout: number): RankRendezvous | null {

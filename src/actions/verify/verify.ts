@@ -59,8 +59,10 @@ const otherPrecisionTolerance = 0.03;
 
 /**
  * Replays journals. Of an attack, the edits lead from the original to the final text, and the model
- * returns the recorded probabilities. Certificates are computed again. Throws a UserError at the
- * first line that does not hold.
+ * returns the recorded probabilities. This proves that the model is fooled by the texts that fooled
+ * it, and that no example is missing. It does not repeat the searches, so it does not prove that a
+ * text marked as robust is. Certificates are computed again. Throws a UserError at the first line
+ * that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
@@ -94,6 +96,8 @@ async function findModel(journal: string): Promise<string> {
 
 async function verifyOne(journal: string, request: ParsedRequest, callbacks: Callbacks): Promise<Verification> {
   const { header, isProof } = await readHeader(journal);
+  if (!isProof && header.hashes.data === undefined)
+    throw new UserError(`${journal}: the header has no hash of the attacked examples, so lines may be missing.`);
   const { tokenization, maxLength, precision, searchPrecision: search } = header.settings;
   const { onEvent } = callbacks;
   // The scores of a proof are those of the search.

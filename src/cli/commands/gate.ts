@@ -5,7 +5,7 @@ import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
 import { formatPercent } from "../../format.js";
 import { ExitCode } from "../command.js";
-import { type Io, write } from "../io.js";
+import { type Io, removeControls, write } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
@@ -36,7 +36,7 @@ export function define(command: Command, io: Io): void {
     minContextSimilarity: "<number>",
     ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
     ...{ minCertified: "<percent>", edits: "<count>" },
-    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags },
+    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags, allowCode: "" },
   };
   addOptions(command.argument("<model>", shape.model.description), shape, flags)
     .requiredOption("--baseline <model>", shape.baseline.description)
@@ -52,7 +52,11 @@ export function define(command: Command, io: Io): void {
       } catch (error) {
         if (error instanceof UserError) throw error;
         callbacks.end();
-        io.stderr.write(`temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`);
+        io.stderr.write(
+          removeControls(
+            `temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`,
+          ),
+        );
         throw new ExitCode(internalError);
       } finally {
         callbacks.end();

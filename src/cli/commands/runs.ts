@@ -3,7 +3,7 @@ import { UserError } from "../../errors.js";
 import { exists, measurePath } from "../../files.js";
 import { formatBytes, formatCount, formatDuration, formatPercent } from "../../format.js";
 import { listRuns, type RunSummary } from "../../runs/list-runs.js";
-import { getColors, type Io, write } from "../io.js";
+import { getColors, type Io, removeEscapes, write } from "../io.js";
 import { appendValue } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
@@ -78,16 +78,17 @@ function formatRuns(io: Io, runs: readonly ListedRun[]): string {
   const colors = { running: cyan, stopped: yellow, finished: green, failed: red, damaged: red };
   const hasTags = runs.some(({ tags }) => tags.length > 0);
   const rows = runs.map((run) => [
-    ...[run.folder, shortenModel(run.model), run.task ?? "", run.method ?? "", run.seed ?? ""],
+    ...[run.folder, shortenModel(run.model), run.task ?? "", run.method ?? ""].map(removeEscapes),
+    run.seed ?? "",
     ...[colors[run.state](run.state), formatSteps(run), formatAccuracy(run)],
     ...[run.started?.slice(0, 16).replace("T", " ") ?? "", formatDuration(1000 * run.seconds), formatBytes(run.bytes)],
-    ...(hasTags ? [run.tags.join(" ")] : []),
+    ...(hasTags ? [removeEscapes(run.tags.join(" "))] : []),
   ]);
   const head = [
     ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy", "started (UTC)", "duration", "size"],
     ...(hasTags ? ["tags"] : []),
   ];
-  const failures = runs.flatMap(({ folder, failure }) => (failure ? [`${folder}: ${failure}\n`] : []));
+  const failures = runs.flatMap(({ folder, failure }) => (failure ? [removeEscapes(`${folder}: ${failure}\n`)] : []));
   const total = runs.reduce((sum, { bytes }) => sum + bytes, 0);
   const last = `${runs.length === 1 ? "1 run" : `${formatCount(runs.length)} runs`}, ${formatBytes(total)}\n`;
   return `${formatTable(io.stdout, rows, { head, numeric: [4, 6, 7, 9, 10] })}\n${failures.join("")}${last}`;

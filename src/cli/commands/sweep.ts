@@ -11,7 +11,7 @@ import { listShippedSweeps } from "../../sweeps/shipped-sweeps.js";
 import type { PlannedSweep } from "../../sweeps/sweep-events.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
-import { type Io, write } from "../io.js";
+import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatNext, formatTable, printJson } from "../output.js";
 import { createProgress, type Progress } from "../progress.js";
@@ -78,7 +78,7 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
       if (event.type === "progress") estimating.update(event.done);
       if (event.type === "estimate") {
         estimating.end();
-        if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(event.planned, options))}\n`);
+        if (!quiet) io.stderr.write(removeControls(`${formatTable(io.stderr, formatCosts(event.planned, options))}\n`));
       }
       // Until now nothing could be lost, and a signal ends the process.
       if (event.type === "sweep-start") unlisten = onStopSignals(onSignal);

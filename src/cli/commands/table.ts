@@ -1,7 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { createTables } from "../../sweeps/create-tables.js";
 import { addPublishedNumbers, toCsv, toMarkdown } from "../../sweeps/render-table.js";
-import { type Io, write } from "../io.js";
+import { type Io, removeEscapes, write } from "../io.js";
 import { printJson } from "../output.js";
 
 export const examples = [
@@ -22,6 +22,6 @@ export function define(command: Command, io: Io): void {
       const all = tables.map(({ table, published }) => addPublishedNumbers(table, published));
       if (json) return printJson(io, all);
       const render = format === "csv" ? toCsv : toMarkdown;
-      await write(io.stdout, tables.map(({ table, published }) => render(table, published)).join("\n"));
+      await write(io.stdout, removeEscapes(tables.map(({ table, published }) => render(table, published)).join("\n")));
     });
 }

@@ -10,7 +10,7 @@ import { formatBytes, formatCount, formatDuration, formatNumber } from "../../fo
 import { findRendezvous, launchRanks, runAsRank } from "../../jobs/ranks.js";
 import { interruptedExitCode } from "../../processes.js";
 import { runConfigSchema } from "../../runs/config.js";
-import { type ConfigSources, type ResolvedRun, readRun, userModules } from "../../runs/read-config.js";
+import { type ConfigSources, type ResolvedRun, readRun } from "../../runs/read-config.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { formatCommandLine } from "../../shell.js";
@@ -146,19 +146,19 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
 /** What the flags override: a file, a cell of a sweep, or the config of the run to resume. */
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   const { config: file, sweep, row, column, seed, profile, allowCode, set = [], model, resume, out } = options;
+  const trust = allowCode ? "user" : "data";
   if (sweep !== undefined) {
     const { readSweepCell } = await import("../../sweeps/index.js");
-    const trust = allowCode ? "user" : "data";
     return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, trust }) };
   }
-  const ofSweep = Object.entries({ row, column, profile, "allow-code": allowCode });
+  const ofSweep = Object.entries({ row, column, profile });
   const given = ofSweep.find(([, value]) => value !== undefined);
   if (given) throw new UserError(`--${given[0]} is about a cell of a sweep. Pass --sweep FILE, too, or omit it.`);
-  if (file !== undefined || model !== undefined || !resume) return { file, set };
+  if (file !== undefined || model !== undefined || !resume) return { file, trust, set };
   if (out === undefined)
     throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");
   const { config: value } = await RunFolder.open(out);
-  return { base: { value, locate: () => out, ...userModules }, set };
+  return { base: { value, locate: () => out, trust, folder: "." }, set };
 }
 
 /** The arguments of the program, from the name of the command on. */

@@ -10,7 +10,9 @@ export const note =
   "Each line is replayed: its edits must lead from the original to the final text,\n" +
   "and the model must return the recorded probabilities. Of a proof, all candidates are\n" +
   "listed again, and random blocks are scored again. Certificates are computed again.\n" +
-  "The exit code is 2 if a line fails.";
+  "The exit code is 2 if a line fails.\n" +
+  "This proves every text that fooled the model. The searches are not repeated: a text that is recorded as\n" +
+  "robust is only as robust as the journal says. To check that, attack again with the same --seed.";
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
   "temper verify runs/voting/certificates/hash-vote.jsonl",
@@ -51,7 +53,7 @@ function formatAttack({
 }: Extract<Verification, { outcomes: unknown }>): string {
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
-    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} robust, ` +
+    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} recorded as robust (not searched again), ` +
     `${formatCount(outcomes.skipped)} misclassified before the attack`;
   return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})\n`;
 }

@@ -4,8 +4,9 @@ import { writeFileAtomic } from "../../files.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest } from "../../jobs/work-request.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
+import type { Trust } from "../../trust.js";
 import { ExitCode } from "../command.js";
-import type { Io } from "../io.js";
+import { type Io, removeControls } from "../io.js";
 import { createIntegerParser } from "../options.js";
 
 /** The command is hidden. */
@@ -17,27 +18,30 @@ export function define(command: Command, io: Io): void {
     .argument("<file>", "the request (JSON), or the work items of a Slurm job")
     .argument("[result]", "where the result goes (JSON)")
     .option("--item <index>", "index of the work item", createIntegerParser(0))
-    .action((file, result, { item }) => {
-      if (item !== undefined) return runJob(io, file, item);
+    .option("--allow-code", "run the modules that the request names")
+    .action((file, result, { item, allowCode }) => {
+      const trust = allowCode ? "user" : "data";
+      if (item !== undefined) return runJob(io, file, item, trust);
       if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
-      return runRequest(io, file, result);
+      return runRequest(io, file, result, trust);
     });
 }
 
-async function runRequest(io: Io, requestPath: string, resultPath: string): Promise<void> {
+async function runRequest(io: Io, requestPath: string, resultPath: string, trust: Trust): Promise<void> {
   const request = await readWorkRequest(requestPath);
   const stop = new AbortController();
   let unlisten = (): void => undefined;
-  const { result, cause } = await executeToResult(request, {
+  const { result, cause } = await executeToResult(request, trust, {
     signal: stop.signal,
     onEvent(event) {
-      if (event.type === "warning") io.stderr.write(`warning: ${event.message}\n`);
+      if (event.type === "warning") io.stderr.write(removeControls(`warning: ${event.message}\n`));
       // Before training starts nothing can be lost, and other actions save their work as they go.
       if (event.type === "start") unlisten = onStopSignals(() => stop.abort());
     },
   });
   unlisten();
-  if (cause) io.stderr.write(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`);
+  if (cause)
+    io.stderr.write(removeControls(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`));
   await writeFileAtomic(resultPath, `${JSON.stringify(result)}\n`);
   if (result.status === "interrupted") throw new ExitCode(interruptedExitCode);
   if (result.status === "failed") throw new ExitCode(result.error?.isUserError ? 2 : 1);
@@ -47,13 +51,13 @@ function getStack(cause: unknown): string {
   return (cause instanceof Error && cause.stack) || String(cause);
 }
 
-async function runJob(io: Io, list: string, index: number): Promise<void> {
+async function runJob(io: Io, list: string, index: number, trust: Trust): Promise<void> {
   const { runQueuedItem } = await import("../../sweeps/slurm.js");
   const stop = new AbortController();
   const unlisten = onStopSignals(() => stop.abort());
-  const result = await runQueuedItem(list, index, stop.signal).finally(unlisten);
+  const result = await runQueuedItem(list, index, trust, stop.signal).finally(unlisten);
   if (result.state === "failed")
-    io.stderr.write(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`);
+    io.stderr.write(removeControls(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`));
   if (result.state === "interrupted") throw new ExitCode(interruptedExitCode);
   if (result.state !== "done") throw new ExitCode(1);
 }

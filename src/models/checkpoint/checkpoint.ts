@@ -54,7 +54,7 @@ const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 /** Reads which shard contains each tensor. */
 async function readWeightMap(indexPath: string): Promise<Record<string, string>> {
-  const index = await readJson(indexPath, "the index of the model shards");
+  const index = await readJson(indexPath, "the index of the model shards", { kind: "settings" });
   const { weight_map: weightMap } = validate(indexSchema, index, indexPath);
   for (const name of Object.values(weightMap)) checkShardName(name, indexPath);
   return weightMap;
@@ -117,6 +117,6 @@ export async function hashModelFolder(folder: string): Promise<string> {
   const used = new Set(["config.json", "head.safetensors", ...(weights ? [weights.file] : []), ...shards]);
   const hash = createHash("sha256");
   for (const name of names.filter((each) => used.has(each)).sort())
-    hash.update(`${name} ${await sha256File(join(folder, name))}\n`);
+    hash.update(`${name} ${await sha256File(join(folder, name), { kind: "weights" })}\n`);
   return hash.digest("hex");
 }

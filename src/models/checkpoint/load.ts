@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
+import { sha256File } from "../../files.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { readModelConfig, readTemperMetadata, type TemperMetadata } from "../config.js";
@@ -45,6 +46,7 @@ export interface LoadModelOptions extends ReadWeightsOptions {
 export async function loadModel(reference: string, options: LoadModelOptions = {}): Promise<Model> {
   const folder = options.folder ?? (await resolveModel(reference, { onEvent: options.onEvent })).folder;
   const { config, metadata, tokenizer, tokenization, maxLength } = await readTextSettings(reference, folder, options);
+  await checkWeights(folder, metadata?.sha256);
   const checkpoint = await openCheckpoint(folder);
   const headFile = join(folder, "head.safetensors");
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
@@ -120,6 +122,18 @@ export async function readTextSettings(
   const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
   checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
   return { config, metadata, tokenizer, tokenization, maxLength };
+}
+
+/** Compares the files of weights with the hashes of config.json, if it has any. */
+export async function checkWeights(folder: string, hashes: Readonly<Record<string, string>> = {}): Promise<void> {
+  for (const [name, expected] of Object.entries(hashes)) {
+    const path = join(folder, basename(name));
+    if ((await sha256File(path, { kind: "weights" })) !== expected)
+      throw new UserError(
+        `${path} does not match the hash in config.json: it was changed or damaged. Restore it. If you changed it, ` +
+          "remove temper.sha256 from config.json.",
+      );
+  }
 }
 
 /** Throws if a trained head does not have these labels in this order. */

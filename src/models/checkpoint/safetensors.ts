@@ -1,8 +1,8 @@
 import { readSync } from "node:fs";
-import { type FileHandle, open, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { UserError } from "../../errors.js";
-import { createFileError } from "../../files.js";
+import { createFileError, openRegularFile } from "../../files.js";
 import { createDamagedError, parseHeader, quoteName, type SafetensorsHeader } from "./safetensors-header.js";
 
 export type { SafetensorsEntry } from "./safetensors-header.js";
@@ -25,7 +25,7 @@ const maxReadBytes = 1 << 30;
 /** Opens a safetensors file and checks its header against the size of the file. */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   if (isPickleFile(path)) throw new UserError(explainPickleRejection([path], dirname(path)));
-  const file = await openPlainFile(path);
+  const file = await openRegularFile(path, "the weights", { kind: "weights" });
   try {
     const { size } = await file.stat();
     const { text, dataStart } = readHeader(file, path, size);
@@ -33,17 +33,6 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   } catch (error) {
     await file.close();
     throw createFileError(error, path, "read");
-  }
-}
-
-async function openPlainFile(path: string): Promise<FileHandle> {
-  try {
-    // Check before opening, because opening a pipe would block.
-    if (!(await stat(path)).isFile())
-      throw new UserError(`${path}: expected a safetensors file, found a folder or device`);
-    return await open(path, "r");
-  } catch (error) {
-    throw createFileError(error, path, "open");
   }
 }
 

@@ -1,6 +1,6 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../files.js";
+import { readBytes, writeFileAtomic } from "../../files.js";
 import type { Tokenizer } from "../../text/encoding.js";
 
 /** The files of a tokenizer, in any format. */
@@ -21,7 +21,8 @@ export interface TokenizerSource {
 export async function saveTokenizer(folder: string, source: TokenizerSource): Promise<void> {
   const files = new Map<string, Buffer | string>();
   for (const name of await readdir(source.folder))
-    if (tokenizerFiles.test(name)) files.set(name, await readFile(join(source.folder, name)));
+    if (tokenizerFiles.test(name))
+      files.set(name, await readBytes(join(source.folder, name), "the tokenizer", { kind: "tokenizer" }));
   for (const [name, content] of Object.entries(createTokenizerFiles(source)))
     if (!files.has(name)) files.set(name, `${JSON.stringify(content, null, name === "tokenizer.json" ? 0 : 2)}\n`);
   for (const [name, content] of files)

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../files.js";
+import { sha256File, writeFileAtomic } from "../../files.js";
 import { getParameter, type Weights } from "../../nn/index.js";
 import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.js";
 import type { EncoderConfig } from "../families/family.js";
@@ -9,6 +9,8 @@ import type { Model } from "../model.js";
 import type { InputLimits } from "../model-input.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 import { saveTokenizer } from "./save-tokenizer.js";
+
+const [weightsFile, headFile] = ["model.safetensors", "head.safetensors"] as const;
 
 /**
  * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
@@ -28,17 +30,27 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
     [...named]
       .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
-  await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
-  if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
+  await writeSafetensors(join(folder, weightsFile), listTensors(false));
+  if (hasSeparateHead) await writeSafetensors(join(folder, headFile), listTensors(true));
   const { typeVocabSize = 0 }: InputLimits = config;
   const { tokenizer } = model;
   await saveTokenizer(folder, { folder: model.folder, tokenizer, usesTokenTypes: typeVocabSize > 1 });
   const { tokenization, maxLength, task, labels } = model;
   const temper: TemperMetadata | undefined =
-    head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
+    head === "masked-lm"
+      ? undefined
+      : {
+          ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
+          sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
+        };
   const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
   const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
   await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
+}
+
+async function hashWeights(folder: string, names: readonly string[]): Promise<Record<string, string>> {
+  const hashes = await Promise.all(names.map((name) => sha256File(join(folder, name))));
+  return Object.fromEntries(names.map((name, i) => [name, hashes[i]!]));
 }
 
 /** transformers reads the bias of an untied decoder under a second name. */
