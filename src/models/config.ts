@@ -23,6 +23,8 @@ export const temperMetadataSchema = z.object({
     .array(z.string())
     .min(1)
     .refine((labels) => findRepeated(labels) === undefined, { error: "expected a different name for each class" }),
+  /** Why transformers does not compute the predictions of the model, if it does not. */
+  note: z.string().optional(),
 });
 /** The block that Temper adds to config.json. */
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;

@@ -3,6 +3,7 @@ import { stringify } from "yaml";
 import type { Interval } from "../../evaluation/statistics.js";
 import { writeFileAtomic } from "../../files.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { readModelConfig, readTemperMetadata } from "../../models/config.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Results } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
@@ -45,7 +46,12 @@ function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[]
 }
 
 /** The metadata of the Hugging Face Hub: a YAML block at the start of the card. */
-async function createMetadata(run: RunFolder, results: Results, metrics: readonly CardMetric[]): Promise<object> {
+async function createMetadata(
+  run: RunFolder,
+  results: Results,
+  metrics: readonly CardMetric[],
+  note: string | null,
+): Promise<object> {
   const { model, task } = run.config;
   const dataset = task?.startsWith("hf:") ? task.slice(3).split("@")[0]! : null;
   const license = await findLicense(model);
@@ -54,7 +60,7 @@ async function createMetadata(run: RunFolder, results: Results, metrics: readonl
     ...(license !== null && { license }),
     ...(isHubModel && { base_model: model }),
     ...(dataset !== null && { datasets: [dataset] }),
-    library_name: "transformers",
+    library_name: note === null ? "transformers" : "temper-nlp",
     pipeline_tag: "text-classification",
     tags: [
       "text-classification",
@@ -100,11 +106,17 @@ function describeTraining(
   );
 }
 
-function describeLimits(run: RunFolder, attacks: AttackFolder, degeneracy: string | null): string[] {
+function describeLimits(
+  run: RunFolder,
+  attacks: AttackFolder,
+  degeneracy: string | null,
+  note: string | null,
+): string[] {
   const sanity = attacks.report?.sanity.map(({ message }) => message) ?? [];
   return [
     ...(degeneracy ? [`The model is degenerate: ${degeneracy}.`] : []),
     ...(attacks.summary === null ? ["It has not been attacked yet, so nothing is known about its robustness."] : []),
+    ...(note === null ? [] : [note]),
     "Accuracy under attack holds for these attacks and texts only. A stronger attack may find more.",
     ...(run.config.tokenization === "word"
       ? ["Words outside the vocabulary are unknown tokens, and texts are read word by word."]
@@ -112,6 +124,12 @@ function describeLimits(run: RunFolder, attacks: AttackFolder, degeneracy: strin
     `Longer texts are cut off after ${run.config.maxLength} tokens.`,
     ...sanity,
   ];
+}
+
+/** Why transformers does not compute the predictions of the model; null if it does. */
+async function readIncompatibility(run: RunFolder): Promise<string | null> {
+  const folder = run.path("model");
+  return readTemperMetadata(await readModelConfig(folder), join(folder, "config.json"))?.note ?? null;
 }
 
 /** Training is not delayed by what only attacks need. */
@@ -125,7 +143,8 @@ async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promis
 export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
   const metrics = listMetrics(results, attacks);
-  const metadata = await createMetadata(run, results, metrics);
+  const note = await readIncompatibility(run);
+  const metadata = await createMetadata(run, results, metrics, note);
   const rows = metrics.map(
     ({ name, value, interval, examples }) =>
       `| ${name} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
@@ -138,7 +157,7 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
     "## Results",
     ["| metric | value | 95% CI | examples |", "|---|---|---|---|", ...rows].join("\n"),
     "## Limits",
-    describeLimits(run, attacks, await readDegeneracy(run))
+    describeLimits(run, attacks, await readDegeneracy(run), note)
       .map((line) => `- ${line}`)
       .join("\n"),
     "## Commands",

@@ -6,9 +6,9 @@ import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.j
 import type { EncoderConfig } from "../families/family.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
-import type { InputLimits } from "../model-input.js";
+import { describeIncompatibility } from "./compatibility.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
-import { saveTokenizer } from "./save-tokenizer.js";
+import { getTokenizerSource, saveTokenizer } from "./save-tokenizer.js";
 
 /**
  * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
@@ -30,12 +30,13 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
-  const { typeVocabSize = 0 }: InputLimits = config;
-  const { tokenizer } = model;
-  await saveTokenizer(folder, { folder: model.folder, tokenizer, usesTokenTypes: typeVocabSize > 1 });
+  await saveTokenizer(folder, getTokenizerSource(model));
   const { tokenization, maxLength, task, labels } = model;
+  const note = describeIncompatibility(model) ?? undefined;
   const temper: TemperMetadata | undefined =
-    head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
+    head === "masked-lm"
+      ? undefined
+      : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels], note };
   const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
   const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
   await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
