@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { precisionRecallSchema } from "../evaluation/precision-recall.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 
 const numbers = z.record(z.string(), z.number());
@@ -11,12 +12,16 @@ export const evaluationResultSchema = z.object({
   accuracy: z.number(),
   /** 95% Wilson interval of the accuracy. */
   interval: intervalSchema,
+  /** The second of two labels was predicted from this probability on; null: the more probable one. */
+  threshold: z.number().nullable().default(null),
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
   labels: z.array(z.string()),
   /** The label that `f1` counts as positive; null if there are not two labels. */
   positiveLabel: z.string().nullable().default(null),
+  /** The precision-recall curve of `positiveLabel`; null if there is none. */
+  precisionRecall: precisionRecallSchema.nullable().default(null),
   /**
    * Which examples were classified correctly, so that models can be compared example by example.
    */

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { describeMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
+import { describeMetric, getRecallLabel, inconsistencyPrefix } from "../evaluation/metric-table.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { readJsonIfExists } from "../validate.js";
@@ -57,10 +57,17 @@ function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {
     id,
     {
       value,
-      examples: describeMetric(id).unit === "fraction" ? test.examples : null,
+      examples: describeMetric(id).unit === "fraction" ? countMetricExamples(test, id) : null,
       outcomes: id === "accuracy" ? correct : null,
     },
   ]);
+}
+
+/** A recall is a fraction of the examples of its label. */
+function countMetricExamples({ examples, labels, confusionMatrix }: EvaluationResult, id: string): number {
+  const label = getRecallLabel(id);
+  if (label === null) return examples;
+  return confusionMatrix[labels.indexOf(label)]?.reduce((sum, count) => sum + count, 0) ?? examples;
 }
 
 /**

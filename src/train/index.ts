@@ -5,6 +5,7 @@ export { predictAcrossRanks, selectEveryNth } from "./evaluate.js";
 export { createRanks, type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
+export { countLabels, resolveClassWeights } from "./task-loss.js";
 export { train } from "./trainer.js";
 export * from "./training-job.js";
 export type * from "./training-method.js";

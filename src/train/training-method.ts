@@ -5,6 +5,7 @@ import type { Example } from "../tasks/example.js";
 import type { Task } from "../tasks/task.js";
 import type { GradientReducer, HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
+import type { TaskLoss } from "./task-loss.js";
 import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
 import type { Ranks } from "./ranks.js";
@@ -175,6 +176,8 @@ export interface TrainingContext {
   readonly rng: Rng;
   /** Every trained tensor: the model's weights and the parameters of the methods. */
   readonly parameters: NamedTensors;
+  /** The loss of the task: cross-entropy, with the class weights and the focus of the settings. */
+  readonly taskLoss: TaskLoss;
   readonly stepsPerEpoch: number;
   readonly totalSteps: number;
   /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */

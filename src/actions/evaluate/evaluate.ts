@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
+import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { checkLabels, type DeviceConfig, type Model } from "../../models/index.js";
@@ -24,6 +25,9 @@ export const evaluateRequestSchema = z.strictObject({
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
   maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
+  threshold: orNull(z.number().min(0).max(1)).describe(
+    "predict the second of two labels if its probability is at least this; null: the more probable label",
+  ),
   ...runtimeOptions,
 });
 
@@ -91,14 +95,13 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 async function evaluateSplit(
   { model, runtime }: TextClassifier,
   task: Task,
-  { split, maxSamples, seed }: ParsedRequest,
+  { split, maxSamples, seed, threshold }: ParsedRequest,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
-  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, (done, total) =>
-    reportProgress(callbacks, "evaluate", done, total),
-  );
+  const onBatch = (done: number, total: number): void => reportProgress(callbacks, "evaluate", done, total);
+  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, onBatch, threshold);
   for (const warning of listResultWarnings(result)) warn(callbacks, warning);
   return result;
 }
@@ -112,7 +115,13 @@ export async function evaluateExamples(
   deviceConfig: DeviceConfig,
   ranks: Ranks,
   onProgress?: (done: number, total: number) => void,
+  threshold: number | null = null,
 ): Promise<EvaluationResult> {
+  if (threshold !== null && model.labels.length !== 2)
+    throw new UserError(
+      `evaluate: threshold: expected a model with two labels, received ${model.labels.length} labels ` +
+        `(${model.labels.join(", ")}). Leave the threshold out.`,
+    );
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const { items } = toDataset(model, examples);
   const probabilities = await predictAcrossRanks(
@@ -123,7 +132,7 @@ export async function evaluateExamples(
     (done) => onProgress?.(done, items.length),
   );
   const labels = items.map((item) => item.example.label);
-  const predicted = toPredictions(probabilities);
+  const predicted = toPredictions(probabilities, threshold);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
   return {
@@ -132,10 +141,12 @@ export async function evaluateExamples(
     examples: labels.length,
     accuracy: count / labels.length,
     interval: wilsonInterval(count, labels.length),
-    metrics: computeMetrics(probabilities, labels),
+    threshold,
+    metrics: computeMetrics(probabilities, labels, model.labels, threshold),
     confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
     labels: [...model.labels],
     positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
+    precisionRecall: model.labels.length === 2 ? computePrecisionRecall(probabilities, labels) : null,
     outcomes: { examples: hashExamples(examples), correct },
   };
 }
