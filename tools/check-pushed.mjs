@@ -29,6 +29,10 @@ async function writeEncoder(name) {
   mkdirSync(target);
   const tokenizerName = name.replace(/-mean$/, "").replace("deberta-v3", "deberta-v2");
   cpSync(join(fixtures, "tokenizers", tokenizerName), target, { recursive: true });
+  // Version 4 of transformers expects an object here, version 5 writes a list.
+  const configPath = join(target, "tokenizer_config.json");
+  const { extra_special_tokens: _, ...tokenizerConfig } = JSON.parse(readFileSync(configPath, "utf8"));
+  writeFileSync(configPath, JSON.stringify(tokenizerConfig));
   const { vocabSize, special } = await loadTokenizer(target);
   const config = readFileSync(join(source, "config.json"), "utf8")
     .replace(/"vocab_size": \d+/, `"vocab_size": ${vocabSize}`)
@@ -139,7 +143,7 @@ try {
     }),
   );
   readable.forEach((result, i) => {
-    result.differences.transformers = answers[i] === null ? "family unknown" : compare(result.expected, answers[i]);
+    result.differences.transformers = answers[i] === null ? "not in this version" : compare(result.expected, answers[i]);
   });
   let failures = 0;
   for (const { name, note, differences, short } of checked) {

@@ -17,6 +17,8 @@ export const evaluationResultSchema = z.object({
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
+  /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
+  degeneracy: z.string().nullable().default(null),
   labels: z.array(z.string()),
   /** The label that `f1` counts as positive; null if there are not two labels. */
   positiveLabel: z.string().nullable().default(null),

@@ -5,11 +5,11 @@ import type { Example } from "../tasks/example.js";
 import type { Task } from "../tasks/task.js";
 import type { GradientReducer, HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
-import type { TaskLoss } from "./task-loss.js";
 import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
 import type { Ranks } from "./ranks.js";
 import type { TrainSettings } from "./settings.js";
+import type { TaskLoss } from "./task-loss.js";
 import type { TrainingFiles } from "./training-job.js";
 
 // Everything that a method sees. A method, the job that lists it, the training that runs it and its

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { UserError } from "../../errors.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
@@ -133,6 +134,7 @@ export async function evaluateExamples(
   );
   const labels = items.map((item) => item.example.label);
   const predicted = toPredictions(probabilities, threshold);
+  const matrix = confusionMatrix(predicted, labels, model.labels.length);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
   return {
@@ -143,7 +145,8 @@ export async function evaluateExamples(
     interval: wilsonInterval(count, labels.length),
     threshold,
     metrics: computeMetrics(probabilities, labels, model.labels, threshold),
-    confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
+    confusionMatrix: matrix,
+    degeneracy: describeDegeneracy(matrix, model.labels),
     labels: [...model.labels],
     positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
     precisionRecall: model.labels.length === 2 ? computePrecisionRecall(probabilities, labels) : null,

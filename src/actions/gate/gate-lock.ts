@@ -17,6 +17,15 @@ const measurementSchema = z.object({
 });
 export type Measurement = z.output<typeof measurementSchema>;
 
+/** What a model did with the texts of a whole split, without an attack. */
+export const cleanMeasurementSchema = z.strictObject({
+  /** SHA-256 of the examples. */
+  examples: z.string(),
+  /** One character per example: 1 correct, 0 incorrect. */
+  correct: z.string().regex(/^[01]*$/),
+});
+export type CleanMeasurement = z.output<typeof cleanMeasurementSchema>;
+
 /** The settings that must be the same for both models. */
 export const pinnedAttackSchema = z.strictObject({
   attacks: z.array(attackSpecSchema).min(1),
@@ -46,6 +55,10 @@ export const gateLockSchema = z.strictObject({
   attack: pinnedAttackSchema,
   /** SHA-256 of the examples and of the substitutions. */
   hashes: z.record(z.string(), z.string()),
+  /** The baseline on the whole split, without an attack; null if it was not measured. */
+  clean: cleanMeasurementSchema.nullable().default(null),
+  /** Predictions of the baseline before the attack. Rows are gold labels. */
+  confusionMatrix: z.array(z.array(z.number())).default([]),
   examples: z
     .array(
       z.strictObject({

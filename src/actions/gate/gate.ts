@@ -3,11 +3,12 @@ import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import type { Callbacks } from "../../events.js";
 import { createFolder, writeFileAtomic } from "../../files.js";
 import { checkLabels } from "../../models/index.js";
 import { dataOptions } from "../../runs/config.js";
-import { readPackageVersion } from "../../runs/environment.js";
+import { hashExamples, readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
@@ -22,7 +23,7 @@ import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLo
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { combineVerdicts, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
-import { type MeasuredModel, measureModel } from "./measure-model.js";
+import { type MeasuredModel, type MeasuredSplit, measureModel, measureSplit } from "./measure-model.js";
 import { formatSummary } from "./summary.js";
 
 const percentage = z.number().min(0).max(100);
@@ -88,8 +89,9 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
     callbacks,
   );
   checkHashes(lock, measured, parsed);
+  const split = await measureCandidateSplit(parsed, lock, callbacks);
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
-  const report = { ...createReport(parsed, lock, measured), seconds: (performance.now() - started) / 1000 };
+  const report = { ...createReport(parsed, lock, measured, split), seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
 }
@@ -150,6 +152,7 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
   const folder = join(request.out, "baseline");
   const runtime = selectRuntime(request, baseline);
   const measured = await measureModel(baseline, folder, { task, examples }, attack, runtime, callbacks);
+  const whole = await measureSplit(baseline, task, split, runtime, callbacks);
   const { name, labels, fields, modifiableFields } = task;
   return {
     format: 1,
@@ -158,6 +161,8 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
     task: { name, split, labels: [...labels], fields: [...fields], modifiableFields: [...modifiableFields] },
     attack,
     hashes: { ...measured.hashes },
+    clean: whole?.clean ?? null,
+    confusionMatrix: (whole ?? measured).confusionMatrix.map((row) => [...row]),
     examples: examples.map(({ id, texts, label }) => ({
       ...{ id, label, texts: [...texts] },
       baseline: measured.measurements.get(id)!,
@@ -181,16 +186,53 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
       );
 }
 
-function createReport(request: ParsedRequest, lock: GateLock, measured: MeasuredModel): Omit<GateReport, "seconds"> {
+/**
+ * The candidate on the whole split of the baseline. Null if the baseline has no such measurement,
+ * or if the dataset is not here: a gate with a lock works without it.
+ */
+async function measureCandidateSplit(
+  request: ParsedRequest,
+  lock: GateLock,
+  callbacks: Callbacks,
+): Promise<MeasuredSplit | null> {
+  if (lock.clean === null || isEndpoint(request.model)) return null;
+  const { name, labels, split } = lock.task;
+  try {
+    const reference = isLockFile(request.baseline) ? request.model : request.baseline;
+    const run = (isEndpoint(reference) ? null : await RunFolder.containing(reference)) ?? null;
+    const task = await loadRequestedTask(request, { task: name, labels }, run, callbacks);
+    if (hashExamples(await task.load(split)) !== lock.clean.examples) return null;
+    return await measureSplit(request.model, task, split, selectRuntime(request, request.model), callbacks);
+  } catch (error) {
+    if (error instanceof UserError && isLockFile(request.baseline)) return null;
+    throw error;
+  }
+}
+
+function pairOutcomes(candidate: string, baseline: string): (readonly [boolean, boolean])[] {
+  return [...candidate].map((value, i) => [value === "1", baseline[i] === "1"] as const);
+}
+
+function createReport(
+  request: ParsedRequest,
+  lock: GateLock,
+  measured: MeasuredModel,
+  split: MeasuredSplit | null,
+): Omit<GateReport, "seconds"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),
   );
   const attacks = Object.keys(lock.examples[0]!.baseline.attacks);
   const { maxDrop, maxCleanDrop, minRobust } = request;
-  const checks = judgeGate(pairs, attacks, {
+  const limits = {
     maxDrop: maxDrop / 100,
     maxCleanDrop: (maxCleanDrop ?? maxDrop) / 100,
     minRobust: minRobust === null ? null : minRobust / 100,
+  };
+  const { labels } = lock.task;
+  const checks = judgeGate(pairs, attacks, limits, split && pairOutcomes(split.clean.correct, lock.clean!.correct), {
+    candidate: describeDegeneracy((split ?? measured).confusionMatrix, labels),
+    baseline: describeDegeneracy(lock.confusionMatrix, labels),
   });
   const failures = listFailures(lock, measured);
   const attacked = failures.filter(({ attack }) => attack !== null);
@@ -200,7 +242,7 @@ function createReport(request: ParsedRequest, lock: GateLock, measured: Measured
     candidate: describeModel(request.model),
     baseline: isLockFile(request.baseline) ? `${lock.baseline} (${basename(request.baseline)})` : lock.baseline,
     task: lock.task.name,
-    labels: lock.task.labels,
+    labels,
     examples: lock.examples.length,
     checks,
     failures: [...attacked.slice(0, maxShown.attacked), ...clean.slice(0, maxShown.clean)],
