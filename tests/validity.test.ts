@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import { compare } from "../src/actions/compare/compare.js";
 import { formatModelCard } from "../src/actions/model-card/model-card.js";
-import { fineTune } from "../src/actions/train/train.js";
+import { train as trainRun } from "../src/actions/train/train.js";
 import type { AttackOutcome } from "../src/attacks/result.js";
 import { computeOutcomes } from "../src/evaluation/attack-summary.js";
 import { describeDegeneracy } from "../src/evaluation/degenerate.js";
@@ -113,9 +113,8 @@ describe("a constant model", () => {
     const { substitutions } = victim;
     constant = join(folder, "constant", "run");
     const train = { epochs: 1, dropout: false, learningRate: 0 };
-    await fineTune(await tinyRun(join(folder, "constant"), { substitutions, tokenization: "word", train }), {
-      out: constant,
-    });
+    const config = await tinyRun(join(folder, "constant"), { substitutions, tokenization: "word", train });
+    await trainRun({ ...config, out: constant });
     data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
     return () => vi.unstubAllEnvs();
   });
