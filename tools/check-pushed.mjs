@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { env, pipeline } from "@huggingface/transformers";
 import { createPushedFiles } from "../dist/actions/push/push.js";
-import { fineTune, loadClassifier, loadTask } from "../dist/index.js";
+import { loadClassifier, loadTask, train as trainRun } from "../dist/index.js";
 import { openSafetensors } from "../dist/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../dist/models/checkpoint/safetensors-writer.js";
 import { tokenizeAll } from "../dist/models/index.js";
@@ -100,7 +100,7 @@ try {
         const name = `${family}-${tokenization}-${head}`;
         const config = { model, data, textColumn: ["text"], labelColumn: "label", tokenization, head, maxLength: 20 };
         const train = { epochs: 1, batchSize: 8, learningRate: 1e-2 };
-        await fineTune({ ...config, device: "cpu", threads: 1, train }, { out: join(folder, `${name}-run`) });
+        await trainRun({ ...config, device: "cpu", threads: 1, train, out: join(folder, `${name}-run`) });
         const out = join(folder, name);
         await writePushed(await RunFolder.open(join(folder, `${name}-run`)), out);
         const classifier = await loadClassifier(join(folder, `${name}-run`), { device: "cpu", threads: 1 });
