@@ -62,6 +62,9 @@ check-tokenizers: setup ## compare 20,000 texts per family with transformers (ne
 check-models: setup ## save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON has it)
 	@node tools/fixtures/check-saved-models.mjs
 
+check-pushed: setup ## compare the folders that push uploads, of every family, tokenization and head, in transformers, transformers.js and ONNX Runtime (TEMPER_PYTHON has transformers)
+	@node tools/check-pushed.mjs $(FAMILIES)
+
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint
 	@npm run --silent check

@@ -72,9 +72,9 @@ test("the files of a tokenizer are not copied through links", async () => {
   symlinkSync(secret, join(model, "merges.txt"));
   const target = join(folder, "saved");
   mkdirSync(target);
-  await expect(saveTokenizer(target, { folder: model, tokenizer, usesTokenTypes: true })).rejects.toThrow(
-    "merges.txt is a link out of its folder",
-  );
+  await expect(
+    saveTokenizer(target, { folder: model, tokenizer, usesTokenTypes: true, tokenization: "subword", maxLength: 12 }),
+  ).rejects.toThrow("merges.txt is a link out of its folder");
   symlinkSync(secret, join(model, "linked.safetensors"));
   await expect(openSafetensors(join(model, "linked.safetensors"))).rejects.toThrow("is a link out of its folder");
 });

@@ -8,7 +8,7 @@ import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
 import { intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
-import { combineAttacks, worstCaseId } from "./worst-case.js";
+import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
 
@@ -20,9 +20,27 @@ const attackSummarySchema = z.object({
    */
   accuracyUnderAttack: number,
   interval: intervalSchema,
+  /**
+   * If the attack wants one class: the recall of the other classes, whose texts it attacks. This is
+   * its main number, because texts of the wanted class are not attacked.
+   */
+  recall: z
+    .object({
+      /** The attacked classes. */
+      labels: z.array(number),
+      /** Texts of these classes. Those that were misclassified before the attack count as errors. */
+      examples: number,
+      before: number,
+      underAttack: number,
+      interval: intervalSchema,
+    })
+    .optional(),
   /** Fraction of the attacked examples that were fooled. */
   successRate: number,
-  /** Number of examples that were classified correctly before the attack. */
+  /**
+   * Number of examples that were attacked: those of an attacked class that were classified
+   * correctly before the attack.
+   */
   attacked: number,
   /** Mean fraction of changed words, over the successes. */
   wordsChanged: number,
@@ -83,6 +101,8 @@ export const attackSuiteSummarySchema = z.object({
   /** Fraction of the examples that stay correct under every attack. */
   worstCase: number,
   worstCaseInterval: intervalSchema,
+  /** The number of examples of the worst case; that of all if it is missing. */
+  worstCaseExamples: number.optional(),
   space: attackSpaceSchema,
 });
 export type AttackSuiteSummary = z.output<typeof attackSuiteSummarySchema>;
@@ -98,11 +118,13 @@ export interface JournalSummary {
   readonly results: readonly ExampleResult[];
   /** Before the attack. Rows are gold labels, columns predictions. */
   readonly confusionMatrix: readonly (readonly number[])[];
+  /** The class that the attack wants; null if any wrong class will do. */
+  readonly target: number | null;
   readonly summary: AttackSummary;
   readonly space: AttackSuiteSummary["space"];
 }
 
-type JournalResults = Pick<JournalSummary, "results">;
+type JournalResults = Pick<JournalSummary, "results"> & Partial<Pick<JournalSummary, "target">>;
 
 /** Reads a journal once and summarizes it. */
 export async function summarizeJournal(path: string): Promise<JournalSummary> {
@@ -118,9 +140,11 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   /** Examples that the goal does not concern. */
   let untargetedCount = 0;
   let knowsExact = false;
+  let target: number | null = null;
   for await (const entry of readJournal(path)) {
     const { id, label, outcome, space, ...result } = entry.result;
     header = entry.header;
+    target = readTarget(result.goal) ?? target;
     results.push({ id, label, outcome });
     probabilities.push(result.before);
     queries[outcome].push(result.queries);
@@ -152,6 +176,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     header,
     finished: count === header.examples,
     results,
+    target,
     confusionMatrix: confusionMatrix(
       toPredictions(probabilities),
       results.map(({ label }) => label),
@@ -167,6 +192,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     summary: {
       accuracyUnderAttack: safeRatio(queries.failed.length, count),
       interval: wilsonInterval(queries.failed.length, count),
+      ...(target !== null && { recall: computeRecall(results, target) }),
       successRate: safeRatio(queries.success.length, attacked.length - untargetedCount),
       attacked: attacked.length - untargetedCount,
       wordsChanged: changed.length > 0 ? mean(changed) : 0,
@@ -190,6 +216,25 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   };
 }
 
+/** The class that a goal such as "targeted-0" wants. */
+function readTarget(goal: string | undefined): number | null {
+  const [, target] = /^targeted-(\d+)/.exec(goal ?? "") ?? [];
+  return target === undefined ? null : Number(target);
+}
+
+function computeRecall(results: readonly ExampleResult[], target: number): NonNullable<AttackSummary["recall"]> {
+  const attacked = results.filter(({ label }) => label !== target);
+  const correct = attacked.filter(({ outcome }) => outcome === "failed").length;
+  const before = attacked.filter(({ outcome }) => outcome !== "skipped").length;
+  return {
+    labels: [...new Set(attacked.map(({ label }) => label))].sort((a, b) => a - b),
+    examples: attacked.length,
+    before: safeRatio(before, attacked.length),
+    underAttack: safeRatio(correct, attacked.length),
+    interval: wilsonInterval(correct, attacked.length),
+  };
+}
+
 /** Summarizes several attacks (by name) on the same examples. */
 export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>): AttackSuiteSummary {
   const [first, ...others] = journals.values();
@@ -200,10 +245,12 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
       `${different.path} and ${first.path} have different examples. Run all attacks on the same examples.`,
     );
   const outcomes = computeOutcomes(journals);
-  // One attack is its own worst case.
-  const clean = countCorrect(outcomes.get("clean")!);
-  const worstCase = countCorrect([...outcomes.values()].at(-1)!);
   const examples = first.results.length;
+  const clean = first.results.filter(({ outcome }) => outcome !== "skipped").length;
+  const [strongest] = selectLargestSample(outcomes);
+  // One attack is its own worst case.
+  const worst = outcomes.get(worstCaseId) ?? outcomes.get(strongest!)!;
+  const worstCase = countCorrect(worst);
   const labelCounts = new Map<number, number>();
   for (const { label } of first.results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
   return {
@@ -213,8 +260,9 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
     majority: safeRatio(Math.max(0, ...labelCounts.values()), examples),
     confusionMatrix: first.confusionMatrix.map((row) => [...row]),
     attacks: Object.fromEntries([...journals].map(([name, { summary }]) => [name, summary])),
-    worstCase: safeRatio(worstCase, examples),
-    worstCaseInterval: wilsonInterval(worstCase, examples),
+    worstCase: safeRatio(worstCase, worst.size),
+    worstCaseInterval: wilsonInterval(worstCase, worst.size),
+    worstCaseExamples: worst.size,
     // Use the largest space. A language model makes it smaller for some attacks.
     space: [first, ...others]
       .map(({ space }) => space)
@@ -224,18 +272,28 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
 
 /**
  * Returns whether each example is classified correctly, by metric ID: "clean" before any attack,
- * each attack's name, and "worst-case" under all attacks if there are several. The worst case is
- * over the examples that all journals have.
+ * each attack's name, and "worst-case" under all attacks if there are several. An attack that wants
+ * one class has the examples of the other classes. The numbers before the attack and of the worst
+ * case are over the texts of the largest sample, and only attacks on all of them are combined, so
+ * that no two numbers of different texts look like a pair.
  */
 export function computeOutcomes(journals: ReadonlyMap<string, JournalResults>): Map<string, ExampleOutcomes> {
-  const [first] = journals.values();
-  if (!first) return new Map();
-  const clean = new Map(first.results.map(({ id, outcome }) => [id, outcome !== "skipped"]));
-  const attacks = [...journals].map(
-    ([name, { results }]) => [name, new Map(results.map(({ id, outcome }) => [id, outcome === "failed"]))] as const,
+  const attacks = new Map(
+    [...journals].map(([name, { results, target = null }]): [string, ExampleOutcomes] => [
+      name,
+      new Map(
+        results.filter(({ label }) => label !== target).map(({ id, outcome }) => [id, outcome === "failed"] as const),
+      ),
+    ]),
   );
+  const [first, ...others] = selectLargestSample(attacks);
+  if (first === undefined) return new Map();
+  const { results } = journals.get(first)!;
+  const ids = attacks.get(first)!;
+  const clean = new Map(results.filter(({ id }) => ids.has(id)).map(({ id, outcome }) => [id, outcome !== "skipped"]));
   const outcomes = new Map<string, ExampleOutcomes>([["clean", clean], ...attacks]);
-  if (attacks.length > 1) outcomes.set(worstCaseId, combineAttacks(attacks.map(([, robust]) => robust)));
+  if (others.length > 0)
+    outcomes.set(worstCaseId, combineAttacks([first, ...others].map((name) => attacks.get(name)!)));
   return outcomes;
 }
 

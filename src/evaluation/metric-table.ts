@@ -17,11 +17,24 @@ export interface MetricDescription {
 /** Prefix of the metric that counts how often two dropout passes disagree in the first N steps. */
 export const inconsistencyPrefix = "inconsistent-";
 
+const recallPrefix = "recall:";
+
+/** The id of the recall of a class. */
+export function getRecallId(label: string): string {
+  return `${recallPrefix}${label}`;
+}
+
+/** The class that a metric is the recall of; null for other metrics. */
+export function getRecallLabel(id: string): string | null {
+  return id.startsWith(recallPrefix) ? id.slice(recallPrefix.length) : null;
+}
+
 const table: readonly MetricDescription[] = [
   { id: "accuracy", title: "accuracy", direction: "higher", unit: "fraction" },
   { id: "f1", title: "F1", direction: "higher", unit: "score" },
   { id: "micro-f1", title: "micro F1", direction: "higher", unit: "score" },
   { id: "macro-f1", title: "macro F1", direction: "higher", unit: "score" },
+  { id: "balanced-accuracy", title: "balanced accuracy", direction: "higher", unit: "score" },
   { id: "matthews", title: "Matthews correlation", direction: "higher", unit: "score" },
   { id: "log-loss", title: "log-loss", direction: "lower", unit: "nats" },
   { id: "perplexity", title: "perplexity", direction: "lower", unit: "score" },
@@ -50,12 +63,14 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
     const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
     return { id, title, direction: "lower", unit: "score" };
   }
+  const label = getRecallLabel(id);
+  if (label !== null) return { id, title: `recall of ${label}`, direction: "higher", unit: "fraction" };
   return byId.get(id) ?? { id, title: `accuracy under attack (${id})`, direction: "higher", unit: "fraction" };
 }
 
 /** Whether a metric is the accuracy under one attack. */
 export function isAttackMetric(id: string): boolean {
-  return !byId.has(id) && !id.startsWith(inconsistencyPrefix);
+  return !byId.has(id) && !id.startsWith(inconsistencyPrefix) && getRecallLabel(id) === null;
 }
 
 /**

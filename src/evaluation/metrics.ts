@@ -1,9 +1,15 @@
+import { getRecallId } from "./metric-table.js";
+
 type Labels = ArrayLike<number>;
 type ProbabilityRows = readonly ArrayLike<number>[];
 
-/** The class of highest probability of each row; the first of equals. */
-export function toPredictions(probabilities: ProbabilityRows): Int32Array {
+/**
+ * The class of highest probability of each row; the first of equals. With a threshold, the second
+ * of two classes if its probability is at least that.
+ */
+export function toPredictions(probabilities: ProbabilityRows, threshold: number | null = null): Int32Array {
   return Int32Array.from(probabilities, (row) => {
+    if (threshold !== null) return Number(row[1]! >= threshold);
     let best = 0;
     for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;
     return best;
@@ -75,30 +81,62 @@ export function expectedCalibrationError(probabilities: ProbabilityRows, labels:
   return gaps.reduce((sum, gap) => sum + Math.abs(gap), 0) / labels.length;
 }
 
+/** The recall of each class; null for a class without examples. */
+function computeRecalls(predicted: Labels, labels: Labels, classes: number): (number | null)[] {
+  return confusionMatrix(predicted, labels, classes).map((row, label) => {
+    const count = row.reduce((sum, value) => sum + value, 0);
+    return count === 0 ? null : row[label]! / count;
+  });
+}
+
+/** Mean recall over the classes that are there. */
+function balancedAccuracy(predicted: Labels, labels: Labels): number {
+  const classes = 1 + [labels, predicted].flatMap((list) => Array.from(list)).reduce((a, b) => Math.max(a, b), 0);
+  const recalls = computeRecalls(predicted, labels, classes).filter((recall) => recall !== null);
+  return recalls.reduce((sum, recall) => sum + recall, 0) / recalls.length;
+}
+
 const microF1Name = "micro-f1";
 
-/** The metrics a task can name, from probabilities and labels. */
-export const metrics: Readonly<Record<string, (probabilities: ProbabilityRows, labels: Labels) => number>> = {
-  accuracy: (probabilities, labels) => accuracy(toPredictions(probabilities), labels),
-  f1: (probabilities, labels) => f1(toPredictions(probabilities), labels),
+type Metric = (predicted: Labels, labels: Labels, probabilities: ProbabilityRows) => number;
+
+/** The metrics of every task. Only log-loss and calibration need probabilities. */
+export const metrics: Readonly<Record<string, Metric>> = {
+  accuracy,
+  f1: (predicted, labels) => f1(predicted, labels),
   // With one label per text, every error is one false positive and one false negative.
-  [microF1Name]: (probabilities, labels) => accuracy(toPredictions(probabilities), labels),
-  "macro-f1": (probabilities, labels) => macroF1(toPredictions(probabilities), labels),
-  matthews: (probabilities, labels) => matthewsCorrelation(toPredictions(probabilities), labels),
-  "log-loss": logLoss,
-  "calibration-error": (probabilities, labels) => expectedCalibrationError(probabilities, labels),
+  [microF1Name]: accuracy,
+  "macro-f1": macroF1,
+  "balanced-accuracy": balancedAccuracy,
+  matthews: matthewsCorrelation,
+  "log-loss": (_predicted, labels, probabilities) => logLoss(probabilities, labels),
+  "calibration-error": (_predicted, labels, probabilities) => expectedCalibrationError(probabilities, labels),
 };
 
 /**
- * The metrics of a task with this many classes. F1 needs a positive class, the second of two. Micro
- * F1 is for more classes.
+ * The metrics of a task with these classes. F1 needs a positive class, the second of two. Micro F1
+ * is for more classes. Each class has a recall.
  */
-export function listMetrics(classes: number): string[] {
-  return Object.keys(metrics).filter((name) => name !== (classes === 2 ? microF1Name : "f1"));
+export function listMetrics(classNames: readonly string[]): string[] {
+  const names = Object.keys(metrics).filter((name) => name !== (classNames.length === 2 ? microF1Name : "f1"));
+  return [...names, ...classNames.map(getRecallId)];
 }
 
-/** Computes every metric of a task. */
-export function computeMetrics(probabilities: ProbabilityRows, labels: Labels): Record<string, number> {
-  const names = listMetrics(probabilities[0]?.length ?? 0);
-  return Object.fromEntries(names.map((name) => [name, metrics[name]!(probabilities, labels)]));
+/** Computes every metric of a task. The recall of a class without examples is missing. */
+export function computeMetrics(
+  probabilities: ProbabilityRows,
+  labels: Labels,
+  classNames: readonly string[],
+  threshold: number | null = null,
+): Record<string, number> {
+  const predicted = toPredictions(probabilities, threshold);
+  const recalls = computeRecalls(predicted, labels, classNames.length);
+  const recallIds = new Map(classNames.map((name, label) => [getRecallId(name), label]));
+  return Object.fromEntries(
+    listMetrics(classNames).flatMap((name): [string, number][] => {
+      const label = recallIds.get(name);
+      const value = label === undefined ? metrics[name]!(predicted, labels, probabilities) : recalls[label]!;
+      return value === null ? [] : [[name, value]];
+    }),
+  );
 }

@@ -13,11 +13,35 @@ export function combineAttacks(attacks: readonly ExampleOutcomes[]): ExampleOutc
   return new Map(ids.map((id) => [id, attacks.every((robust) => robust.get(id) === true)]));
 }
 
+/**
+ * The attacks on the largest sample of texts. Attacks on fewer or on other texts are left out: the
+ * strongest of several attacks is only known for texts that all of them saw.
+ */
+export function selectLargestSample(outcomes: ReadonlyMap<string, ExampleOutcomes>): string[] {
+  const groups: { readonly texts: ExampleOutcomes; readonly names: string[] }[] = [];
+  for (const [name, texts] of outcomes) {
+    if (!isAttackMetric(name)) continue;
+    const same = groups.find((group) => hasSameTexts(group.texts, texts));
+    if (same) same.names.push(name);
+    else groups.push({ texts, names: [name] });
+  }
+  const isLarger = (a: (typeof groups)[number], b: (typeof groups)[number]): boolean =>
+    a.texts.size > b.texts.size || (a.texts.size === b.texts.size && a.names.length > b.names.length);
+  return (
+    groups.reduce<(typeof groups)[number] | null>((best, each) => (!best || isLarger(each, best) ? each : best), null)
+      ?.names ?? []
+  );
+}
+
+function hasSameTexts(a: ExampleOutcomes, b: ExampleOutcomes): boolean {
+  return a.size === b.size && [...a.keys()].every((id) => b.has(id));
+}
+
 type Outcomes = ReadonlyMap<string, ExampleOutcomes>;
 
-/** The attacks that all seeds of all attacked models have. */
+/** The attacks on the largest sample of texts that all seeds of all attacked models have. */
 export function listCommonAttacks(seeds: readonly Outcomes[]): string[] {
-  const attacked = seeds.map((outcomes) => [...outcomes.keys()].filter(isAttackMetric)).filter(({ length }) => length);
+  const attacked = seeds.map(selectLargestSample).filter(({ length }) => length > 0);
   const [first = [], ...others] = attacked;
   return first.filter((name) => others.every((names) => names.includes(name)));
 }

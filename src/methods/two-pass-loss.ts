@@ -1,13 +1,13 @@
-import { crossEntropy } from "../nn/index.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext } from "../train/index.js";
 
-/** The mean cross-entropy of two dropout passes: the task loss of R-Drop and ROSE. */
+/** The mean task loss of two dropout passes: the task loss of R-Drop and ROSE. */
 export function computeTwoPassLoss(context: BatchContext): Tensor {
   const [first, second] = context.passTwice("clean", "again");
   const { labels } = context.batch;
   context.log(disagreementMetric, computeDisagreement(first.logits, second.logits));
-  return crossEntropy(first.logits, labels).add(crossEntropy(second.logits, labels)).mul(0.5);
+  const { taskLoss } = context.training;
+  return taskLoss(first.logits, labels).add(taskLoss(second.logits, labels)).mul(0.5);
 }
 
 /** The event key of the disagreement between two dropout passes (ROSE table 4). */

@@ -27,6 +27,8 @@ export const temperMetadataSchema = z.object({
     .refine((labels) => findRepeated(labels) === undefined, { error: "expected a different name for each class" }),
   /** SHA-256 of the parts of the model that was exported, if the folder has an ONNX file instead. */
   exportedFrom: z.object({ model: z.string(), tokenizer: z.string() }).optional(),
+  /** Why transformers does not compute the predictions of the model, if it does not. */
+  note: z.string().optional(),
 });
 /** The block that Temper adds to config.json. */
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;

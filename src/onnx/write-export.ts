@@ -1,11 +1,11 @@
 import { dirname, join } from "node:path";
 import { UserError } from "../errors.js";
-import { createFolder, createFolderAtomic, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, createFolderAtomic, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
-import { createTokenizerFiles } from "../models/checkpoint/save-tokenizer.js";
+import { createTokenizerFiles, getTokenizerSource } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
-import type { InputLimits } from "../models/model-input.js";
-import { createWordLevelJson } from "../text/word-level-json.js";
+import { SUBWORD_TOKENIZER } from "../text/tokenizer.js";
+import { readsFirstPieces } from "../text/word-level-json.js";
 import { exportGraph } from "./export-graph.js";
 import { encodeOnnx, maxOnnxBytes, type OnnxGraph } from "./onnx-file.js";
 import { quantizeGraph } from "./quantize.js";
@@ -31,7 +31,8 @@ export async function exportToOnnx(
   model: Model,
   options: { readonly quantize: boolean; readonly version: string },
 ): Promise<ExportedModel> {
-  const tokenizerFiles = await createExportedTokenizer(model);
+  const { [SUBWORD_TOKENIZER]: _pieces, ...tokenizerFiles } = await createTokenizerFiles(getTokenizerSource(model));
+  checkTokenization(model);
   const graph = exportGraph(model, model.weights);
   checkSize(graph);
   const encoded = encodeOnnx(graph, options.version);
@@ -58,6 +59,14 @@ export async function exportToOnnx(
   };
 }
 
+function checkTokenization({ tokenization, tokenizer, folder }: Model): void {
+  if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
+    throw new UserError(
+      `${folder}: a model with tokenization: word reads the first piece of each word in byte-level BPE, ` +
+        "which no tokenizer.json can express. Train with tokenization: subword.",
+    );
+}
+
 function checkSize({ initializers }: OnnxGraph): void {
   const bytes = [...initializers.values()].reduce((sum, tensor) => sum + tensor.bytes.length, 0);
   if (bytes < maxOnnxBytes - (64 << 20)) return;
@@ -65,33 +74,6 @@ function checkSize({ initializers }: OnnxGraph): void {
     `The weights take ${formatBytes(bytes)}, but an ONNX file has at most ${formatBytes(maxOnnxBytes)}. ` +
       "Export a smaller model.",
   );
-}
-
-/**
- * The files of the tokenizer, which truncates texts like Temper and splits them into the same
- * tokens.
- */
-async function createExportedTokenizer({ tokenizer, tokenization, folder, maxLength, architecture }: Model) {
-  const { typeVocabSize = 0 }: InputLimits = architecture.config;
-  const files = createTokenizerFiles({ tokenizer, usesTokenTypes: typeVocabSize > 1 });
-  const readExisting = async (name: string): Promise<object> => {
-    const path = join(folder, name);
-    return tokenization === "subword" && (await exists(path))
-      ? ((await readJson(path, name, { kind: "tokenizer" })) as object)
-      : {};
-  };
-  return {
-    "tokenizer.json": tokenization === "word" ? createWordLevelJson(tokenizer, folder) : files["tokenizer.json"],
-    "special_tokens_map.json": {
-      ...files["special_tokens_map.json"],
-      ...(await readExisting("special_tokens_map.json")),
-    },
-    "tokenizer_config.json": {
-      ...files["tokenizer_config.json"],
-      ...(await readExisting("tokenizer_config.json")),
-      model_max_length: maxLength,
-    },
-  };
 }
 
 /** Writes an exported model. The folder has either nothing or all files. */

@@ -26,6 +26,8 @@ const journalSuffix = ".jsonl";
 export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(2),
   task: z.string(),
+  /** The names of the classes; none in older reports. */
+  labels: z.array(z.string()).default([]),
   split: z.string(),
   /** How many texts of the split the language-model constraint covers; null without one. */
   coverage: z.object({ covered: z.number(), total: z.number() }).nullable().default(null),

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { UserError } from "../errors.js";
 import { findRunFolders } from "./run-files.js";
 import { RunFolder, type RunState } from "./run-folder.js";
+import { readDegeneracy } from "./run-metrics.js";
 
 /**
  * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
@@ -24,6 +25,10 @@ export interface RunSummary {
   readonly steps: number | null;
   /** Accuracy on the test split; null before the run has finished. */
   readonly accuracy: number | null;
+  /** The number of texts of that accuracy. */
+  readonly testExamples: number | null;
+  /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
+  readonly degeneracy: string | null;
   /** The best validation value so far, and its metric. */
   readonly bestValidation: number | null;
   readonly metricForBestModel: string | null;
@@ -64,6 +69,8 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
     step: results?.steps ?? events.at(-1)?.step ?? 0,
     steps: status?.steps ?? null,
     accuracy: results?.test.accuracy ?? null,
+    testExamples: results?.test.examples ?? null,
+    degeneracy: await readDegeneracy(run),
     bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
     metricForBestModel,
     failure: state === "failed" ? (status?.failure ?? null) : null,
@@ -75,6 +82,13 @@ function describeDamage(folder: string, error: unknown): RunSummary {
   return {
     ...{ folder, task: null, method: null, seed: null, state: "damaged", step: 0, steps: null },
     ...{ model: null, tags: [], started: null, seconds: 0 },
-    ...{ accuracy: null, bestValidation: null, metricForBestModel: null, failure: error.message },
+    ...{
+      accuracy: null,
+      testExamples: null,
+      degeneracy: null,
+      bestValidation: null,
+      metricForBestModel: null,
+      failure: error.message,
+    },
   };
 }

@@ -1,6 +1,7 @@
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
+import type { TrainSettings } from "../train/index.js";
 import type { EvaluationResult } from "./results.js";
 import type { RunEvent } from "./run-folder.js";
 
@@ -43,18 +44,38 @@ const finalStepFraction = 0.1;
 const divergedLossRatio = 1.5;
 const underfitLossRatio = 0.95;
 
+/** What decides the loss of guessing: the labels that the batches have, and the loss itself. */
+export interface LossBaseline {
+  /** The number of training examples of each label. */
+  readonly counts: readonly number[];
+  readonly settings: Pick<TrainSettings, "batchSampler" | "focalGamma">;
+  /** The factor of each label; null if all are 1. */
+  readonly classWeights: readonly number[] | null;
+}
+
+/** The training loss of a guess that knows only how much each label counts in the batches. */
+export function computeGuessLoss({ counts, settings, classWeights }: LossBaseline): number {
+  const isBalanced = settings.batchSampler === "class-balanced" || settings.batchSampler === "undersampled";
+  const present = counts.map((count) => (isBalanced ? Number(count > 0) : count));
+  const total = present.reduce((sum, count) => sum + count, 0);
+  const masses = present.map((count, label) => (count / total) * (classWeights?.[label] ?? 1));
+  const mass = masses.reduce((sum, value) => sum + value, 0);
+  return masses.reduce((sum, value) => {
+    const p = value / mass;
+    return value === 0 ? sum : sum - value * (1 - p) ** settings.focalGamma * Math.log(p);
+  }, 0);
+}
+
 /**
  * Compares the loss of the last steps with that of guessing: the model diverged, or hardly
  * learned.
  */
-export function listLossWarnings(events: readonly RunEvent[], labels: readonly number[]): string[] {
+export function listLossWarnings(events: readonly RunEvent[], baseline: LossBaseline): string[] {
   const losses = events.flatMap((event) => {
     const loss = event["loss.task"] ?? event.loss;
     return typeof loss === "number" ? [loss] : [];
   });
-  const counts = new Map<number, number>();
-  for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);
-  const guess = computeLabelEntropy([...counts.values()]);
+  const guess = computeGuessLoss(baseline);
   if (losses.length === 0 || guess === 0) return [];
   const count = Math.ceil(finalStepFraction * losses.length);
   const final = mean(losses.slice(-count));

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { guardSummarySchema } from "../certificates/guard.js";
+import { precisionRecallSchema } from "../evaluation/precision-recall.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 
 const numbers = z.record(z.string(), z.number());
@@ -12,14 +13,20 @@ export const evaluationResultSchema = z.object({
   accuracy: z.number(),
   /** 95% Wilson interval of the accuracy. */
   interval: intervalSchema,
+  /** The second of two labels was predicted from this probability on; null: the more probable one. */
+  threshold: z.number().nullable().default(null),
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
+  /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
+  degeneracy: z.string().nullable().default(null),
   labels: z.array(z.string()),
   /** The label that `f1` counts as positive; null if there are not two labels. */
   positiveLabel: z.string().nullable().default(null),
   /** What the run flags at its calibrated threshold; missing if it was never calibrated. */
   guard: guardSummarySchema.extend({ positiveLabel: z.string(), fpr: z.number() }).optional(),
+  /** The precision-recall curve of `positiveLabel`; null if there is none. */
+  precisionRecall: precisionRecallSchema.nullable().default(null),
   /**
    * Which examples were classified correctly, so that models can be compared example by example.
    */

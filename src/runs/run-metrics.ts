@@ -2,9 +2,10 @@ import { join } from "node:path";
 import { z } from "zod";
 import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { describeMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
+import { describeMetric, getRecallLabel, inconsistencyPrefix, isAttackMetric } from "../evaluation/metric-table.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
+import { selectLargestSample } from "../evaluation/worst-case.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult } from "./results.js";
@@ -19,6 +20,11 @@ export interface MetricValue {
   readonly outcomes: ExampleOutcomes | null;
   /** The label whose texts were attacked; null or undefined if they are of every label. */
   readonly attackedLabel?: string | null;
+  /**
+   * False for an attack on other texts than those of `clean` and `worst-case`, which must not be
+   * shown beside them.
+   */
+  readonly isPaired?: boolean;
 }
 
 const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number(), rate: z.number() })) });
@@ -26,9 +32,10 @@ const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number()
 /**
  * Every number measured on a run, by metric id. This is the only definition of these numbers:
  * - `accuracy` and the other metrics of the test split;
- * - `clean`: accuracy on the attacked sample before any attack;
+ * - `clean`: accuracy on the largest attacked sample before any attack;
  * - an attack's name: accuracy under that attack, over finished journals;
- * - `worst-case`: fraction of examples that stay correct under every attack;
+ * - `worst-case`: fraction of the examples of that sample that stay correct under every attack on
+ *   all of them;
  * - `advglue` and `drop`; `inconsistent-N`.
  */
 export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, MetricValue>> {
@@ -57,10 +64,17 @@ function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {
     id,
     {
       value,
-      examples: describeMetric(id).unit === "fraction" ? test.examples : null,
+      examples: describeMetric(id).unit === "fraction" ? countMetricExamples(test, id) : null,
       outcomes: id === "accuracy" ? correct : null,
     },
   ]);
+}
+
+/** A recall is a fraction of the examples of its label. */
+function countMetricExamples({ examples, labels, confusionMatrix }: EvaluationResult, id: string): number {
+  const label = getRecallLabel(id);
+  if (label === null) return examples;
+  return confusionMatrix[labels.indexOf(label)]?.reduce((sum, count) => sum + count, 0) ?? examples;
 }
 
 /**
@@ -76,13 +90,18 @@ export async function readDegeneracy(run: RunFolder): Promise<string | null> {
 export function readAttackMetrics({ journals }: AttackFolder): [string, MetricValue][] {
   const finished = new Map([...journals].filter(([, journal]) => journal.finished));
   const attackedLabel = findAttackedLabel(finished.values());
-  const metrics = [...computeOutcomes(finished)].map(([id, outcomes]): [string, MetricValue] => [
+  const all = computeOutcomes(finished);
+  const paired = selectLargestSample(all);
+  const metrics = [...all].map(([id, outcomes]): [string, MetricValue] => [
     id,
-    { value: mean(Array.from(outcomes.values(), Number)), examples: outcomes.size, outcomes, attackedLabel },
+    {
+      value: mean(Array.from(outcomes.values(), Number)),
+      ...{ examples: outcomes.size, outcomes, attackedLabel },
+      isPaired: !isAttackMetric(id) || paired.includes(id),
+    },
   ]);
   // One attack is its own worst case. It has no outcomes of its own, so that no comparison tests it
   // twice.
-  const [only] = finished.size === 1 ? finished.keys() : [];
-  const single = metrics.find(([id]) => id === only);
+  const single = paired.length === 1 ? metrics.find(([id]) => id === paired[0]) : undefined;
   return single ? [...metrics, ["worst-case", { ...single[1], outcomes: null }]] : metrics;
 }

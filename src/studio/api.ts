@@ -12,6 +12,8 @@ export interface MetricCell {
   readonly value: number;
   readonly low: number | null;
   readonly high: number | null;
+  /** The number of texts; null if it is not a fraction of texts. */
+  readonly examples: number | null;
 }
 
 /** One run of the table. */
@@ -29,7 +31,10 @@ export interface RunRow extends Omit<RunSummary, "folder"> {
   /** The sweep that the run belongs to. */
   readonly sweep: string | null;
   readonly hasModel: boolean;
-  /** By metric id: accuracy, clean, each attack, worst-case. */
+  /**
+   * By metric id: accuracy, clean, each attack, worst-case. Attacks on other texts than those of
+   * clean and worst-case are only in the list of journals.
+   */
   readonly metrics: Readonly<Record<string, MetricCell>>;
 }
 
@@ -73,7 +78,11 @@ export interface JournalInfo {
   readonly name: string;
   readonly done: number;
   readonly total: number;
+  /** Before the attack, over the same texts. */
+  readonly before: number;
   readonly accuracy: MetricCell;
+  /** The classes whose recall `accuracy` is; null for the accuracy over all classes. */
+  readonly recallOf: readonly number[] | null;
   readonly successRate: number;
   readonly wordsChanged: number;
   readonly meanQueries: number;

@@ -124,7 +124,7 @@ function createPair(result: AttackResult): RatingPair {
 }
 
 function toCell(count: number, total: number): MetricCell {
-  return { value: count / total, ...wilsonInterval(count, total) };
+  return { value: count / total, ...wilsonInterval(count, total), examples: total };
 }
 
 /** Adds the routes of the rating page. */

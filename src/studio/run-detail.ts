@@ -73,13 +73,21 @@ function flattenConfig({ train, methods, ...rest }: RunConfig): Record<string, s
 }
 
 function listJournals({ attacks: { journals } }: ReportRun): JournalInfo[] {
-  return [...journals].map(([name, { results, header, summary }]) => ({
-    name,
-    done: results.length,
-    total: header.examples,
-    accuracy: { value: summary.accuracyUnderAttack, ...summary.interval },
-    successRate: summary.successRate,
-    wordsChanged: summary.wordsChanged,
-    meanQueries: summary.queries.mean,
-  }));
+  return [...journals].map(([name, { results, header, summary }]) => {
+    const { recall, accuracyUnderAttack, interval } = summary;
+    const correct = results.filter(({ outcome }) => outcome !== "skipped").length;
+    return {
+      name,
+      done: results.length,
+      total: header.examples,
+      before: recall?.before ?? correct / results.length,
+      accuracy: recall
+        ? { value: recall.underAttack, ...recall.interval, examples: recall.examples }
+        : { value: accuracyUnderAttack, ...interval, examples: results.length },
+      recallOf: recall?.labels ?? null,
+      successRate: summary.successRate,
+      wordsChanged: summary.wordsChanged,
+      meanQueries: summary.queries.mean,
+    };
+  });
 }

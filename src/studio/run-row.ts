@@ -20,7 +20,10 @@ export interface RunPlace {
 /** Reads only what is known without the journals, so that a large table appears quickly. */
 export async function readQuickRow(place: RunPlace): Promise<RunRow> {
   const summary = await summarizeRunFolder(place.folder);
-  const accuracy = summary.accuracy === null ? null : { value: summary.accuracy, low: null, high: null };
+  const accuracy =
+    summary.accuracy === null
+      ? null
+      : { value: summary.accuracy, low: null, high: null, examples: summary.testExamples };
   return {
     ...{ ...summary, ...place, group: place.id, methodLabel: summary.method ?? "", hasModel: false },
     metrics: accuracy ? { accuracy } : {},
@@ -39,7 +42,11 @@ export async function readRunRow(place: RunPlace): Promise<RunRow> {
       group: hashSettings(run),
       methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
       hasModel: await exists(run.path("model")),
-      metrics: Object.fromEntries([...(await readMetrics(run))].map(([id, value]) => [id, toMetricCell(id, value)])),
+      metrics: Object.fromEntries(
+        [...(await readMetrics(run))]
+          .filter(([, { isPaired }]) => isPaired !== false)
+          .map(([id, value]) => [id, toMetricCell(id, value)]),
+      ),
     };
   } catch (error) {
     return { ...unknown, state: "damaged", failure: (error as Error).message };
@@ -56,7 +63,7 @@ function hashSettings(run: RunFolder): string {
 function toMetricCell(id: string, { value, examples }: MetricValue): MetricCell {
   const isFraction = examples !== null && describeMetric(id).unit === "fraction";
   const interval = isFraction ? wilsonInterval(Math.round(value * examples), examples) : null;
-  return { value, low: interval?.low ?? null, high: interval?.high ?? null };
+  return { value, low: interval?.low ?? null, high: interval?.high ?? null, examples };
 }
 
 /** The folders above a run, from the closest one to the root. */

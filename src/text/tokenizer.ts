@@ -28,6 +28,12 @@ import { createPackageTokenizer, type TokenBatch } from "./tokenizer-worker.js";
 import { createWordsToIds } from "./word-tokens.js";
 
 /**
+ * The tokenizer that a model with word tokenization was trained from. The tokenizer.json beside it
+ * is a WordLevel tokenizer for other libraries and does not know the pieces of words.
+ */
+export const SUBWORD_TOKENIZER = "subword-tokenizer.json";
+
+/**
  * Loads the tokenizer from a model folder: tokenizer.json, else the older files vocab.txt,
  * vocab.json and merges.txt, or a SentencePiece model. Applies tokenizer_config.json if it exists.
  */
@@ -47,8 +53,9 @@ async function readTokenizerFile(
   names: ReadonlySet<string>,
   config: TokenizerConfig,
 ): Promise<TokenizerFile> {
-  if (names.has("tokenizer.json")) {
-    const path = join(folder, "tokenizer.json");
+  const json = [SUBWORD_TOKENIZER, "tokenizer.json"].find((name) => names.has(name));
+  if (json !== undefined) {
+    const path = join(folder, json);
     return readTokenizerJson(await readJson(path, "the tokenizer", { kind: "tokenizer" }), path);
   }
   const sentencePiece = sentencePieceFiles.find((name) => names.has(name));

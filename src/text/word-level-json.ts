@@ -1,31 +1,33 @@
-import { UserError } from "../errors.js";
 import type { Tokenizer } from "./encoding.js";
 import { loneMarksPattern } from "./known-patterns.js";
 import { toSequence } from "./tokenizer-components.js";
-import { readTokenizerJson } from "./tokenizer-file.js";
+import { readTokenizerJson, type TokenizerFile } from "./tokenizer-file.js";
 import { getCaseSensitiveWordPattern } from "./words.js";
 
 /** Stands for a word that the normalizer would remove. It is in no vocabulary. */
 const removedWord = "\u0001";
 
+/** True for byte-level BPE, in which the token of a word is the first of its pieces. */
+export function readsFirstPieces(tokenizer: Tokenizer, source: string): boolean {
+  return readTokenizerJson(tokenizer.toJson(), source).preTokenizers.some(({ type }) => type === "ByteLevel");
+}
+
 /**
  * Creates the tokenizer.json of a WordLevel tokenizer that gives the tokens of `encodeWords`, so
- * that other libraries read texts like a model with word tokenization. Only WordPiece vocabularies
- * have a list of words.
+ * that other libraries read texts like a model with word tokenization. Returns null for byte-level
+ * BPE, because no tokenizer.json can express the first piece of a word.
  */
-export function createWordLevelJson(tokenizer: Tokenizer, source: string): object {
+export function createWordLevelJson(tokenizer: Tokenizer, source: string): object | null {
+  if (readsFirstPieces(tokenizer, source)) return null;
   const file = readTokenizerJson(tokenizer.toJson(), source);
-  if (file.model.type !== "WordPiece")
-    throw new UserError(
-      `${source}: expected a WordPiece tokenizer for a model with tokenization: word, received ${file.model.type}. ` +
-        "Only a list of words can be written as a WordLevel tokenizer. Train with tokenization: subword.",
-    );
   const { clsId, sepId, unkId } = tokenizer.special;
   const [cls, sep, unk] = tokenizer.idsToTokens([clsId, sepId, unkId]) as [string, string, string];
   // Words are split before they are normalized, so the normalizer must not add or remove any.
-  const normalizers = file.normalizers.map((part) =>
-    part.type === "BertNormalizer" ? { ...part, clean_text: false, handle_chinese_chars: false } : part,
-  );
+  const normalizers = file.normalizers
+    .filter(({ type }) => type !== "Prepend")
+    .map((part) =>
+      part.type === "BertNormalizer" ? { ...part, clean_text: false, handle_chinese_chars: false } : part,
+    );
   const stripsAccents = file.normalizers.some(
     (part) =>
       part.type === "StripAccents" || (part.type === "BertNormalizer" && (part.strip_accents ?? part.lowercase)),
@@ -61,6 +63,23 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
       special_tokens: tokens,
     },
     decoder: null,
-    model: { type: "WordLevel", vocab: Object.fromEntries(file.model.vocabulary), unk_token: unk },
+    model: { type: "WordLevel", vocab: Object.fromEntries(listWords(tokenizer, file)), unk_token: unk },
   };
+}
+
+/** The start of a word in the vocabularies of SentencePiece. */
+const wordStart = "▁";
+
+/** The words that have a token, with their tokens. The special tokens keep their names. */
+function listWords(tokenizer: Tokenizer, { model: { type, vocabulary } }: TokenizerFile): Iterable<[string, number]> {
+  if (type === "WordPiece") return vocabulary;
+  const { special } = tokenizer;
+  const names = Object.values(special).flatMap((id): [string, number][] =>
+    id === null ? [] : [[tokenizer.idsToTokens([id])[0]!, id]],
+  );
+  const words = [...vocabulary].flatMap(([token, id]): [string, number][] => {
+    const word = token.startsWith(wordStart) ? token.slice(wordStart.length) : token;
+    return word !== "" && tokenizer.wordToId(word) === id && id !== special.unkId ? [[word, id]] : [];
+  });
+  return [...words, ...names];
 }

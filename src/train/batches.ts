@@ -7,7 +7,10 @@ import type { TrainSettings } from "./settings.js";
 /**
  * How examples are grouped into batches.
  * - shuffled: in random order.
- * - class-balanced: equally many of each class in every batch (RIFT's released code).
+ * - class-balanced: equally many of each class in every batch. An epoch has as many batches as a
+ *   shuffled one, so examples of rare classes are repeated.
+ * - undersampled: the same without repetition, until the rarest class is used up (RIFT's released
+ *   code).
  * - single-class: one class per batch, in proportion to its frequency (RIFT, Algorithm 1, line 3).
  */
 type BatchSettings = Pick<TrainSettings, "batchSampler" | "batchSize" | "groupByLength">;
@@ -44,10 +47,19 @@ export function createEpochBatches(
   if (sampler === "single-class") return rng.fork("classes").shuffle(shuffled.flatMap(bucket));
   if (batchSize % numLabels !== 0)
     throw new UserError(
-      `train.batchSampler class-balanced: the batch size must be a multiple of ${numLabels} classes, received ` +
+      `train.batchSampler ${sampler}: the batch size must be a multiple of ${numLabels} classes, received ` +
         `${batchSize}. Use ${Math.ceil(batchSize / numLabels) * numLabels}.`,
     );
-  return createBalancedBatches(lengths, shuffled, batchSize / numLabels, batchRng);
+  const perClass = batchSize / numLabels;
+  if (sampler === "undersampled") return createBalancedBatches(lengths, shuffled, perClass, batchRng);
+  const perEpoch = Math.ceil(dataset.items.length / batchSize) * perClass;
+  const repeated = shuffled.map((positions, label) => {
+    const passes = [positions];
+    for (let count = positions.length; count < perEpoch; count += positions.length)
+      passes.push(rng.fork("order", `class ${label}`, passes.length).shuffle(positions.slice()));
+    return Int32Array.from(passes.flatMap((pass) => [...pass]).slice(0, perEpoch));
+  });
+  return createBalancedBatches(lengths, repeated, perClass, batchRng);
 }
 
 /** Batches that can be sorted by length together. */
@@ -63,8 +75,8 @@ function createBalancedBatches(
   const count = Math.floor(Math.min(...byClass.map((positions) => positions.length)) / perClass);
   if (count === 0)
     throw new UserError(
-      `train.batchSampler class-balanced: a batch needs at least ${perClass} examples of every class. ` +
-        "Use a smaller train.batchSize.",
+      `train.batchSampler undersampled: a batch needs at least ${perClass} examples of every class. ` +
+        "Use a smaller train.batchSize, or batchSampler: class-balanced, which repeats examples.",
     );
   const batches: Int32Array[] = [];
   for (let start = 0; start < count; start += windowSize) {

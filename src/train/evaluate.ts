@@ -1,7 +1,13 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { describeMetric, isBetter, type MetricDescription } from "../evaluation/metric-table.js";
+import {
+  describeMetric,
+  getRecallId,
+  getRecallLabel,
+  isBetter,
+  type MetricDescription,
+} from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
 import { reportProgress } from "../events.js";
 import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
@@ -37,7 +43,7 @@ export async function evaluateModel(training: TrainingContext, dataset: Dataset)
     reportProgress(training.job, "validation", Math.min(done * ranks.size, items.length), items.length);
   });
   const labels = items.map((item) => item.example.label);
-  const metrics = computeMetrics(probabilities, labels);
+  const metrics = computeMetrics(probabilities, labels, model.labels);
   for (const method of methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
   const matrix = confusionMatrix(toPredictions(probabilities), labels, model.labels.length);
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
@@ -83,7 +89,10 @@ export function getMetricDirection(name: string, methods: readonly TrainingMetho
 
 /** The metrics of a validation split, without those of the methods. */
 export function listValidationMetrics({ model }: Pick<TrainingJob, "model">, validation: Dataset): readonly string[] {
-  return validation.mask ? perplexityMetrics : listMetrics(model.labels.length);
+  if (validation.mask) return perplexityMetrics;
+  const present = new Set(validation.items.map(({ example }) => example.label));
+  const missing = new Set(model.labels.filter((_, label) => !present.has(label)).map(getRecallId));
+  return listMetrics(model.labels).filter((name) => !missing.has(name));
 }
 
 /**
@@ -96,6 +105,12 @@ export function checkBestModelMetric(name: string, methods: readonly TrainingMet
 }
 
 export function createUnknownMetricError(name: string, known: readonly string[]): UserError {
+  const label = getRecallLabel(name);
+  if (label !== null)
+    return new UserError(
+      `train.metricForBestModel: ${name}: the validation split has no example of ${JSON.stringify(label)}. ` +
+        `Add examples, or use one of ${known.join(", ")}.`,
+    );
   return new UserError(
     `train.metricForBestModel: unknown metric ${name}${didYouMean(name, known)}. Use one of ${known.join(", ")}.`,
   );

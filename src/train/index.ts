@@ -6,6 +6,7 @@ export { collateTexts, readExtraTexts } from "./extra-texts.js";
 export { createRanks, type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { averageGradients, sumLosses, taskGradientsKey } from "./standard-fine-tuning.js";
+export { countLabels, resolveClassWeights } from "./task-loss.js";
 export { train } from "./trainer.js";
 export { getModelParameters } from "./training-context.js";
 export * from "./training-job.js";

@@ -22,9 +22,26 @@ export const trainSettingsSchema = z
       .describe("passes over the training data; a fraction stops within an epoch"),
     batchSize: countSchema.default(32).describe("examples per batch"),
     batchSampler: z
-      .enum(["shuffled", "class-balanced", "single-class"])
+      .enum(["shuffled", "class-balanced", "undersampled", "single-class"])
       .default("shuffled")
-      .describe("examples in a batch: any, equally many of each class, or one class only"),
+      .describe(
+        "examples in a batch: any, equally many of each class (rare classes are repeated), the same without " +
+          "repetition until the rarest class is used up (RIFT's code), or one class only",
+      ),
+    classWeights: z
+      .union([z.literal("balanced"), z.record(z.string(), z.number().positive().max(1e6))], {
+        error: 'expected "balanced", or a positive number per label: { toxic: 10 }',
+      })
+      .nullable()
+      .default(null)
+      .describe(
+        "factor of the loss by label: balanced (inverse to the frequency of the label), or a map such as " +
+          "{ toxic: 10 }, in which other labels have 1; null: all have 1",
+      ),
+    focalGamma: nonnegativeSchema
+      .max(10)
+      .default(0)
+      .describe("focal loss: multiplies the loss of an example by (1 - p)^gamma of its label; 0: cross-entropy"),
     groupByLength: z
       .boolean()
       .default(true)

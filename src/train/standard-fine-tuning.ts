@@ -1,5 +1,5 @@
 import { isHeadParameter, isNormParameter } from "../models/index.js";
-import { crossEntropy, type ParameterGroup, type ParameterUpdate } from "../nn/index.js";
+import type { ParameterGroup, ParameterUpdate } from "../nn/index.js";
 import { foreachAdd_, foreachMulScalar_, free, noGrad, scope, type Tensor } from "../tensor/index.js";
 import type { TrainSettings } from "./settings.js";
 import type {
@@ -12,9 +12,9 @@ import type {
   TrainingMethod,
 } from "./training-method.js";
 
-/** Standard fine-tuning, the base of every stack: the cross-entropy of the clean pass. */
+/** Standard fine-tuning, the base of every stack: the task loss of the clean pass. */
 export function computeTaskLosses(context: BatchContext): Losses {
-  return new Map([["task", crossEntropy(context.pass("clean").logits, context.batch.labels)]]);
+  return new Map([["task", context.training.taskLoss(context.pass("clean").logits, context.batch.labels)]]);
 }
 
 /** Adds the loss terms in their order. */

@@ -20,6 +20,7 @@ import { chooseUpdate, type UpdateStrategy } from "./parameter-update.js";
 import { createRandomStreams } from "./random-streams.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
+import { countLabels, createTaskLoss, resolveClassWeights, toWeightsTensor } from "./task-loss.js";
 import { Interrupted } from "./training-job.js";
 import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
@@ -64,6 +65,11 @@ export async function createTrainingContext(
   };
   const stepsPerEpoch = getEpochBatches(0).length;
 
+  const { labels } = job.task;
+  const examples = job.train.items.map(({ example }) => example);
+  const weights = job.train.mask ? null : resolveClassWeights(settings, labels, countLabels(examples, labels.length));
+  const classWeights = weights && keep(toWeightsTensor(weights, deviceConfig.device));
+
   const training: BatchTraining & Pick<ActiveTraining, "close"> = {
     job,
     rng,
@@ -72,6 +78,7 @@ export async function createTrainingContext(
     parameters,
     lowPrecisionWeights:
       deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
+    taskLoss: createTaskLoss(classWeights, job.train.mask ? 0 : settings.focalGamma),
     stepsPerEpoch,
     totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
     restoredBuffers,
@@ -123,6 +130,7 @@ export async function createTrainingContext(
     close() {
       optimizer?.dispose();
       reducer?.dispose();
+      if (classWeights) free(classWeights);
       training.lowPrecisionWeights?.dispose();
       for (const tensor of frozen) tensor.requiresGrad_();
       if (pretrainedWeights) free(pretrainedWeights);

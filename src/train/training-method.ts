@@ -9,6 +9,7 @@ import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
 import type { Ranks } from "./ranks.js";
 import type { TrainSettings } from "./settings.js";
+import type { TaskLoss } from "./task-loss.js";
 import type { AttackTexts, TrainingFiles } from "./training-job.js";
 
 // Everything that a method sees. A method, the job that lists it, the training that runs it and its
@@ -193,6 +194,8 @@ export interface TrainingContext {
   readonly rng: Rng;
   /** Every trained tensor: the model's weights and the parameters of the methods. */
   readonly parameters: NamedTensors;
+  /** The loss of the task: cross-entropy, with the class weights and the focus of the settings. */
+  readonly taskLoss: TaskLoss;
   readonly stepsPerEpoch: number;
   readonly totalSteps: number;
   /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */

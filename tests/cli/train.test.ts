@@ -224,10 +224,17 @@ describe("evaluate", () => {
       "accuracy",
       "f1",
       "macro-f1",
+      "balanced-accuracy",
       "matthews",
       "log-loss",
       "calibration-error",
+      "recall:negative",
+      "recall:positive",
     ]);
+    const shifted = JSON.parse((await invoke([...args, "--threshold", "0", "--json"])).stdout) as typeof report;
+    expect(shifted.metrics).toMatchObject({ "recall:positive": 1, "recall:negative": 0 });
+    const outside = await invoke([...args, "--threshold", "1.5"]);
+    expect([outside.code, outside.stderr]).toEqual([2, expect.stringContaining("threshold")]);
     const people = await invoke(args);
     expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d%/);
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n$/);

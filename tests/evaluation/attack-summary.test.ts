@@ -13,7 +13,9 @@ import {
   summarizeJournal,
 } from "../../src/evaluation/attack-summary.js";
 import { runSanityChecks } from "../../src/evaluation/sanity-checks.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { collect, createExample, createTableAttack, scriptedVictim } from "../attacks/scripted.js";
+import { attackResult, writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -96,6 +98,32 @@ describe("summarizeAttacks", () => {
   });
 });
 
+describe("an attack that wants one class", () => {
+  // Four texts of spam, of which one was misclassified and two were fooled; two of ham.
+  const outcomes = ["skipped", "success", "success", "failed", "failed", "failed"] as const;
+  const results = outcomes.map((outcome, i) => ({
+    ...attackResult(`text ${i}`, "buy it now", outcome, {}, i < 4 ? 1 : 0),
+    goal: "targeted-0",
+    ...(i >= 4 && { isAttacked: false as const }),
+  }));
+
+  test("reports the recall of the attacked class over its texts", async () => {
+    const run = await RunFolder.open(await writeRun(join(folder, "evasion"), { attacks: { evasion: results } }));
+    const { journals } = await run.attacks();
+    const { attacks, worstCase, worstCaseExamples, clean, examples: count } = summarizeAttacks(journals);
+    expect(attacks.evasion).toMatchObject({
+      recall: { labels: [1], examples: 4, before: 0.75, underAttack: 0.25 },
+      attacked: 3,
+      successRate: 2 / 3,
+    });
+    expect([worstCase, worstCaseExamples]).toEqual([0.25, 4]);
+    expect([clean, count]).toEqual([5 / 6, 6]);
+    const outcome = computeOutcomes(journals);
+    expect([...outcome.get("evasion")!.keys()]).toEqual(["text 0", "text 1", "text 2", "text 3"]);
+    expect([...outcome.get("clean")!.keys()]).toEqual([...outcome.get("evasion")!.keys()]);
+  });
+});
+
 describe("computeOutcomes", () => {
   test("gives the correctness of each example before, under each and under all attacks", async () => {
     const outcomes = computeOutcomes(await readJournals(paths));
@@ -112,12 +140,16 @@ describe("computeOutcomes", () => {
     for (const [id, correct] of outcomes.get("worst-case")!) expect(correct).toBe(greedy.get(id) && random.get(id));
   });
 
-  test("has no worst case for one attack, and takes it over common examples for several", async () => {
+  test("has no worst case for one attack, and combines only attacks on the same texts", async () => {
     const journals = await readJournals({ greedy: paths.greedy });
     expect([...computeOutcomes(journals).keys()]).toEqual(["clean", "greedy"]);
     const { results } = journals.get("greedy")!;
     const part = computeOutcomes(journals.set("part", { ...journals.get("greedy")!, results: results.slice(3) }));
-    expect([...part.get("worst-case")!.keys()]).toEqual(["robust", "fixed"]);
+    // An attack on fewer texts keeps its number, but is no part of a worst case.
+    expect([...part.keys()]).toEqual(["clean", "greedy", "part"]);
+    expect([part.get("clean")!.size, part.get("part")!.size]).toEqual([5, 2]);
+    const both = computeOutcomes(journals.set("second", journals.get("greedy")!));
+    expect([...both.get("worst-case")!.keys()]).toEqual([...both.get("clean")!.keys()]);
     expect(computeOutcomes(new Map())).toEqual(new Map());
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { computeBalancedAccuracy, describeDegeneracy } from "../../src/evaluation/degenerate.js";
 import { computeMetrics } from "../../src/evaluation/metrics.js";
 import { describePower } from "../../src/evaluation/statistics.js";
-import { listLossWarnings, listResultWarnings } from "../../src/runs/result-warnings.js";
+import { computeGuessLoss, listLossWarnings, listResultWarnings } from "../../src/runs/result-warnings.js";
 import type { EvaluationResult } from "../../src/runs/results.js";
 
 const spam = ["ham", "spam"];
@@ -92,6 +92,7 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
     accuracy: 0.9,
     interval: { low: 0.8, high: 0.95 },
     metrics: { "log-loss": loss },
+    ...{ threshold: null, precisionRecall: null, degeneracy: null },
   },
   ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },
 });
@@ -121,7 +122,8 @@ test("a log-loss far above guessing is a warning", () => {
 });
 
 test("the training loss of the last steps shows divergence and underfitting", () => {
-  const labels = [0, 1, 0, 1];
+  const settings = { batchSampler: "shuffled", focalGamma: 0 } as const;
+  const labels = { counts: [2, 2], settings, classWeights: null };
   const events = (...losses: number[]) => losses.map((loss, i) => ({ step: i + 1, loss: loss + 9, "loss.task": loss }));
   expect(listLossWarnings(events(0.7, 0.5, 0.3, 0.1), labels)).toEqual([]);
   expect(listLossWarnings(events(0.7, 3, 9, 17), labels)).toEqual([
@@ -129,11 +131,27 @@ test("the training loss of the last steps shows divergence and underfitting", ()
   ]);
   expect(listLossWarnings(events(0.7, 0.69, 0.7, 0.69), labels)[0]).toMatch(/^The model has hardly learned: .* 0\.69,/);
   expect(listLossWarnings([], labels)).toEqual([]);
-  expect(listLossWarnings(events(0.7), [1, 1])).toEqual([]);
+  expect(listLossWarnings(events(0.7), { ...labels, counts: [0, 2] })).toEqual([]);
+});
+
+test("the loss of guessing depends on the batches and on the loss", () => {
+  const counts = [95, 5];
+  const plain = { batchSampler: "shuffled", focalGamma: 0 } as const;
+  const entropy = -(0.95 * Math.log(0.95) + 0.05 * Math.log(0.05));
+  expect(computeGuessLoss({ counts, settings: plain, classWeights: null })).toBeCloseTo(entropy, 12);
+  const balanced = { ...plain, batchSampler: "class-balanced" } as const;
+  expect(computeGuessLoss({ counts, settings: balanced, classWeights: null })).toBeCloseTo(Math.LN2, 12);
+  const classWeights = [100 / 190, 100 / 10];
+  expect(computeGuessLoss({ counts, settings: plain, classWeights })).toBeCloseTo(Math.LN2, 12);
+  const focal = { ...balanced, focalGamma: 2 };
+  expect(computeGuessLoss({ counts, settings: focal, classWeights: null })).toBeCloseTo(Math.LN2 / 4, 12);
+  // An undertrained model with balanced batches has not diverged.
+  const events = [{ step: 1, loss: 0.675, "loss.task": 0.675 }];
+  expect(listLossWarnings(events, { counts, settings: balanced, classWeights: null })[0]).toMatch(/hardly learned/);
 });
 
 test("F1 is of the second of two classes; with more classes there are micro and macro F1", () => {
-  expect(Object.keys(computeMetrics([[0.1, 0.9]], [1]))).toEqual(
+  expect(Object.keys(computeMetrics([[0.1, 0.9]], [1], ["a", "b"]))).toEqual(
     expect.arrayContaining(["accuracy", "f1", "macro-f1"]),
   );
   const three = computeMetrics(
@@ -144,7 +162,9 @@ test("F1 is of the second of two classes; with more classes there are micro and 
       [0.2, 0.1, 0.7],
     ],
     [0, 1, 0, 2],
+    ["a", "b", "c"],
   );
+  expect(three).toMatchObject({ "balanced-accuracy": (0.5 + 1 + 1) / 3, "recall:a": 0.5, "recall:b": 1 });
   expect(three).not.toHaveProperty("f1");
   // f1_score(average="micro") and "macro" of scikit-learn.
   expect(three).toMatchObject({ "micro-f1": 0.75, "macro-f1": expect.closeTo((2 / 3 + 2 / 3 + 1) / 3, 12) });

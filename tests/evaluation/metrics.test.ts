@@ -79,7 +79,10 @@ describe("metrics", () => {
 
   test("are available under the names that tasks use", () => {
     const values = Object.fromEntries(
-      Object.entries(metrics).map(([name, metric]) => [name, metric(probabilities, labels)]),
+      Object.entries(metrics).map(([name, metric]) => [
+        name,
+        metric(toPredictions(probabilities), labels, probabilities),
+      ]),
     );
     expect(values).toMatchObject({
       accuracy: 0.7,

@@ -21,7 +21,13 @@ async function save(name: string): Promise<string> {
   const folder = join(scratch, `${name}-saved`);
   mkdirSync(folder, { recursive: true });
   const source = join(tokenizerFixtures, name);
-  await saveTokenizer(folder, { folder: source, tokenizer: await loadTokenizer(source), usesTokenTypes: true });
+  await saveTokenizer(folder, {
+    folder: source,
+    tokenizer: await loadTokenizer(source),
+    tokenization: "subword",
+    usesTokenTypes: true,
+    maxLength: null,
+  });
   return folder;
 }
 

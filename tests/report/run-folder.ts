@@ -109,6 +109,7 @@ function createResults(
     test: {
       ...{ task, split: "test", examples: 1000, accuracy, interval: { low: accuracy - 0.02, high: accuracy + 0.02 } },
       ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },
+      ...{ threshold: null, precisionRecall: null, degeneracy: null },
       confusionMatrix: confusionMatrix ?? [
         [correct / 2, 0],
         [1000 - correct, correct / 2],

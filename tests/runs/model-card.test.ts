@@ -44,9 +44,11 @@ test("training writes a card, and an attack adds its result with the interval", 
   const { metadata, metrics, body } = readCard();
   expect(metadata.tags).toContain("adversarial-robustness");
   const { accuracyUnderAttack, interval } = report.attacks.pwws!;
-  expect(metrics[1]).toMatchObject({ name: "Accuracy under pwws", args: { examples: report.examples } });
-  expect(metrics[1]!.value).toBeCloseTo(accuracyUnderAttack, 4);
-  expect(metrics[1]!.args.confidence_interval[0]).toBeCloseTo(interval.low, 4);
+  const [, before, under] = metrics;
+  expect(before).toMatchObject({ value: report.clean, args: { examples: report.examples } });
+  expect(under).toMatchObject({ name: "Accuracy under pwws", args: { examples: report.examples } });
+  expect(under!.value).toBeCloseTo(accuracyUnderAttack, 4);
+  expect(under!.args.confidence_interval[0]).toBeCloseTo(interval.low, 4);
   expect(metrics[0]!.value).toBeCloseTo((await run.results())!.test.accuracy, 4);
   expect(body).toMatch(/temper train --model .*--out /);
   expect(body).toMatch(/temper attack .*--attack pwws/);

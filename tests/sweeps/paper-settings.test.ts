@@ -41,7 +41,7 @@ const riftShared: Column = {
   train: {
     ...{ epochs: 20, learningRate: 2e-5, weightDecay: 0, headWeightDecay: 2e-4, headLearningRate: null },
     groupByLength: false, // Lemma 1
-    ...{ batchSampler: "class-balanced", lrScheduler: [0.1, 0.55, 1], maxGradNorm: null }, // released
+    ...{ batchSampler: "undersampled", lrScheduler: [0.1, 0.55, 1], maxGradNorm: null }, // released
     ...{ adamEpsilon: 1e-6, adamEpsilonMode: "uncorrected" }, // released
   },
 };

@@ -98,10 +98,40 @@ test("single-class batches have every example once and one class per batch", () 
   );
 });
 
-test("class-balanced batches have equally many examples of each class, and none twice", () => {
+test("class-balanced batches repeat rare classes, so that an epoch has as many steps as a shuffled one", () => {
   fc.assert(
     fc.property(data, fc.integer({ min: 1, max: 4 }), seeds, (dataset, each, seed) => {
       const batches = createBatches(dataset, classes, "class-balanced", each * classes, seed);
+      expect(batches).toHaveLength(createBatches(dataset, classes, "shuffled", each * classes, seed).length);
+      const times = new Map<number, number>();
+      for (const batch of batches) {
+        const labels = [...batch].map((position) => getLabel(dataset, position));
+        for (let label = 0; label < classes; label++)
+          expect(labels.filter((other) => other === label)).toHaveLength(each);
+        for (const position of batch) times.set(position, (times.get(position) ?? 0) + 1);
+      }
+      // No example is used twice more often than another of its class.
+      for (let label = 0; label < classes; label++) {
+        const counts = [...dataset.items.keys()]
+          .filter((position) => getLabel(dataset, position) === label)
+          .map((position) => times.get(position) ?? 0);
+        expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+      }
+    }),
+  );
+});
+
+test("class-balanced batches of equally frequent classes are those without repetition", () => {
+  const dataset = createDataset(Array.from({ length: 600 }, (_, i) => ({ length: 2 + (i % 50), label: i % classes })));
+  const create = (sampler: "class-balanced" | "undersampled") =>
+    createBatches(dataset, classes, sampler, 10 * classes, 1);
+  expect(create("class-balanced")).toEqual(create("undersampled"));
+});
+
+test("undersampled batches have equally many examples of each class, and none twice", () => {
+  fc.assert(
+    fc.property(data, fc.integer({ min: 1, max: 4 }), seeds, (dataset, each, seed) => {
+      const batches = createBatches(dataset, classes, "undersampled", each * classes, seed);
       const used = sortPositions(batches);
       expect(new Set(used).size).toBe(used.length);
       for (const batch of batches) {
@@ -134,10 +164,10 @@ test("the error for impossible batches says what to do", () => {
     { length: 3, label: 1 },
     { length: 3, label: 1 },
   ]);
-  const batches = (mode: "class-balanced" | "single-class", size: number, count = 2) =>
+  const batches = (mode: "class-balanced" | "undersampled" | "single-class", size: number, count = 2) =>
     createBatches(dataset, count, mode, size, 0);
   expect(() => batches("class-balanced", 3)).toThrow("must be a multiple of 2 classes, received 3. Use 4.");
-  expect(() => batches("class-balanced", 4)).toThrow("at least 2 examples of every class");
+  expect(() => batches("undersampled", 4)).toThrow("at least 2 examples of every class");
   expect(() => batches("single-class", 2, 3)).toThrow("no example of class 2. Use batchSampler: shuffled");
 });
 

@@ -260,7 +260,8 @@ describe("model selection", () => {
     const { error, events } = await runJob({ metricForBestModel: "acuracy" });
     expect(String(error)).toContain(
       'train.metricForBestModel: unknown metric acuracy (did you mean "accuracy"?). ' +
-        "Use one of accuracy, f1, macro-f1, matthews, log-loss, calibration-error.",
+        "Use one of accuracy, f1, macro-f1, balanced-accuracy, matthews, log-loss, calibration-error, " +
+        "recall:negative, recall:positive.",
     );
     expect(events).toEqual([]);
   });

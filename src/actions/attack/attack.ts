@@ -225,6 +225,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = {
       ...facts,
+      labels: [...task.labels],
       ...summary,
       sanity,
       request: redactRequest({ ...request, out, precision: victim.precision }),

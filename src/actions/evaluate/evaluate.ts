@@ -2,7 +2,9 @@ import { z } from "zod";
 import { summarizeGuard } from "../../certificates/guard.js";
 import { type HashVoteOptions, toVoteFractions } from "../../certificates/hash-vote.js";
 import { UserError } from "../../errors.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
+import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { checkLabels, type DeviceConfig, type Model, tokenizeAll } from "../../models/index.js";
@@ -29,6 +31,9 @@ export const evaluateRequestSchema = z.strictObject({
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
   maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
+  threshold: orNull(z.number().min(0).max(1)).describe(
+    "predict the second of two labels if its probability is at least this; null: the more probable label",
+  ),
   ...runtimeOptions,
 });
 
@@ -96,7 +101,7 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 async function evaluateSplit(
   { model, runtime, voting }: TextClassifier,
   task: Task,
-  { split, maxSamples, seed }: ParsedRequest,
+  { split, maxSamples, seed, threshold }: ParsedRequest,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
@@ -104,6 +109,7 @@ async function evaluateSplit(
   const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, {
     onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
     voting,
+    threshold,
     calibration: await findCalibration(model.folder),
   });
   for (const warning of listResultWarnings(result)) warn(callbacks, warning);
@@ -119,6 +125,8 @@ async function findCalibration(folder: string): Promise<Calibration | null> {
 
 /** How a model is evaluated besides the examples. */
 export interface EvaluateExamplesOptions {
+  /** The probability of the second label from which it is predicted; null: the largest one decides. */
+  readonly threshold?: number | null;
   /** The numbers of texts, or of sub-texts of a model that votes. */
   readonly onProgress?: (done: number, total: number) => void;
   /** How the model votes; null if it classifies complete texts. */
@@ -135,8 +143,13 @@ export async function evaluateExamples(
   split: Split,
   deviceConfig: DeviceConfig,
   ranks: Ranks,
-  { onProgress, voting = null, calibration = null }: EvaluateExamplesOptions = {},
+  { onProgress, voting = null, calibration = null, threshold = null }: EvaluateExamplesOptions = {},
 ): Promise<EvaluationResult> {
+  if (threshold !== null && model.labels.length !== 2)
+    throw new UserError(
+      `evaluate: threshold: expected a model with two labels, received ${model.labels.length} labels ` +
+        `(${model.labels.join(", ")}). Leave the threshold out.`,
+    );
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const score = (encodings: readonly Encoding[]): Promise<Float32Array[]> =>
     predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
@@ -149,7 +162,8 @@ export async function evaluateExamples(
     ? await vote(voting)
     : await score(toDataset(model, examples).items.map((item) => item.encoding));
   const labels = examples.map((example) => example.label);
-  const predicted = toPredictions(probabilities);
+  const predicted = toPredictions(probabilities, threshold);
+  const matrix = confusionMatrix(predicted, labels, model.labels.length);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
   return {
@@ -158,11 +172,14 @@ export async function evaluateExamples(
     examples: labels.length,
     accuracy: count / labels.length,
     interval: wilsonInterval(count, labels.length),
-    metrics: computeMetrics(probabilities, labels),
-    confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
+    threshold,
+    metrics: computeMetrics(probabilities, labels, model.labels, threshold),
+    confusionMatrix: matrix,
+    degeneracy: describeDegeneracy(matrix, model.labels),
     labels: [...model.labels],
     positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
     ...(calibration && { guard: evaluateGuard(probabilities, labels, model.labels, calibration) }),
+    precisionRecall: model.labels.length === 2 ? computePrecisionRecall(probabilities, labels) : null,
     outcomes: { examples: hashExamples(examples), correct },
   };
 }

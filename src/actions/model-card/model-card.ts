@@ -1,12 +1,15 @@
 import { basename, isAbsolute, join, resolve } from "node:path";
 import { stringify } from "yaml";
-import type { Interval } from "../../evaluation/statistics.js";
+import { isAttackMetric } from "../../evaluation/metric-table.js";
+import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
+import { worstCaseId } from "../../evaluation/worst-case.js";
 import { writeFileAtomic } from "../../files.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { readModelConfig, readTemperMetadata } from "../../models/config.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Results } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
-import { readDegeneracy } from "../../runs/run-metrics.js";
+import { readAttackMetrics, readDegeneracy } from "../../runs/run-metrics.js";
 import { formatSpec } from "../../spec.js";
 import { formatTrainCommand } from "../train/format-train-command.js";
 import { findLicense } from "./find-license.js";
@@ -19,33 +22,40 @@ interface CardMetric {
   readonly examples: number;
 }
 
-function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[] {
-  const attacked = Object.entries(summary?.attacks ?? {}).map(([attack, { accuracyUnderAttack, interval }]) => ({
-    name: `Accuracy under ${attack}`,
-    value: accuracyUnderAttack,
-    interval,
-    examples: summary!.examples,
-  }));
-  const worst: CardMetric[] =
-    summary && attacked.length > 1
-      ? [
-          {
-            name: "Accuracy under every attack (worst case)",
-            value: summary.worstCase,
-            interval: summary.worstCaseInterval,
-            examples: summary.examples,
-          },
-        ]
-      : [];
+/**
+ * The accuracy on the test split, then the numbers of attacks: each with the texts that it is about,
+ * and the accuracy of the same texts before the attacks.
+ */
+function listMetrics({ test }: Results, attacks: AttackFolder): CardMetric[] {
+  const { journals } = attacks;
+  const found = readAttackMetrics(attacks).filter(([id, { isPaired }]) => isPaired || isAttackMetric(id));
+  const hasSeveral = found.filter(([id, { isPaired }]) => isPaired && isAttackMetric(id)).length > 1;
+  const getName = (id: string): string => {
+    if (id === "clean") return "Accuracy of the attacked texts before the attacks";
+    if (id === worstCaseId) return "Accuracy under every attack (worst case)";
+    const labels = journals.get(id)?.summary.recall?.labels.map((label) => test.labels[label] ?? String(label));
+    return labels ? `Recall of ${labels.join(", ")} under ${id}` : `Accuracy under ${id}`;
+  };
   return [
     { name: "Accuracy", value: test.accuracy, interval: test.interval, examples: test.examples },
-    ...attacked,
-    ...worst,
+    ...found
+      .filter(([id]) => id !== worstCaseId || hasSeveral)
+      .map(([id, { value, examples }]) => ({
+        name: getName(id),
+        value,
+        interval: wilsonInterval(Math.round(value * examples!), examples!),
+        examples: examples!,
+      })),
   ];
 }
 
 /** The metadata of the Hugging Face Hub: a YAML block at the start of the card. */
-async function createMetadata(run: RunFolder, results: Results, metrics: readonly CardMetric[]): Promise<object> {
+async function createMetadata(
+  run: RunFolder,
+  results: Results,
+  metrics: readonly CardMetric[],
+  note: string | null,
+): Promise<object> {
   const { model, task } = run.config;
   const dataset = task?.startsWith("hf:") ? task.slice(3).split("@")[0]! : null;
   const license = await findLicense(model);
@@ -54,7 +64,7 @@ async function createMetadata(run: RunFolder, results: Results, metrics: readonl
     ...(license !== null && { license }),
     ...(isHubModel && { base_model: model }),
     ...(dataset !== null && { datasets: [dataset] }),
-    library_name: "transformers",
+    library_name: note === null ? "transformers" : "temper-nlp",
     pipeline_tag: "text-classification",
     tags: [
       "text-classification",
@@ -100,11 +110,19 @@ function describeTraining(
   );
 }
 
-function describeLimits(run: RunFolder, attacks: AttackFolder, degeneracy: string | null): string[] {
-  const sanity = attacks.report?.sanity.map(({ message }) => message) ?? [];
+function describeLimits(
+  run: RunFolder,
+  attacks: AttackFolder,
+  degeneracy: string | null,
+  note: string | null,
+): string[] {
+  const sanity = (attacks.report?.sanity ?? [])
+    .filter(({ name }) => name !== "degenerate")
+    .map(({ message }) => message);
   return [
-    ...(degeneracy ? [`The model is degenerate: ${degeneracy}.`] : []),
-    ...(attacks.summary === null ? ["It has not been attacked yet, so nothing is known about its robustness."] : []),
+    ...(degeneracy ? [`The model is degenerate: ${degeneracy}. Its numbers say nothing about robustness.`] : []),
+    ...(attacks.journals.size === 0 ? ["It has not been attacked yet, so nothing is known about its robustness."] : []),
+    ...(note === null ? [] : [note]),
     "Accuracy under attack holds for these attacks and texts only. A stronger attack may find more.",
     ...(run.config.tokenization === "word"
       ? ["Words outside the vocabulary are unknown tokens, and texts are read word by word."]
@@ -112,6 +130,12 @@ function describeLimits(run: RunFolder, attacks: AttackFolder, degeneracy: strin
     `Longer texts are cut off after ${run.config.maxLength} tokens.`,
     ...sanity,
   ];
+}
+
+/** Why transformers does not compute the predictions of the model; null if it does. */
+async function readIncompatibility(run: RunFolder): Promise<string | null> {
+  const folder = run.path("model");
+  return readTemperMetadata(await readModelConfig(folder), join(folder, "config.json"))?.note ?? null;
 }
 
 /** Training is not delayed by what only attacks need. */
@@ -125,7 +149,8 @@ async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promis
 export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
   const metrics = listMetrics(results, attacks);
-  const metadata = await createMetadata(run, results, metrics);
+  const note = await readIncompatibility(run);
+  const metadata = await createMetadata(run, results, metrics, note);
   const rows = metrics.map(
     ({ name, value, interval, examples }) =>
       `| ${name} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
@@ -138,7 +163,7 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
     "## Results",
     ["| metric | value | 95% CI | examples |", "|---|---|---|---|", ...rows].join("\n"),
     "## Limits",
-    describeLimits(run, attacks, await readDegeneracy(run))
+    describeLimits(run, attacks, await readDegeneracy(run), note)
       .map((line) => `- ${line}`)
       .join("\n"),
     "## Commands",

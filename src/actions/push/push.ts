@@ -6,7 +6,13 @@ import { measurePath, readFolder } from "../../files.js";
 import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
 import { checkWeights } from "../../models/checkpoint/load.js";
 import { readModelConfig, readTemperMetadata } from "../../models/config.js";
+import { loadModel } from "../../models/index.js";
+import { exportToOnnx } from "../../onnx/write-export.js";
+import { readPackageVersion } from "../../runs/environment.js";
+import type { Results } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
+import { free } from "../../tensor/index.js";
+import { readsFirstPieces } from "../../text/word-level-json.js";
 import { validate } from "../../validate.js";
 import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
 
@@ -45,30 +51,69 @@ export async function pushModel(request: PushRequest): Promise<PushReport> {
   if (!results)
     throw new UserError(`${parsed.run} has not finished. Continue with: temper train --resume --out ${parsed.run}`);
   const settings = readHubSettings();
-  const card = await formatModelCard(run, results);
   const folder = run.path("model");
-  const path = join(folder, "config.json");
-  await checkWeights(folder, readTemperMetadata(await readModelConfig(folder), path)?.sha256);
-  const names = (await readFolder(folder)).flatMap((entry) =>
-    entry.isFile() && !entry.name.startsWith(".") && entry.name !== "README.md" ? [entry.name] : [],
-  );
-  const files = [
-    ...(await Promise.all(names.sort().map(async (path) => ({ path, bytes: await measurePath(join(folder, path)) })))),
-    { path: "README.md", bytes: Buffer.byteLength(card) },
-  ];
-  const report = { url: `${settings.endpoint}/${parsed.repository}`, isPrivate: !parsed.public, files };
+  await checkWeights(folder, readTemperMetadata(await readModelConfig(folder), join(folder, "config.json"))?.sha256);
+  const files = await createPushedFiles(run, results);
+  const report = {
+    url: `${settings.endpoint}/${parsed.repository}`,
+    isPrivate: !parsed.public,
+    files: files.map(({ path, bytes }) => ({ path, bytes })),
+  };
   if (parsed.dryRun) return { ...report, commit: null };
   if (settings.token === null)
     throw new UserError("push: HF_TOKEN is not set. Create a token with write access on the hub, and export it.");
   if (settings.offline) throw new UserError("push: HF_HUB_OFFLINE is set. Unset it to upload.");
   await writeModelCard(run, results);
-  return { ...report, commit: await upload(parsed, folder, files, settings) };
+  return { ...report, commit: await upload(parsed, files, settings) };
+}
+
+/** A file that `push` uploads. */
+export interface PushedFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly content: URL | Blob;
+}
+
+/**
+ * Returns everything that `push` uploads: the model, its card, and the model as an ONNX file, which
+ * transformers.js reads and which has the heads that transformers does not have.
+ */
+export async function createPushedFiles(run: RunFolder, results: Results): Promise<PushedFile[]> {
+  const folder = run.path("model");
+  const names = (await readFolder(folder)).flatMap((entry) =>
+    entry.isFile() && !entry.name.startsWith(".") && entry.name !== "README.md" ? [entry.name] : [],
+  );
+  const create = (path: string, content: string | Uint8Array): PushedFile => {
+    const blob = new Blob([content]);
+    return { path, bytes: blob.size, content: blob };
+  };
+  const onnx = await exportWeights(folder);
+  return [
+    ...(await Promise.all(
+      names.sort().map(async (path) => {
+        const file = join(folder, path);
+        return { path, bytes: await measurePath(file), content: pathToFileURL(file) };
+      }),
+    )),
+    ...(onnx === null ? [] : [create("onnx/model.onnx", onnx)]),
+    create("README.md", await formatModelCard(run, results)),
+  ];
+}
+
+/** Returns null if no tokenizer of another library splits texts like the model. */
+async function exportWeights(folder: string): Promise<Uint8Array | null> {
+  const model = await loadModel(folder);
+  try {
+    if (model.tokenization === "word" && readsFirstPieces(model.tokenizer, folder)) return null;
+    return (await exportToOnnx(model, { quantize: false, version: readPackageVersion() })).model;
+  } finally {
+    free(model.weights);
+  }
 }
 
 async function upload(
   request: z.output<typeof pushRequestSchema>,
-  folder: string,
-  files: PushReport["files"],
+  files: readonly PushedFile[],
   settings: HubSettings,
 ): Promise<string> {
   const { createRepo, uploadFiles } = await import("@huggingface/hub");
@@ -86,7 +131,7 @@ async function upload(
       ...connection,
       repo,
       commitTitle: request.message,
-      files: files.map(({ path }) => ({ path, content: pathToFileURL(join(folder, path)) })),
+      files: files.map(({ path, content }) => ({ path, content })),
       useXet: false,
     });
     if (!output) throw new Error("the hub returned no commit");

@@ -13,7 +13,14 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
 import { free } from "../../tensor/index.js";
-import { Interrupted, type Ranks, train as runTraining, singleRank } from "../../train/index.js";
+import {
+  countLabels,
+  Interrupted,
+  type Ranks,
+  resolveClassWeights,
+  train as runTraining,
+  singleRank,
+} from "../../train/index.js";
 import { validate } from "../../validate.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
@@ -188,10 +195,10 @@ async function trainPreparedRun(
     await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
     const events = (await writer.read())?.events();
-    const gold = examples.train.map(({ label }) => label);
-    // In class-balanced batches, every label is as frequent as the others.
-    const labels = config.train.batchSampler === "class-balanced" ? [...new Set(gold)] : gold;
-    for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
+    const counts = countLabels(examples.train, task.labels.length);
+    const classWeights = resolveClassWeights(config.train, task.labels, counts);
+    const baseline = { counts, settings: config.train, classWeights };
+    for (const warning of [...listLossWarnings((await events) ?? [], baseline), ...listResultWarnings(test)])
       warn(callbacks, warning);
   } catch (error) {
     // Settings that cannot work leave nothing behind, unless the folder had other content.

@@ -190,7 +190,8 @@ function formatAccuracyName({ attackedLabel }: AttackReport["request"]): string 
 }
 
 function formatAttackTable(io: Io, report: AttackReport, correct: number): string {
-  const { attacks, examples, worstCase, worstCaseInterval: worst, clean } = report;
+  const { attacks, examples, worstCase, worstCaseInterval: worst, clean, labels } = report;
+  const { worstCaseExamples = examples } = report;
   const names = Object.keys(attacks);
   const row = (label: string, format: (summary: AttackSummary) => string, inWorstCase = ""): string[] => [
     label,
@@ -198,17 +199,32 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
     // One attack is its own worst case.
     ...(names.length > 1 ? [inWorstCase] : []),
   ];
+  const hasRecall = names.some((name) => attacks[name]!.recall);
   const rows = [
+    ...(hasRecall
+      ? [
+          row("recall of the attacked class", ({ recall }) => (recall ? formatPercent(recall.underAttack) : "–")),
+          row("  95% CI", ({ recall }) => (recall ? formatInterval(recall.interval.low, recall.interval.high) : "–")),
+          row("  before the attack", ({ recall }) => (recall ? formatPercent(recall.before) : "–")),
+          row("  class and texts", ({ recall }) =>
+            recall ? `${recall.labels.map((label) => labels[label] ?? label).join(", ")}, ${recall.examples}` : "–",
+          ),
+        ]
+      : []),
     row(
       `${formatAccuracyName(report.request)} under attack (of ${formatCount(examples)})`,
       ({ accuracyUnderAttack }) => formatPercent(accuracyUnderAttack),
-      formatPercent(worstCase),
+      worstCaseExamples === examples
+        ? formatPercent(worstCase)
+        : `${formatPercent(worstCase)} of ${formatCount(worstCaseExamples)}`,
     ),
     row("  95% CI", ({ interval: { low, high } }) => formatInterval(low, high), formatInterval(worst.low, worst.high)),
     row(
-      `success rate (of ${formatCount(correct)} correct)`,
-      ({ successRate }) => formatPercent(successRate),
-      correct > 0 ? formatPercent((clean - worstCase) / clean) : "–",
+      "success rate",
+      ({ successRate, attacked }) => `${formatPercent(successRate)} of ${formatCount(attacked)}`,
+      correct > 0 && worstCaseExamples === examples
+        ? `${formatPercent((clean - worstCase) / clean)} of ${formatCount(correct)}`
+        : "–",
     ),
     ...(names.some((name) => attacks[name]!.validity)
       ? [

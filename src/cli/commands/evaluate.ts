@@ -3,7 +3,7 @@ import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { formatGuard } from "../format-guard.js";
-import { type Io, write } from "../io.js";
+import { getColors, type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
@@ -18,7 +18,13 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = evaluateRequestSchema;
   const withSplit = command.argument("<model>", shape.model.description).addOption(splitOption());
-  addOptions(withSplit, shape, { ...dataFlags, maxSamples: "<count>", seed: "<number>", ...runtimeFlags })
+  addOptions(withSplit, shape, {
+    ...dataFlags,
+    maxSamples: "<count>",
+    seed: "<number>",
+    threshold: "<probability>",
+    ...runtimeFlags,
+  })
     .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
     .addOption(quietOption())
     .action(async (model, { json, quiet, task, split, ...request }) => {
@@ -40,14 +46,18 @@ export function define(command: Command, io: Io): void {
 /** The result for people: what was evaluated, then the metrics. */
 export function formatEvaluation(
   io: Io,
-  { task, split, examples, accuracy, interval, metrics, positiveLabel }: EvaluationResult,
+  { task, split, examples, accuracy, interval, metrics, positiveLabel, threshold, degeneracy }: EvaluationResult,
 ): string {
   const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
   const rows = [
     ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval.low, interval.high)})`],
     ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatNumber(value)]),
   ];
-  return `${task} ${split}: ${formatCount(examples)} examples\n${formatTable(io.stdout, rows)}\n`;
+  const { yellow } = getColors(io.stdout);
+  // It is a part of the result, so --quiet does not hide it.
+  const warning = degeneracy === null ? "" : `${yellow("!")} The model is degenerate: ${degeneracy}.\n`;
+  const rule = threshold === null ? "" : `; ${positiveLabel} from a probability of ${threshold} on`;
+  return `${task} ${split}: ${formatCount(examples)} examples${rule}\n${formatTable(io.stdout, rows)}\n${warning}`;
 }
 
 function formatDetails(io: Io, result: EvaluationResult): string {

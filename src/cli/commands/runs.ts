@@ -28,7 +28,8 @@ const filterKeys: Readonly<Record<string, (run: ListedRun) => readonly unknown[]
 /** The newest, best, longest and largest runs come first. */
 const sortKeys: Readonly<Record<string, (run: ListedRun) => number>> = {
   date: (run) => Date.parse(run.started ?? "1970-01-01"),
-  accuracy: (run) => run.accuracy ?? -1,
+  // A degenerate model is never the best one.
+  accuracy: (run) => (run.degeneracy === null ? (run.accuracy ?? -1) : -1),
   duration: (run) => run.seconds,
   size: (run) => run.bytes,
 };
@@ -88,7 +89,10 @@ function formatRuns(io: Io, runs: readonly ListedRun[]): string {
     ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy", "started (UTC)", "duration", "size"],
     ...(hasTags ? ["tags"] : []),
   ];
-  const failures = runs.flatMap(({ folder, failure }) => (failure ? [removeEscapes(`${folder}: ${failure}\n`)] : []));
+  const failures = runs.flatMap(({ folder, failure, degeneracy }) => [
+    ...(failure ? [removeEscapes(`${folder}: ${failure}\n`)] : []),
+    ...(degeneracy ? [removeEscapes(`${folder} is degenerate: ${degeneracy}.\n`)] : []),
+  ]);
   const total = runs.reduce((sum, { bytes }) => sum + bytes, 0);
   const last = `${runs.length === 1 ? "1 run" : `${formatCount(runs.length)} runs`}, ${formatBytes(total)}\n`;
   return `${formatTable(io.stdout, rows, { head, numeric: [4, 6, 7, 9, 10] })}\n${failures.join("")}${last}`;
@@ -105,7 +109,9 @@ function formatSteps({ step, steps: total, state }: RunSummary): string {
 }
 
 /** Accuracy on the test split; before the run has finished, the best validation value. */
-function formatAccuracy({ accuracy, bestValidation, metricForBestModel }: RunSummary): string {
-  if (accuracy !== null) return formatPercent(accuracy);
+function formatAccuracy(run: RunSummary): string {
+  const { accuracy, testExamples, degeneracy, bestValidation, metricForBestModel } = run;
+  if (accuracy !== null)
+    return degeneracy === null ? `${formatPercent(accuracy)} of ${formatCount(testExamples!)}` : "degenerate";
   return bestValidation === null ? "" : `validation ${metricForBestModel} ${bestValidation.toFixed(3)}`;
 }

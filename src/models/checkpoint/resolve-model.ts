@@ -12,6 +12,7 @@ import {
   openHubSnapshot,
 } from "../../hub/hub-cache.js";
 import { sentencePieceFiles } from "../../text/legacy-sentencepiece.js";
+import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
 
 /** A local model folder with config.json, weights and tokenizer. */
@@ -136,6 +137,7 @@ export async function listModelFiles(reference: string): Promise<HubFile[] | nul
 const auxiliaryFiles = [
   "config.json",
   "tokenizer.json",
+  SUBWORD_TOKENIZER,
   "tokenizer_config.json",
   "special_tokens_map.json",
   "added_tokens.json",

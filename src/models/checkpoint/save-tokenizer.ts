@@ -1,42 +1,87 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readBytes, writeFileAtomic } from "../../files.js";
-import type { Tokenizer } from "../../text/encoding.js";
+import { exists, readBytes, readJson, writeFileAtomic } from "../../files.js";
+import type { Tokenization, Tokenizer } from "../../text/encoding.js";
+import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
+import { createWordLevelJson } from "../../text/word-level-json.js";
+import type { Model } from "../model.js";
+import type { InputLimits } from "../model-input.js";
 
 /** The files of a tokenizer, in any format. */
 const tokenizerFiles =
   /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.+\.model)$/;
 
-/** A tokenizer, the folder that it was read from, and whether its model uses token types. */
+/** A tokenizer, the folder that it was read from, and how its model uses it. */
 export interface TokenizerSource {
   readonly folder: string;
   readonly tokenizer: Tokenizer;
+  readonly tokenization: Tokenization;
   readonly usesTokenTypes: boolean;
+  /** Texts are truncated to this many tokens; null if the model does not say. */
+  readonly maxLength: number | null;
+}
+
+/** Returns the tokenizer of a model. A masked language model can be fine-tuned with any settings. */
+export function getTokenizerSource({
+  folder,
+  tokenizer,
+  tokenization,
+  maxLength,
+  architecture,
+}: Model): TokenizerSource {
+  const { config, head } = architecture;
+  const { typeVocabSize = 0 }: InputLimits = config;
+  const isClassifier = head !== "masked-lm";
+  return {
+    folder,
+    tokenizer,
+    tokenization: isClassifier ? tokenization : "subword",
+    usesTokenTypes: typeVocabSize > 1,
+    maxLength: isClassifier ? maxLength : null,
+  };
+}
+
+/** The files of a tokenizer as JSON. */
+export interface TokenizerFiles {
+  readonly "tokenizer.json": object;
+  readonly "special_tokens_map.json": object;
+  readonly "tokenizer_config.json": object;
+  /** What Temper itself reads, if tokenizer.json has words instead of pieces. */
+  readonly [SUBWORD_TOKENIZER]?: object;
 }
 
 /**
- * Copies the files of a tokenizer and writes tokenizer.json, tokenizer_config.json and
- * special_tokens_map.json if they are missing, so transformers needs no other file.
+ * Writes the files of a tokenizer, so that transformers splits and truncates texts like Temper.
+ * Older files of a subword tokenizer are copied.
  */
 export async function saveTokenizer(folder: string, source: TokenizerSource): Promise<void> {
   const files = new Map<string, Buffer | string>();
-  for (const name of await readdir(source.folder))
-    if (tokenizerFiles.test(name))
-      files.set(name, await readBytes(join(source.folder, name), "the tokenizer", { kind: "tokenizer" }));
-  for (const [name, content] of Object.entries(createTokenizerFiles(source)))
-    if (!files.has(name)) files.set(name, `${JSON.stringify(content, null, name === "tokenizer.json" ? 0 : 2)}\n`);
+  const created = await createTokenizerFiles(source);
+  if (!(SUBWORD_TOKENIZER in created) && !(await hasWordLevel(source.folder)))
+    for (const name of await readdir(source.folder))
+      if (tokenizerFiles.test(name))
+        files.set(name, await readBytes(join(source.folder, name), "the tokenizer", { kind: "tokenizer" }));
+  // A copy of tokenizer.json keeps the parts that Temper does not read.
+  for (const [name, content] of Object.entries(created))
+    if (name !== "tokenizer.json" || !files.has(name))
+      files.set(name, `${JSON.stringify(content, null, name.endsWith("tokenizer.json") ? 0 : 2)}\n`);
   for (const [name, content] of files)
     if (source.folder !== folder || typeof content === "string") await writeFileAtomic(join(folder, name), content);
 }
 
-/** Creates the three files of a tokenizer, whichever files it was read from. */
-export function createTokenizerFiles({
-  tokenizer,
-  usesTokenTypes,
-}: Pick<TokenizerSource, "tokenizer" | "usesTokenTypes">): Record<
-  "tokenizer.json" | "special_tokens_map.json" | "tokenizer_config.json",
-  object
-> {
+function hasWordLevel(folder: string): Promise<boolean> {
+  return exists(join(folder, SUBWORD_TOKENIZER));
+}
+
+/** Creates the files of a tokenizer, whichever files it was read from. */
+export async function createTokenizerFiles(source: TokenizerSource): Promise<TokenizerFiles> {
+  const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;
+  const wordLevel = tokenization === "word" ? createWordLevelJson(tokenizer, folder) : null;
+  const isKept = wordLevel === null && !(await hasWordLevel(folder));
+  const readExisting = async (name: string): Promise<object> => {
+    const path = join(folder, name);
+    return isKept && (await exists(path)) ? ((await readJson(path, name)) as object) : {};
+  };
   const { clsId, sepId, padId, unkId, maskId } = tokenizer.special;
   const getName = (id: number): string => tokenizer.idsToTokens([id])[0]!;
   const names = {
@@ -47,14 +92,19 @@ export function createTokenizerFiles({
     ...(maskId !== null && { mask_token: getName(maskId) }),
   };
   return {
-    "tokenizer.json": tokenizer.toJson(),
-    "special_tokens_map.json": names,
-    // The generic class of transformers takes everything from tokenizer.json.
+    "tokenizer.json": wordLevel ?? tokenizer.toJson(),
+    "special_tokens_map.json": { ...names, ...(await readExisting("special_tokens_map.json")) },
     "tokenizer_config.json": {
+      // The generic class of transformers takes everything from tokenizer.json.
       tokenizer_class: "PreTrainedTokenizerFast",
       model_input_names: ["input_ids", ...(usesTokenTypes ? ["token_type_ids"] : []), "attention_mask"],
       clean_up_tokenization_spaces: false,
       ...names,
+      // A text that spells a special token consists of the words of its characters.
+      ...(wordLevel !== null && { split_special_tokens: true }),
+      ...(await readExisting("tokenizer_config.json")),
+      ...(maxLength !== null && { model_max_length: maxLength }),
     },
+    ...(wordLevel !== null && { [SUBWORD_TOKENIZER]: tokenizer.toJson() }),
   };
 }

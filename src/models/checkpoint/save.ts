@@ -6,9 +6,9 @@ import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.j
 import type { EncoderConfig } from "../families/family.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
-import type { InputLimits } from "../model-input.js";
+import { describeIncompatibility } from "./compatibility.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
-import { saveTokenizer } from "./save-tokenizer.js";
+import { getTokenizerSource, saveTokenizer } from "./save-tokenizer.js";
 
 const [weightsFile, headFile] = ["model.safetensors", "head.safetensors"] as const;
 
@@ -32,15 +32,14 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, weightsFile), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, headFile), listTensors(true));
-  const { typeVocabSize = 0 }: InputLimits = config;
-  const { tokenizer } = model;
-  await saveTokenizer(folder, { folder: model.folder, tokenizer, usesTokenTypes: typeVocabSize > 1 });
+  await saveTokenizer(folder, getTokenizerSource(model));
   const { tokenization, maxLength, task, labels } = model;
+  const note = describeIncompatibility(model) ?? undefined;
   const temper: TemperMetadata | undefined =
     head === "masked-lm"
       ? undefined
       : {
-          ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
+          ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels], note },
           sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
         };
   const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };

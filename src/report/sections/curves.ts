@@ -20,6 +20,8 @@ interface ChartOptions {
   readonly title: string;
   /** Label of the y axis. */
   readonly label: string;
+  /** Label of the x axis. Default: step. */
+  readonly x?: string;
   /** Shows fractions as percentages. */
   readonly percent?: boolean;
 }
@@ -60,11 +62,25 @@ ${metrics.flatMap((id) => {
   };
   return series.length > 0 ? [renderLineChart(series, options)] : [];
 })}
+${renderPrecisionRecall(groups, createSeries(getPrecisionRecallPoints))}
 </div>`;
 }
 
 function getLossPoints({ events }: ReportRun): Series["points"] {
   return events.flatMap(({ step, loss }) => (typeof loss === "number" ? [{ step, value: loss }] : []));
+}
+
+/** The threshold of a classifier trades recall for precision, as `temper evaluate --threshold` does. */
+function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: readonly Series[]): Html | null {
+  const label = groups[0]?.runs[0]?.results?.test.positiveLabel;
+  if (series.length === 0 || label == null) return null;
+  const title = `Precision and recall of ${label} on the test split`;
+  return renderLineChart(series, { title, x: "recall (%)", label: "precision (%)", percent: true });
+}
+
+function getPrecisionRecallPoints({ results }: ReportRun): Series["points"] {
+  const points = results?.test.precisionRecall?.points ?? [];
+  return points.map(({ recall, precision }) => ({ step: 100 * recall, value: precision })).reverse();
 }
 
 function getMetricPoints({ events }: ReportRun, metric: string): Series["points"] {
@@ -80,13 +96,13 @@ function listRobustMetrics({ events }: ReportRun): string[] {
   return Object.keys(last).filter((name) => name.startsWith("robust"));
 }
 
-function renderLineChart(series: readonly Series[], { title, label, percent = false }: ChartOptions): Html {
+function renderLineChart(series: readonly Series[], { title, label, x = "step", percent = false }: ChartOptions): Html {
   const lines = series.map((each) => ({ ...each, points: downsample(each.points) }));
   const channels = { x: "step", y: "value" };
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
-    x: { label: "step", zero: true },
+    x: { label: x, zero: true },
     y: { label, grid: true, nice: true, ...(percent && { percent }) },
     marks: lines.flatMap(({ points, color, dots }) => {
       const stroke = getColor(color);

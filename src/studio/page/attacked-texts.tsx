@@ -3,7 +3,7 @@ import { formatCount, formatPercent } from "../../format.js";
 import { shellQuote } from "../../shell.js";
 import type { AttackedText, DiffPiece, JournalInfo, TextsPage } from "../api.js";
 import { get, getMessage } from "./api.js";
-import { Bar, Loading, Problem, useDelayed } from "./widgets.js";
+import { Bar, formatCell, Loading, Problem, useDelayed } from "./widgets.js";
 
 interface Props {
   readonly id: string;
@@ -55,6 +55,7 @@ export function AttackedTexts({ id, labels, journals, folder }: Props) {
         </>
       ) : (
         <>
+          <JournalTable journals={journals} labels={labels} />
           <form class="filters" onSubmit={(event) => event.preventDefault()}>
             <label>
               Attack{" "}
@@ -177,5 +178,37 @@ export function Probabilities({ labels, before, after = null, gold = null }: Pro
         </div>
       ))}
     </dl>
+  );
+}
+
+/** Every attack with its own texts: before and under the attack are numbers of the same ones. */
+function JournalTable({ journals, labels }: Pick<Props, "journals" | "labels">) {
+  return (
+    <table class="settings">
+      <caption class="sr-only">Attacks, each over its own texts</caption>
+      <thead>
+        <tr>
+          <th scope="col">attack</th>
+          <th scope="col">texts</th>
+          <th scope="col">before</th>
+          <th scope="col">under attack</th>
+        </tr>
+      </thead>
+      <tbody>
+        {journals.map(({ name, before, accuracy, recallOf }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>
+              {formatCount(accuracy.examples!)}
+              {recallOf && ` of ${recallOf.map((label) => labels[label] ?? label).join(", ")} (recall)`}
+            </td>
+            <td>{formatPercent(before)}</td>
+            <td>
+              {formatPercent(accuracy.value)} <small>95% CI {formatCell(accuracy).interval}</small>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

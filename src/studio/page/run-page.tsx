@@ -121,8 +121,11 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
             <dt>{describeMetric(id).title}</dt>
             <dd>
               <b>{isFraction ? formatPercent(cell.value) : formatMetric(id, cell.value)}</b>
-              <small>{formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}</small>
-              {isFraction && <Bar fraction={cell.value} />}
+              <small>
+                {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
+                {isFraction && cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
+              </small>
+              {isFraction && row.degeneracy === null && <Bar fraction={cell.value} />}
               {journal && <small>{formatCount(journal.meanQueries)} queries per text</small>}
             </dd>
           </div>

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatPercent } from "../../format.js";
+import { formatCount, formatPercent } from "../../format.js";
 import { linkTo } from "./route.js";
 import type { ShownRow } from "./run-rows.js";
 import { Bar, formatCell, Progress, StateBadge } from "./widgets.js";
@@ -104,7 +104,13 @@ function RowCells({ row, metrics, isSelected, onToggle }: CellProps) {
         <a href={linkTo("run", { id: first!.id })} title={row.title}>
           {row.title}
         </a>
-        <small title={failure ?? row.detail}>{failure ?? row.detail}</small>
+        {row.degeneracy === null ? (
+          <small title={failure ?? row.detail}>{failure ?? row.detail}</small>
+        ) : (
+          <small class="degenerate" title={row.degeneracy}>
+            degenerate: {row.degeneracy}
+          </small>
+        )}
       </td>
       <td class="cell state">
         {isGroup ? <small>{countStates(row)}</small> : <StateBadge state={state} />}
@@ -134,8 +140,11 @@ function Metric({ row, id }: { row: ShownRow; id: string }) {
   return (
     <>
       <b>{value}</b>
-      <small>{cell.spread === undefined ? interval : `± ${(100 * cell.spread).toFixed(1)} over seeds`}</small>
-      <Bar fraction={cell.value} />
+      <small>
+        {cell.spread === undefined ? interval : `± ${(100 * cell.spread).toFixed(1)} over seeds`}
+        {cell.examples !== null && ` of ${formatCount(cell.examples)}`}
+      </small>
+      {row.degeneracy === null && <Bar fraction={cell.value} />}
     </>
   );
 }

@@ -172,18 +172,21 @@ describe("rift", () => {
     },
   );
 
-  it.each(["shuffled", "class-balanced", "single-class"])("supports %s batches", async (batchSampler) => {
-    const { events } = await run(
-      [
-        ["ascc", { innerSteps: 1 }],
-        ["rift", small],
-      ],
-      { batchSampler, batchSize: 3 },
-    );
-    for (const event of events) expect(event.loss).toBeGreaterThan(-10);
-    // A single example of a class has no information.
-    if (batchSampler === "class-balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
-  });
+  it.each(["shuffled", "class-balanced", "undersampled", "single-class"])(
+    "supports %s batches",
+    async (batchSampler) => {
+      const { events } = await run(
+        [
+          ["ascc", { innerSteps: 1 }],
+          ["rift", small],
+        ],
+        { batchSampler, batchSize: 3 },
+      );
+      for (const event of events) expect(event.loss).toBeGreaterThan(-10);
+      // A single example of a class has no information.
+      if (batchSampler === "class-balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
+    },
+  );
 
   it("writes the same events and weights if it is interrupted and resumed, including its queue", async () => {
     const methods: Method[] = [

@@ -48,7 +48,7 @@ describe("eq. 1 and 2", () => {
         passTwice: () => [p, q],
         batch: { labels: tensor(Int32Array.from(divergence.labels)), fullBatchSize: 6 },
         // A last batch is smaller than the setting.
-        training: { job: { settings: { batchSize: 32 } } },
+        training: { job: { settings: { batchSize: 32 } }, taskLoss: crossEntropy },
       } as unknown as BatchContext;
       const method = rDrop.create({ alpha: Number(alpha), reduction: "mean" });
       const losses = method.losses?.(context, () => new Map()) as ReadonlyMap<string, Tensor>;

@@ -6,11 +6,20 @@ export interface ShownRow {
   readonly title: string;
   readonly detail: string;
   readonly runs: readonly RunRow[];
+  /** Why a model is degenerate, so that its numbers do not count; null if all are sound. */
+  readonly degeneracy: string | null;
   readonly metrics: Readonly<Record<string, MetricCell & { readonly spread?: number }>>;
 }
 
 export function toShownRow(row: RunRow): ShownRow {
-  return { id: row.id, title: row.name, detail: row.task ?? "", runs: [row], metrics: row.metrics };
+  return {
+    id: row.id,
+    title: row.name,
+    detail: row.task ?? "",
+    runs: [row],
+    degeneracy: row.degeneracy,
+    metrics: row.metrics,
+  };
 }
 
 /** Runs that differ only in their seed become one row with the mean over the seeds. */
@@ -32,6 +41,7 @@ export function groupRows(rows: readonly RunRow[]): ShownRow[] {
       title: repeats === 0 ? label : `${label} (${repeats + 1})`,
       detail: `${task ?? ""}, ${runs.length === 1 ? "1 seed" : `${runs.length} seeds`}`,
       runs,
+      degeneracy: runs.find(({ degeneracy }) => degeneracy !== null)?.degeneracy ?? null,
       metrics: averageMetrics(runs),
     };
   });
@@ -42,15 +52,22 @@ function averageMetrics(runs: readonly RunRow[]): ShownRow["metrics"] {
   const ids = new Set(runs.flatMap(({ metrics }) => Object.keys(metrics)));
   return Object.fromEntries(
     [...ids].map((id) => {
-      const values = runs.flatMap(({ metrics }) => (metrics[id] ? [metrics[id].value] : []));
+      const cells = runs.flatMap(({ metrics }) => metrics[id] ?? []);
+      const values = cells.map(({ value }) => value);
+      const [first] = cells;
+      // Seeds that were measured on different numbers of texts have no common number.
+      const examples = cells.every((cell) => cell.examples === first!.examples) ? first!.examples : null;
       const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
       const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1);
-      return [id, { value: mean, low: null, high: null, ...(values.length > 1 && { spread: Math.sqrt(variance) }) }];
+      return [
+        id,
+        { value: mean, low: null, high: null, examples, ...(values.length > 1 && { spread: Math.sqrt(variance) }) },
+      ];
     }),
   );
 }
 
-/** Sorts by a column. Rows without a value come last. */
+/** Sorts by a column. Rows without a value come last, and degenerate models are never ranked by a metric. */
 export function sortRows(rows: readonly ShownRow[], key: string, isDescending: boolean): ShownRow[] {
   const read = (row: ShownRow): string | number | null => {
     const [first] = row.runs;
@@ -58,7 +75,7 @@ export function sortRows(rows: readonly ShownRow[], key: string, isDescending: b
     if (key === "state") return first!.state;
     if (key === "method") return first!.methodLabel;
     if (key === "seed") return first!.seed;
-    return row.metrics[key]?.value ?? null;
+    return row.degeneracy === null ? (row.metrics[key]?.value ?? null) : null;
   };
   const sign = isDescending ? -1 : 1;
   const compare = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,0 +1,25 @@
+import { readsFirstPieces } from "../../text/word-level-json.js";
+import type { Model } from "../model.js";
+
+/**
+ * Returns why transformers does not compute the predictions of a saved model, or null if it does.
+ * The config and the model card say so.
+ */
+export function describeIncompatibility({
+  architecture: { head },
+  tokenization,
+  tokenizer,
+  folder,
+}: Pick<Model, "architecture" | "tokenization" | "tokenizer" | "folder">): string | null {
+  if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
+    return (
+      "The model reads the first piece of each word, which no tokenizer of transformers does. " +
+      "Use temper-nlp for predictions."
+    );
+  if (head === "mlp")
+    return (
+      "transformers does not have the classification head, which is in head.safetensors; it reads the encoder only. " +
+      "Use onnx/model.onnx or temper-nlp for predictions."
+    );
+  return null;
+}

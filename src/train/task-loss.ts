@@ -1,0 +1,71 @@
+import { UserError } from "../errors.js";
+import { crossEntropy, crossEntropyPerExample } from "../nn/index.js";
+import { type Device, scope, type Tensor, tensor } from "../tensor/index.js";
+import type { TrainSettings } from "./settings.js";
+
+/** The settings that change the loss of a classifier. */
+export type LossSettings = Pick<TrainSettings, "classWeights" | "focalGamma">;
+
+/** The number of examples of each label. */
+export function countLabels(examples: Iterable<{ readonly label: number }>, numLabels: number): number[] {
+  const counts = new Array<number>(numLabels).fill(0);
+  for (const { label } of examples) counts[label]!++;
+  return counts;
+}
+
+/**
+ * Returns the factor of each label, or null if all are 1. Balanced weights have the mean 1 over the
+ * training data, so the learning rate keeps its meaning.
+ */
+export function resolveClassWeights(
+  { classWeights }: Pick<LossSettings, "classWeights">,
+  labels: readonly string[],
+  counts: readonly number[],
+): number[] | null {
+  if (classWeights === null) return null;
+  if (classWeights === "balanced") {
+    const missing = labels.find((_, label) => counts[label] === 0);
+    if (missing !== undefined)
+      throw new UserError(
+        `train.classWeights balanced: the training data has no example of ${missing}. Add examples, or pass a map.`,
+      );
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    return counts.map((count) => total / (counts.length * count));
+  }
+  const unknown = Object.keys(classWeights).find((label) => !labels.includes(label));
+  if (unknown !== undefined)
+    throw new UserError(
+      `train.classWeights: expected labels of the task (${labels.join(", ")}), received ${JSON.stringify(unknown)}.`,
+    );
+  return labels.map((label) => (Object.hasOwn(classWeights, label) ? classWeights[label]! : 1));
+}
+
+/**
+ * The loss of the task from logits [batch, class]. The weights are constants of the step, so it can
+ * be captured. The mean is over examples, not over weights, so micro-batches and processes add up
+ * to the loss of the whole batch.
+ */
+export type TaskLoss = (logits: Tensor, labels: Tensor) => Tensor;
+
+/** Creates the loss of a run. Without weights and with gamma 0, it is the plain cross-entropy. */
+export function createTaskLoss(weights: Tensor | null, focalGamma: number): TaskLoss {
+  if (weights === null && focalGamma === 0) return crossEntropy;
+  return (logits, labels) => {
+    const loss = crossEntropyPerExample(logits, labels);
+    const focused = focalGamma === 0 ? loss : focus(loss, focalGamma);
+    return (weights === null ? focused : focused.mul(weights.indexSelect(0, labels))).mean();
+  };
+}
+
+/** The power of 0 has no derivative for gamma below 1, so a certain example keeps a tiny part. */
+const certainty = 1 + 1e-7;
+
+/** exp(-loss) is the probability p of the label: (1 - p)^gamma * loss. */
+function focus(loss: Tensor, gamma: number): Tensor {
+  return loss.neg().exp().neg().add(certainty).pow(gamma).mul(loss);
+}
+
+/** Copies the weights to the device. */
+export function toWeightsTensor(weights: readonly number[], device: Device): Tensor {
+  return scope(() => tensor(Float32Array.from(weights), [weights.length], { device }));
+}

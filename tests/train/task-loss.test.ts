@@ -1,0 +1,79 @@
+import { describe, expect, test } from "vitest";
+import { crossEntropy } from "../../src/nn/index.js";
+import { grad, scope, tensor } from "../../src/tensor/index.js";
+import { createTaskLoss, resolveClassWeights, toWeightsTensor } from "../../src/train/task-loss.js";
+
+const logits = [
+  [2, -1],
+  [0.5, 0.25],
+  [-3, 1],
+];
+const labels = [0, 1, 1];
+const probabilities = logits.map((row, i) => {
+  const powers = row.map(Math.exp);
+  return powers[labels[i]!]! / (powers[0]! + powers[1]!);
+});
+
+function computeLoss(weights: readonly number[] | null, gamma: number): number {
+  return scope(() => {
+    const loss = createTaskLoss(weights && toWeightsTensor(weights, "cpu"), gamma);
+    return loss(
+      tensor(Float32Array.from(logits.flat()), [3, 2]),
+      tensor(Int32Array.from(labels), [3]).to("int64"),
+    ).item();
+  });
+}
+
+const average = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+describe("the task loss", () => {
+  test("is the plain cross-entropy without weights and focus", () => {
+    expect(createTaskLoss(null, 0)).toBe(crossEntropy);
+  });
+
+  test("multiplies the loss of an example by the weight of its label", () => {
+    const expected = average(probabilities.map((p, i) => [0.5, 8][labels[i]!]! * -Math.log(p)));
+    expect(computeLoss([0.5, 8], 0)).toBeCloseTo(expected, 5);
+    expect(computeLoss([1, 1], 0)).toBeCloseTo(computeLoss(null, 0), 6);
+  });
+
+  test("with a focus multiplies it by (1 - p)^gamma", () => {
+    for (const gamma of [0.5, 2]) {
+      const expected = average(probabilities.map((p) => (1 - p) ** gamma * -Math.log(p)));
+      expect(computeLoss(null, gamma)).toBeCloseTo(expected, 5);
+    }
+    const both = average(probabilities.map((p, i) => [3, 1][labels[i]!]! * (1 - p) ** 2 * -Math.log(p)));
+    expect(computeLoss([3, 1], 2)).toBeCloseTo(both, 5);
+  });
+
+  test("has finite gradients for a certain example", () => {
+    scope(() => {
+      const certain = tensor(Float32Array.from([60, -60]), [1, 2]).requiresGrad_();
+      const loss = createTaskLoss(null, 0.5)(certain, tensor(Int32Array.from([0]), [1]).to("int64"));
+      const [gradient] = grad(loss, [certain]);
+      expect([...gradient!.toFloat32Array()].every(Number.isFinite)).toBe(true);
+    });
+  });
+});
+
+describe("class weights", () => {
+  test("balanced weights are inverse to the frequency and have the mean 1", () => {
+    const weights = resolveClassWeights({ classWeights: "balanced" }, ["ok", "toxic"], [95, 5])!;
+    expect(weights).toEqual([100 / 190, 10]);
+    expect((95 * weights[0]! + 5 * weights[1]!) / 100).toBeCloseTo(1, 12);
+  });
+
+  test("labels that a map does not name have the weight 1", () => {
+    expect(resolveClassWeights({ classWeights: { toxic: 10 } }, ["ok", "toxic"], [1, 1])).toEqual([1, 10]);
+    expect(resolveClassWeights({ classWeights: null }, ["ok", "toxic"], [1, 1])).toBeNull();
+  });
+
+  test("unknown labels and classes without examples are rejected", () => {
+    expect(() => resolveClassWeights({ classWeights: { rude: 2 } }, ["ok", "toxic"], [1, 1])).toThrow(
+      'expected labels of the task (ok, toxic), received "rude"',
+    );
+    expect(() => resolveClassWeights({ classWeights: "balanced" }, ["ok", "toxic"], [3, 0])).toThrow(
+      "the training data has no example of toxic",
+    );
+  });
+});
