@@ -131,24 +131,11 @@ describe("a constant model", () => {
     expect(attacked.stdout).toMatch(/! The model is degenerate: /);
   });
 
-  test("fails the gate with the reason, and is no baseline", async () => {
+  test("fails the gate with the reason", async () => {
     const limits = ["--max-drop", "100", "--quiet"];
     const candidate = ["gate", constant, "--baseline", sound, ...data, ...limits, "--out", join(folder, "gate")];
     const failed = await invoke(candidate);
     expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining("The candidate is degenerate: ")]);
-    const baseline = ["gate", sound, "--baseline", constant, ...data, ...limits, "--out", join(folder, "gate")];
-    const open = await invoke(baseline);
-    expect([open.code, open.stdout]).toEqual([2, expect.stringContaining("The baseline is degenerate: ")]);
-  });
-
-  test("the gate compares clean accuracy on the whole split", async () => {
-    const few = ["--num-examples", "60", "--max-drop", "5", "--quiet", "--json"];
-    const argv = ["gate", sound, "--baseline", sound, ...data, ...few, "--out", join(folder, "gate")];
-    const { checks } = JSON.parse((await invoke(argv)).stdout) as { checks: { name: string; examples: number }[] };
-    expect(checks.map(({ name, examples }) => [name, examples])).toEqual([
-      ["clean accuracy", 150],
-      ["accuracy under pwws", 60],
-    ]);
   });
 });
 

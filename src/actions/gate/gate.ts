@@ -3,6 +3,8 @@ import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
 import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
 import { acquireLock } from "../../lock.js";
@@ -30,7 +32,7 @@ import {
   writeGateLock,
 } from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
-import { combineVerdicts, judgeGate } from "./judge.js";
+import { combineVerdicts, type GateCheck, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
 import { type MeasuredModel, measureModel } from "./measure-model.js";
 import { formatSummary } from "./summary.js";
@@ -257,7 +259,7 @@ function createReport(
     minRobust: toFraction(minRobust),
     minCertified: toFraction(minCertified),
   };
-  const checks = judgeGate(pairs, attacks, limits, certified);
+  const checks = [...judgeGate(pairs, attacks, limits, certified), ...checkDegeneracy(lock, measured)];
   const failures = listFailures(lock, measured);
   const attacked = failures.filter(({ attack }) => attack !== null);
   const clean = failures.filter(({ attack }) => attack === null);
@@ -273,6 +275,22 @@ function createReport(
     newFailures: { attacked: attacked.length, clean: clean.length },
     finishedAt: new Date().toISOString(),
   };
+}
+
+/** A degenerate candidate fails whatever its accuracy is: a constant answer cannot be attacked. */
+function checkDegeneracy(lock: GateLock, { results }: MeasuredModel): GateCheck[] {
+  const { labels } = lock.task;
+  const matrix = labels.map(() => labels.map(() => 0));
+  for (const { id, label } of lock.examples) {
+    const [result] = results.get(id)!.values();
+    const predicted = toPredictions([result!.before])[0]!;
+    matrix[label]![predicted]!++;
+  }
+  const reason = describeDegeneracy(matrix, labels);
+  if (reason === null) return [];
+  const numbers = { candidate: 0, baseline: null, low: 0, high: 0, limit: 0 };
+  const check = { name: "degenerate candidate", attack: null, verdict: "regressed", ...numbers } as const;
+  return [{ ...check, reason: `The candidate is degenerate: ${reason}.` }];
 }
 
 /** The texts that only the candidate gets wrong, the largest losses of probability first. */
