@@ -11,8 +11,8 @@ import { createPushedFiles } from "../dist/actions/push/push.js";
 import { loadClassifier, loadTask, train as trainRun } from "../dist/index.js";
 import { openSafetensors } from "../dist/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../dist/models/checkpoint/safetensors-writer.js";
-import { tokenizeAll } from "../dist/models/index.js";
-import { classifyWithOnnx, findOnnxRuntime } from "../dist/onnx/onnx-classifier.js";
+import { classify as classifyTokens, tokenizeAll } from "../dist/models/index.js";
+import { findOnnxRuntime, openOnnxClassifier } from "../dist/onnx/onnx-classifier.js";
 import { RunFolder } from "../dist/runs/run-folder.js";
 import { Rng } from "../dist/tensor/random.js";
 import { loadTokenizer } from "../dist/text/tokenizer.js";
@@ -119,7 +119,10 @@ try {
         );
         const { padId } = classifier.model.tokenizer.special;
         const bytes = readFileSync(join(out, "onnx/model.onnx"));
-        result.differences.onnx = compare(expected, await classifyWithOnnx(runtime, bytes, encodings, padId, 1));
+        const { labels } = classifier.model;
+        const onnx = await openOnnxClassifier(runtime, bytes, { name, labels, padId, threads: 1 });
+        result.differences.onnx = compare(expected, await classifyTokens(onnx, encodings));
+        onnx.close();
         const classify = await pipeline("text-classification", name, { dtype: "fp32" });
         const rows = [];
         for (const [i, text] of texts.entries()) {

@@ -125,7 +125,7 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
     problems.kind = `${request.kind} is not a job of a studio.`;
   else {
     if (request.kind === "train")
-      rejectModules("methods", request.config?.methods ?? [{ name: "run/config.yaml" }], problems);
+      rejectModules("methods", request.config?.methods ?? [{ name: "run/config" }], problems);
     else {
       rejectModules("attacks", request.attacks, problems);
       checkOutputs(request, folders, problems);

@@ -64,10 +64,8 @@ describe("temper serve", () => {
   test("rejects a request of millions of invalid texts by their number", async () => {
     const { url } = await getServer("subword");
     const answer = await post(url, `{"texts":[${"1,".repeat(3_000_000)}1]}`);
-    expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([
-      413,
-      "Expected at most 4096 texts per request, received 3000001.",
-    ]);
+    expect(answer.status).toBe(413);
+    expect(((await answer.json()) as { error: string }).error).toMatch(/at most \d+ /);
     const few = await post(url, `{"texts":[${"1,".repeat(99)}1]}`);
     expect(few.status).toBe(400);
     const { error } = (await few.json()) as { error: string };

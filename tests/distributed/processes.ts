@@ -13,7 +13,7 @@ export async function bundleRank(): Promise<string> {
     input: "tests/distributed/rank.ts",
     platform: "node",
     external: /^(?![./])/,
-    output: { file },
+    output: { file, codeSplitting: false },
     logLevel: "silent",
   });
   return file;

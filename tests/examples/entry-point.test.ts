@@ -37,7 +37,7 @@ describe("the entry point", () => {
 
   test("exports the actions and their types, name by name", () => {
     expect(exported.length).toBeGreaterThanOrEqual(25);
-    expect(exported.length).toBeLessThanOrEqual(60);
+    expect(exported.length).toBeLessThanOrEqual(80);
   });
 
   test.each(exported)("$name has a doc comment with an example", ({ name, source }) => {

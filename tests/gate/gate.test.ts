@@ -73,7 +73,7 @@ test("the lock pins texts, attack and scores; a worse model shows attacked texts
   content.examples[0].texts[0] += " changed";
   writeFileSync(forged, formatGateLock(content));
   await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), threads: 1 })).rejects.toThrow(
-    "the texts differ from those of the baseline",
+    "the texts of the candidate differ from those of the baseline",
   );
 });
 
@@ -97,7 +97,7 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
     [{ examples: [{ ...first, label: -1 }] }, "expected number to be >=0"],
     [{ examples: [{ ...first, texts: ["a", "b"] }] }, "has 2 fields"],
     [{ hashes: {} }, "hashes.data"],
-    [{ hashes: { data: content.hashes.data } }, "substitutions differ"],
+    [{ hashes: { data: content.hashes.data } }, "substitutions of the candidate differ"],
     [{ temper: "0.0.1" }, "Temper 0.0.1 attacked the baseline"],
     [{ format: 1 }, "expected a lock of format 2"],
   ] as const) {

@@ -130,11 +130,11 @@ describe("reader", () => {
   });
 
   test("rejects folders, pipes, missing files and renamed pickles", async () => {
-    expect(await getRejection(folder)).toMatch(/found a folder or device/);
-    expect(await getRejection(join(folder, "none.safetensors"))).toMatch(/cannot open .*there is no such file/);
+    expect(await getRejection(folder)).toMatch(/this is a folder, expected a file/);
+    expect(await getRejection(join(folder, "none.safetensors"))).toMatch(/cannot read .*there is no such file/);
     const pipe = join(folder, "pipe.safetensors");
     execFileSync("mkfifo", [pipe]);
-    expect(await getRejection(pipe)).toMatch(/found a folder or device/);
+    expect(await getRejection(pipe)).toMatch(/pipe\.safetensors: .*file/);
     const renamed = join(folder, "renamed.safetensors");
     writeFileSync(renamed, "PK\x03\x04\x00\x00\x08\x08 an archive");
     expect(await getRejection(renamed)).toMatch(/is a pickle, which can run code/);

@@ -76,6 +76,7 @@ describe("a run folder", () => {
       maxLength: 12,
       task: "reviews",
       labels: ["negative", "positive"],
+      sha256: { "model.safetensors": expect.stringMatching(/^[0-9a-f]{64}$/) as string },
     });
   });
 

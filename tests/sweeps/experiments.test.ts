@@ -58,6 +58,7 @@ describe("the experiments", () => {
       "ascc-cheaper.yaml",
       "minilm-rift.yaml",
       "published.yaml",
+      "robust-transfer.yaml",
       "spam.yaml",
     ]);
   });

@@ -69,7 +69,11 @@ export interface AttackGap {
   readonly p: number;
 }
 
-/** Exact robust accuracy by number of substitutions. */
+/**
+ * Exact robust accuracy by number of substitutions.
+ *
+ *     const { exact: levels }: ExactReport = await exact({ model: "runs/rose", maxChanges: 2 });
+ */
 export interface ExactReport {
   readonly examples: number;
   readonly exact: readonly {

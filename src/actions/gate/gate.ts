@@ -3,7 +3,6 @@ import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { UserError } from "../../errors.js";
-import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
@@ -277,20 +276,18 @@ function createReport(
   };
 }
 
-/** A degenerate candidate fails whatever its accuracy is: a constant answer cannot be attacked. */
-function checkDegeneracy(lock: GateLock, { results }: MeasuredModel): GateCheck[] {
-  const { labels } = lock.task;
-  const matrix = labels.map(() => labels.map(() => 0));
-  for (const { id, label } of lock.examples) {
-    const [result] = results.get(id)!.values();
-    const predicted = toPredictions([result!.before])[0]!;
-    matrix[label]![predicted]!++;
-  }
-  const reason = describeDegeneracy(matrix, labels);
-  if (reason === null) return [];
+/** Fewer texts may have one answer by chance. */
+const minTextsForDegeneracy = 30;
+
+/** A constant candidate fails whatever its accuracy is: nothing that one adds to a text changes it. */
+function checkDegeneracy({ task, examples }: GateLock, { results }: MeasuredModel): GateCheck[] {
+  const predicted = new Set(examples.map(({ id }) => toPredictions([[...results.get(id)!.values()][0]!.before])[0]!));
+  const gold = new Set(examples.map(({ label }) => label));
+  if (examples.length < minTextsForDegeneracy || predicted.size > 1 || gold.size < 2) return [];
   const numbers = { candidate: 0, baseline: null, low: 0, high: 0, limit: 0 };
   const check = { name: "degenerate candidate", attack: null, verdict: "regressed", ...numbers } as const;
-  return [{ ...check, reason: `The candidate is degenerate: ${reason}.` }];
+  const [only] = predicted;
+  return [{ ...check, reason: `The candidate is degenerate: it predicts ${task.labels[only!]} for every text.` }];
 }
 
 /** The texts that only the candidate gets wrong, the largest losses of probability first. */
