@@ -12,7 +12,12 @@ const folder = temporaryFolder();
 test("the action installs one exact version with a known integrity, outside of the workspace", () => {
   const archive = Buffer.from("package");
   const integrity = `sha512-${createHash("sha512").update(archive).digest("base64")}`;
-  const env = { RUNNER_TEMP: "/tmp/runner", GITHUB_WORKSPACE: "/home/runner/repo", VERSION: "0.2.0", INTEGRITY: integrity };
+  const env = {
+    RUNNER_TEMP: "/tmp/runner",
+    GITHUB_WORKSPACE: "/home/runner/repo",
+    VERSION: "0.2.0",
+    INTEGRITY: integrity,
+  };
   expect(readInstallInputs(env)).toEqual({ folder: "/tmp/runner/temper-gate", version: "0.2.0", integrity });
   for (const VERSION of ["latest", "^0.2.0", "", "file:../evil", "0.2.0 --foreground-scripts"])
     expect(() => readInstallInputs({ ...env, VERSION })).toThrow("expected an exact version");
