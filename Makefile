@@ -125,7 +125,7 @@ chaos: setup ## kill train, attack, sweep, analyze and studio jobs at 200 random
 demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
 
-story: setup ## own CSV file: train three ways, predict, attack, compare, report and sweep (under 5 minutes; WRITE=1 writes docs/tutorial.md)
+story: setup ## own CSV file: train three ways, predict, attack, compare, report and sweep (under 5 minutes; WRITE=1 writes docs/guide/tutorial.md)
 	@node scripts/story.mjs $(if $(WRITE),--write)
 
 .PHONY: prebuilt

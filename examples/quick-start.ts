@@ -3,7 +3,7 @@
  *
  *     npx tsx examples/quick-start.ts
  */
-// biome-ignore-all format: The second half is the program of docs/guide.md, as it is printed there.
+// biome-ignore-all format: The second half is the program of docs/guide/first-hour.md, as it is printed there.
 import { compare, train } from "temper-nlp";
 import { ascc, rift } from "temper-nlp/methods";
 

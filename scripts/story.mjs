@@ -1,4 +1,4 @@
-// The story of docs/tutorial.md: a CSV file of labeled texts becomes three models, which are attacked,
+// The story of docs/guide/tutorial.md: a CSV file of labeled texts becomes three models, which are attacked,
 // compared and reported, and then a sweep. It only uses the command line. --write writes the tutorial,
 // and --resume skips the commands that are done.
 import { spawnSync } from "node:child_process";
@@ -18,7 +18,7 @@ const { values: options } = parseArgs({
 });
 const main = resolve(import.meta.dirname, "../dist/cli/main.js");
 const template = resolve(import.meta.dirname, "story.md");
-const tutorial = resolve(import.meta.dirname, "../docs/tutorial.md");
+const tutorial = resolve(import.meta.dirname, "../docs/guide/tutorial.md");
 const folder = resolve(options.out);
 
 /**

@@ -12,8 +12,9 @@ const documents = [
   "README.md",
   "CONTRIBUTING.md",
   "CHANGELOG.md",
-  ...readdirSync("docs")
-    .filter((name) => name.endsWith(".md"))
+  "SECURITY.md",
+  ...readdirSync("docs", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md") && !name.startsWith("node_modules"))
     .map((name) => join("docs", name)),
 ];
 const readme = readFileSync("README.md", "utf8");
@@ -53,23 +54,25 @@ test("the README is short", () => {
   expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(120);
 });
 
-test("the table of docs/methods.md equals the registry", () => {
-  const rows = readTable(readFileSync("docs/methods.md", "utf8"), "method").map(([name, file, summary, paper]) => ({
-    name,
-    file,
-    summary,
-    paper,
-  }));
+test("the table of docs/guide/methods.md equals the registry", () => {
+  const rows = readTable(readFileSync("docs/guide/methods.md", "utf8"), "method").map(
+    ([name, file, summary, paper]) => ({
+      name,
+      file,
+      summary,
+      paper,
+    }),
+  );
   const expected = [...methods.values()].map(({ name, summary, paper }) => {
     const inFolder = `src/methods/${name}/${name}.ts`;
     const file = existsSync(inFolder) ? inFolder : `src/methods/${name}.ts`;
-    return { name: `\`${name}\``, file: `[${file}](../${file})`, summary, paper };
+    return { name: `\`${name}\``, file: `[${file}](../../${file})`, summary, paper };
   });
   expect(rows).toEqual(expected);
 });
 
-test("the table of docs/attacks.md equals the registry of attacks", () => {
-  const rows = readTable(readFileSync("docs/attacks.md", "utf8"), "attack");
+test("the table of docs/guide/attacks.md equals the registry of attacks", () => {
+  const rows = readTable(readFileSync("docs/guide/attacks.md", "utf8"), "attack");
   const expected = describeAttacks().map(({ name, summary, paper, differences }) => [
     ...[`\`${name}\``, summary, paper],
     differences ?? "–",
@@ -77,19 +80,19 @@ test("the table of docs/attacks.md equals the registry of attacks", () => {
   expect(rows).toEqual(expected);
 });
 
-test("the table of docs/commands.md lists every command", async () => {
+test("the table of docs/reference/commands.md lists every command", async () => {
   const { stdout } = await invoke(["--help"]);
   const commands = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)]
     .map(([, name]) => name!)
     .filter((name) => name !== "help");
-  const listed = readTable(readFileSync("docs/commands.md", "utf8"), "command").map(([name]) =>
+  const listed = readTable(readFileSync("docs/reference/commands.md", "utf8"), "command").map(([name]) =>
     name!.replaceAll("`", ""),
   );
   expect(listed.toSorted()).toEqual(commands.toSorted());
 });
 
-test("docs/licenses.md lists the license of every task", () => {
-  const listed = readTable(readFileSync("docs/licenses.md", "utf8"), "task").flatMap(([name]) =>
+test("docs/reference/licenses.md lists the license of every task", () => {
+  const listed = readTable(readFileSync("docs/reference/licenses.md", "utf8"), "task").flatMap(([name]) =>
     name!.split(", ").map((task) => task.replaceAll("`", "").replace("…", "")),
   );
   const installedWithTemper = ["spam"];
@@ -100,7 +103,7 @@ test("docs/licenses.md lists the license of every task", () => {
 
 test("the map of the code lists every folder of src/", () => {
   const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  const map = readFileSync("docs/architecture.md", "utf8");
+  const map = readFileSync("docs/explanation/architecture.md", "utf8");
   for (const { name } of folders) expect(map).toContain(`\`src/${name}\``);
 });
 
@@ -156,7 +159,7 @@ function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
 }
 
 test("examples/quick-start.ts contains the program of the guide", () => {
-  const [text] = readSnippets("docs/guide.md").values();
+  const [text] = readSnippets("docs/guide/first-hour.md").values();
   const program = text!.slice(text!.indexOf("const run"));
   expect(program).toContain("await compare({ runs: [run.folder");
   expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
@@ -164,11 +167,11 @@ test("examples/quick-start.ts contains the program of the guide", () => {
 
 test("the TypeScript snippets of the README, the guide and CONTRIBUTING.md compile", () => {
   const snippets = new Map(
-    ["README.md", "docs/guide.md", "CONTRIBUTING.md"].flatMap((name) => [...readSnippets(name)]),
+    ["README.md", "docs/guide/first-hour.md", "CONTRIBUTING.md"].flatMap((name) => [...readSnippets(name)]),
   );
   expect(snippets.size).toBe(5);
   // Readers define `examples` themselves; examples/quick-start.ts shows how.
-  const program = resolve("examples/guide-0.ts");
+  const program = resolve("examples/first-hour-0.ts");
   snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);
   // The last one shows that mistakes are found.
   snippets.set(resolve("examples/wrong.ts"), "export const wrong: number = 'text';");

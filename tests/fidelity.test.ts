@@ -24,8 +24,8 @@ function expectToExist({ file, names }: Reference): void {
     expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b(function\\*?|class|const) ${name}\\b|\\b${name}\\(`));
 }
 
-test("every equation of docs/fidelity.md leads to a file and to a name in it", () => {
-  const rows = readFileSync("docs/fidelity.md", "utf8")
+test("every equation of docs/explanation/fidelity.md leads to a file and to a name in it", () => {
+  const rows = readFileSync("docs/explanation/fidelity.md", "utf8")
     .split("\n")
     .filter((line) => line.startsWith("|"));
   const references = rows.flatMap((row) => readReferences(row.split(/(?<!\\)\|/).at(-2) ?? ""));
@@ -33,8 +33,8 @@ test("every equation of docs/fidelity.md leads to a file and to a name in it", (
   references.forEach(expectToExist);
 });
 
-test("docs/fidelity.md has a verdict and a place in the code for each point", () => {
-  const rows = readFileSync("docs/fidelity.md", "utf8")
+test("docs/explanation/fidelity.md has a verdict and a place in the code for each point", () => {
+  const rows = readFileSync("docs/explanation/fidelity.md", "utf8")
     .split("\n## ")
     .filter((section) => /^(RIFT|ROSE)\n/.test(section))
     .flatMap((section) => section.split("\n### ").filter((part) => part.includes("| place |")))
@@ -53,16 +53,16 @@ test("docs/fidelity.md has a verdict and a place in the code for each point", ()
   }
 });
 
-/** The numbered steps of a trace of docs/architecture.md. */
+/** The numbered steps of a trace of docs/explanation/architecture.md. */
 function readTrace(command: string): string[] {
-  const text = readFileSync("docs/architecture.md", "utf8");
+  const text = readFileSync("docs/explanation/architecture.md", "utf8");
   const section = text.split(/^## /m).find((part) => part.startsWith(`\`temper ${command}\``)) ?? "";
   return section.split("\n").filter((line) => /^\d+\. /.test(line));
 }
 
-/** The order of the layers in docs/architecture.md, from the top. */
+/** The order of the layers in docs/explanation/architecture.md, from the top. */
 function readLayers(): string[] {
-  const text = readFileSync("docs/architecture.md", "utf8");
+  const text = readFileSync("docs/explanation/architecture.md", "utf8");
   return [...text.matchAll(/^\| `src\/(\w+)` \|/gm)].map(([, layer]) => layer!);
 }
 

@@ -1,12 +1,12 @@
-// `node tools/report-pictures.mjs [REPORT.html] [ID]`: pictures of the report of the demo as docs/report-light.png (the
-// comparison and the training curves) and docs/report-dark.png (an attacked text on which the models differ).
+// `node tools/report-pictures.mjs [REPORT.html] [ID]`: pictures of the report of the demo as docs/pictures/report-light.png (the
+// comparison and the training curves) and docs/pictures/report-dark.png (an attacked text on which the models differ).
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import packed from "@sparticuz/chromium";
 import { chromium } from "playwright-core";
 
 const [report = "runs/demo/report.html", email = "spam-2/00293"] = process.argv.slice(2);
-const docs = resolve(import.meta.dirname, "../docs");
+const docs = resolve(import.meta.dirname, "../docs/pictures");
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? (await packed.executablePath()),
   args: ["--no-sandbox", "--disable-gpu"],

@@ -1,4 +1,4 @@
-// `make studio-pictures RUNS=runs/demo`: pictures of the runs, run and playground pages as docs/studio-*.png, wide and phone,
+// `make studio-pictures RUNS=runs/demo`: pictures of the runs, run and playground pages as docs/pictures/studio-*.png, wide and phone,
 // light and dark. The folder needs a run that was trained and attacked; the playground uses its first two models.
 import { readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -10,7 +10,7 @@ const email =
   "Your HGH Request! As seen on NBC, CBS, and CNN, and even Oprah! The health discovery that actually reverses aging " +
   "while burning fat,";
 const [runs = "runs/demo", text = email] = process.argv.slice(2);
-const docs = resolve(import.meta.dirname, "../docs");
+const docs = resolve(import.meta.dirname, "../docs/pictures");
 const studio = await startStudio({ folders: [runs] });
 const names = readdirSync(runs, { withFileTypes: true })
   .filter((entry) => entry.isDirectory() && !entry.name.startsWith("."))

@@ -10,7 +10,7 @@ export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly summary: string;
   readonly paper: string;
   /**
-   * Time of a training step as a multiple of a standard step, as docs/performance.md measures
+   * Time of a training step as a multiple of a standard step, as docs/reports/performance.md measures
    * it.
    */
   readonly cost?: string;

@@ -65,7 +65,7 @@ export interface CpuFeatures {
   isaLimit: string | null;
 }
 
-/** The functions that native/ exports. docs/engine.md explains the design. */
+/** The functions that native/ exports. docs/explanation/engine.md explains the design. */
 export interface Native {
   cpuid(): CpuidWords;
   cpuFeatures(words: CpuidWords): CpuFeatures;

@@ -12,7 +12,7 @@ test("example writes the files of the tutorial, as it shows them, and overwrites
   expect(stdout).toContain("Next: temper harden --data");
   const lines = readFileSync(join(folder, "emails.csv"), "utf8").trimEnd().split("\n");
   expect(lines).toHaveLength(393);
-  const shown = readFileSync("docs/tutorial.md", "utf8");
+  const shown = readFileSync("docs/guide/tutorial.md", "utf8");
   expect(lines[2]).toMatch(/^2,"FORTUNE 500 COMPANY HIRING/);
   expect(shown).toContain(lines[2]!);
   expect(readFileSync(join(folder, "new.csv"), "utf8").split("\n")).toHaveLength(10);

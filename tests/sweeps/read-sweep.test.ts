@@ -291,7 +291,7 @@ profiles:
 });
 
 describe("the files of the documentation", () => {
-  const files = ["docs/sweeps.md", "docs/tutorial.md"].flatMap((document) =>
+  const files = ["docs/guide/sweeps.md", "docs/guide/tutorial.md"].flatMap((document) =>
     [...readFileSync(document, "utf8").matchAll(/```yaml\n(title: .*?)```/gs)].map(([, text]) => ({
       document,
       text: text!,
@@ -299,7 +299,10 @@ describe("the files of the documentation", () => {
   );
 
   it("are complete sweeps", async () => {
-    expect(files.map(({ document }) => document)).toEqual([...new Array(3).fill("docs/sweeps.md"), "docs/tutorial.md"]);
+    expect(files.map(({ document }) => document)).toEqual([
+      ...new Array(3).fill("docs/guide/sweeps.md"),
+      "docs/guide/tutorial.md",
+    ]);
     const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).configs)));
     expect(runs.map(({ length }) => length)).toEqual([9, 18, 20, 6]);
     for (const config of runs.flat()) expect(config.data ?? config.task).toBeTruthy();

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Compares Temper with the authors' released code on the same random inputs, and prints a table. It fetches nothing:
-// clone the repositories that docs/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
+// clone the repositories that docs/explanation/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
 //   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--mixout DIR]
 //     [--child-tuning DIR] [--python PYTHON]
 // PYTHON needs torch and numpy, and transformers for ROSE (default: python3).
@@ -204,7 +204,9 @@ if (given.length === 0)
   fail(`Expected the folder of at least one repository: ${names.map((n) => `--${n} DIR`).join(", ")}`);
 for (const name of given)
   if (!existsSync(join(values[name], parts[name].file)))
-    fail(`--${name} ${values[name]}: ${parts[name].file} is not there. Pass a clone that docs/fidelity.md names.`);
+    fail(
+      `--${name} ${values[name]}: ${parts[name].file} is not there. Pass a clone that docs/explanation/fidelity.md names.`,
+    );
 
 const script = join(import.meta.dirname, "released.py");
 const rows = given.flatMap((name) => {

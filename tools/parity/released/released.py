@@ -33,7 +33,7 @@ def compile_method(path, owner, name):
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner]
     found = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
-        raise SystemExit(f"{path} has no {owner}.{name}. Pass the commit that docs/fidelity.md names.")
+        raise SystemExit(f"{path} has no {owner}.{name}. Pass the commit that docs/explanation/fidelity.md names.")
     scope = {"torch": torch, "np": np, "nn": nn, "F": nn.functional, "CrossEntropyLoss": nn.CrossEntropyLoss, "MSELoss": nn.MSELoss}
     exec(compile(ast.Module([found[-1]], []), str(path), "exec"), scope)
     return scope[name]
