@@ -9,7 +9,7 @@
  *       tokenization: "word", substitutions: "wordnet", methods: [ascc()],
  *       out: "runs/ascc",
  *     });
- *     const report = await run.attack("pwws", { numExamples: 100 });
+ *     const report = await run.attack("pwws", { sample: { numExamples: 100 } });
  *     console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);
  *
  * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`,

@@ -111,6 +111,27 @@ export function addOptions<
   return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
 }
 
+type Groups = Readonly<Record<string, z.ZodObject>>;
+
+/** Options with those of a group in the group. */
+type Grouped<Schemas extends Groups, Options> = Omit<
+  Options,
+  { [Name in keyof Schemas]: keyof z.input<Schemas[Name]> }[keyof Schemas]
+> & { [Name in keyof Schemas]: Pick<Options, keyof Options & keyof z.input<Schemas[Name]>> };
+
+/** Puts each option into the group of the request that has its key. */
+export function groupOptions<Schemas extends Groups, Options extends object>(
+  groups: Schemas,
+  options: Options,
+): Grouped<Schemas, Options> {
+  const grouped = Object.fromEntries(Object.entries(options) as [string, unknown][]);
+  for (const [name, { shape }] of Object.entries(groups)) {
+    grouped[name] = Object.fromEntries(Object.entries(options).filter(([key]) => key in shape));
+    for (const key of Object.keys(shape)) delete grouped[key];
+  }
+  return grouped as Grouped<Schemas, Options>;
+}
+
 /** The flags of keys that say where and how precisely a model is computed. */
 export const runtimeFlags = { device: "<name>", precision: "<name>", threads: "<count>" };
 

@@ -1,12 +1,13 @@
 import { z } from "zod";
-import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { attackGroups } from "../actions/attack/attack-request.js";
 import { dataOptions, runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { trainSettingsSchema } from "../train/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 
 const { validationData, testData } = runConfigSchema.shape;
-const { attackedLabel, minContextSimilarity } = attackRequestSchema.shape;
+const { attackedLabel } = attackGroups.sample.shape;
+const { minContextSimilarity } = attackGroups.constraints.shape;
 const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 
 /** What `harden` accepts. */

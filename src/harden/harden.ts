@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { attack } from "../actions/attack/attack.js";
-import type { AttackCallbacks } from "../actions/attack/attack-request.js";
+import type { AttackCallbacks, AttackRequest } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare/compare.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
@@ -63,9 +63,13 @@ export async function harden(request: HardenRequest, callbacks: HardenCallbacks 
   const attackModel = (name: keyof typeof folders): Promise<AttackReport> => {
     callbacks.onStage?.("attack", `Attacking the ${name} model (${plan.attacks.join(", ")})`);
     const { attacks, numExamples } = plan;
-    const constraints = { attackedLabel, minContextSimilarity };
-    const sample = { attacks: [...attacks], numExamples, seed, ...constraints };
-    return attack({ model: folders[name], ...sample, resume, device, precision, threads }, callbacks);
+    const request: AttackRequest = {
+      ...{ model: folders[name], attacks: [...attacks], seed, resume },
+      sample: { numExamples, attackedLabel },
+      constraints: { minContextSimilarity },
+      runtime: { device, precision, threads },
+    };
+    return attack(request, callbacks);
   };
   const runs = { standard: await trainModel("standard", []), robust: await trainModel("robust", [plan.method]) };
   const reports = { standard: await attackModel("standard"), robust: await attackModel("robust") };

@@ -6,6 +6,7 @@ import { createFileError, exists, readText, writeFileAtomic } from "../files.js"
 import { formatCount } from "../format.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
+import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
@@ -20,7 +21,10 @@ import { renderRunsSection } from "./sections/runs.js";
 
 /** Writes a report of runs. */
 export const reportRequestSchema = z.strictObject({
-  runs: z.array(z.string()).min(1, { error: "expected one or more runs" }).describe("run folders, or folders of runs"),
+  runs: z
+    .array(z.string())
+    .min(1, { error: "expected one or more runs" })
+    .describe("run folders, folders of runs, or folders of attacks on other models"),
   out: z
     .string()
     .regex(/\.html?$/i, { error: "expected the name of an HTML file (report.html)" })
@@ -69,13 +73,15 @@ async function checkReplaceable(out: string): Promise<void> {
 }
 
 /**
- * Creates the HTML page about the runs at or below the folders. The page loads nothing from
- * elsewhere.
+ * Creates the HTML page about the runs at or below the folders, or about attacks on other models.
+ * The page loads nothing from elsewhere.
  */
 export async function createReport(folders: readonly string[], title: string | null = null): Promise<Report> {
+  const attacked = await readAttackFolders(folders);
+  if (attacked) return createAttackReport(attacked, title);
   const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
   const tasks = groupRuns(runs);
-  const examples = await Promise.all(tasks.map(selectExamples));
+  const examples = await Promise.all(tasks.map(({ groups }) => selectExamples(groups)));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {
     const parts = tasks.flatMap((task, i) => {
       const content = render(task, i);

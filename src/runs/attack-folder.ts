@@ -24,9 +24,9 @@ const journalSuffix = ".jsonl";
  * report.json: what attacks did to a model, what looks odd, and the request that asked for them.
  */
 export const attackReportSchema = attackSuiteSummarySchema.extend({
-  format: z.literal(2),
+  format: z.literal(3),
   task: z.string(),
-  /** The names of the classes; none in older reports. */
+  /** The names of the classes. */
   labels: z.array(z.string()).default([]),
   split: z.string(),
   /** How many texts of the split the language-model constraint covers; null without one. */

@@ -4,9 +4,10 @@ import type { ChartData, Series } from "./api.js";
 
 /** Maximum number of points of a line. A screen shows no more. */
 const maxPoints = 400;
-/** Keys of an event that are not loss terms. */
-const otherKeys = new Set(["step", "epoch", "learningRate", "gradientNorm", "evaluation", "best", "distance"]);
-const updateRatioPrefix = "rose.updateRatio";
+/** Keys of an event that the trainer writes. Others are values that methods log. */
+const trainerKeys = new Set(["step", "epoch", "learningRate", "gradientNorm", "evaluation", "best", "distance"]);
+/** The loss, and its terms. */
+const lossKey = /^loss(\.|$)/;
 
 /** Collects the points of one line after the other. */
 class SeriesBuilder {
@@ -55,18 +56,24 @@ export async function readCharts(run: RunFolder): Promise<ChartData[]> {
 }
 
 function createEventCharts(events: readonly RunEvent[]): ChartData[] {
-  const [loss, rate, gradient, ratio, layers, distance] = Array.from({ length: 6 }, () => new SeriesBuilder());
+  const [loss, rate, gradient, distance] = Array.from({ length: 4 }, () => new SeriesBuilder());
   const metrics = { percent: new SeriesBuilder(), number: new SeriesBuilder() };
+  const logged = new Map<string, SeriesBuilder>();
   for (const event of events) {
     const { step } = event;
     rate!.add("learning rate", step, event.learningRate);
     gradient!.add("gradient norm", step, event.gradientNorm);
     for (const [key, value] of Object.entries(event)) {
-      if (otherKeys.has(key)) continue;
-      if (key === updateRatioPrefix) ratio!.add("all layers", step, value);
-      else if (key.startsWith(`${updateRatioPrefix}.`))
-        layers!.add(formatLayer(key.slice(updateRatioPrefix.length + 1)), step, value);
-      else loss!.add(key, step, value);
+      if (trainerKeys.has(key)) continue;
+      if (lossKey.test(key)) {
+        loss!.add(key, step, value);
+        continue;
+      }
+      // A value and its parts, such as those of the layers, share a chart.
+      const [name, part] = splitPart(key);
+      const chart = logged.get(name) ?? new SeriesBuilder();
+      logged.set(name, chart);
+      chart.add(part === undefined ? name : formatLayer(part), step, value);
     }
     for (const [id, value] of Object.entries(event.evaluation ?? {})) {
       const { title, unit } = describeMetric(id);
@@ -81,15 +88,18 @@ function createEventCharts(events: readonly RunEvent[]): ChartData[] {
     { id: "metrics", title: "Validation metrics", unit: "percent", series: metrics.percent.build() },
     { id: "validation-loss", title: "Validation loss", unit: "number", series: metrics.number.build() },
     { id: "learning-rate", title: "Learning rate", unit: "number", series: rate!.build() },
-    {
-      id: "update-ratio",
-      title: "ROSE: updated parameters per layer",
-      unit: "percent",
-      series: [...ratio!.build(), ...layers!.build()],
-    },
+    ...[...logged].map(
+      ([name, chart]): ChartData => ({ id: name, title: name, unit: "number", series: chart.build() }),
+    ),
     { id: "distance", title: "Distance from the pre-trained weights", unit: "number", series: distance!.build() },
     { id: "gradient-norm", title: "Gradient norm", unit: "number", series: gradient!.build() },
   ];
+}
+
+/** `rose.updateRatio.3` is the part 3 of `rose.updateRatio`. */
+function splitPart(key: string): [name: string, part?: string] {
+  const [method, value, part] = key.split(".", 3);
+  return part === undefined ? [key] : [`${method}.${value}`, part];
 }
 
 function formatLayer(name: string): string {

@@ -137,13 +137,13 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
 }
 
 function checkOutputs(
-  request: Pick<Extract<WorkRequest, { kind: "attack" }>, (typeof outputKeys)[number]>,
+  { outputs }: Pick<Extract<WorkRequest, { kind: "attack" }>, "outputs">,
   folders: readonly string[],
   problems: Problems,
 ): void {
   for (const key of outputKeys) {
-    const path = request[key];
-    if (path !== null) checkOut(path, folders, problems, key);
+    const path = outputs[key];
+    if (path !== null) checkOut(path, folders, problems, `outputs.${key}`);
   }
 }
 

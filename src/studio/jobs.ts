@@ -134,7 +134,7 @@ async function readProgress(
     const progress = await run?.progress();
     return { done: progress?.step ?? 0, total: progress?.steps ?? null };
   }
-  const total = request.attacks.length * request.numExamples;
+  const total = request.attacks.length * request.sample.numExamples;
   if (isFinished) return { done: total, total };
   let done = 0;
   for (const name of await findJournals(request.out)) {

@@ -26,7 +26,7 @@ const maxAttackers = 4;
 const labelsTimeout = 3000;
 
 /** The models that attacks use, if they are not the defaults of `temper attack`. */
-type AttackModels = Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
+type AttackModels = Pick<NonNullable<AttackRequest["resources"]>, "sentenceEncoder" | "maskedLm">;
 
 /** A model to play with: a run of the studio, or an endpoint. */
 export class LoadedPlaygroundModel {
@@ -114,7 +114,7 @@ export class LoadedPlaygroundModel {
       const given = { victim: this.victim, labels, modifiableFields };
       const known = this.#attackers.get(attack);
       const attacker =
-        known ?? (await createTextAttacker({ model: reference, attacks: [attack], ...this.models }, {}, given));
+        known ?? (await createTextAttacker({ model: reference, attacks: [attack], resources: this.models }, {}, given));
       this.#attackers.set(attack, attacker);
       for (const oldest of this.#attackers.keys()) if (this.#attackers.size > maxAttackers) this.#free(oldest);
       const [done] = await attacker.attack(texts, options);

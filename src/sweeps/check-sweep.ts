@@ -39,11 +39,12 @@ async function checkSubstitutions({ plan, configs }: NewSweepPlan): Promise<void
     if (!isModulePath(name)) needs.push(...listResources(await loadAttack({ name, options: given ?? {} })));
   if (!needs.some((need) => need === "substitutions" || need === "caseInsensitiveSubstitutes")) return;
   for (const { row, column, points } of plan.cells) {
-    const given = (columns[column]?.substitutions as string | null | undefined) ?? options.substitutions;
+    const { resources: changed } = columns[column] ?? {};
+    const given = { ...options.resources, ...(changed as object | undefined) }.substitutions;
     if (given || points.every(({ runs }) => runs.every((run) => configs[run]!.substitutions !== null))) continue;
     throw new UserError(
       `evaluation.attacks: row ${row} in column ${column} has no substitutions to attack with. ` +
-        "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.substitutions.",
+        "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.resources.substitutions.",
     );
   }
 }

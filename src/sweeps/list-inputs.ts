@@ -73,9 +73,10 @@ function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig,
 /** Lists the files that the user must supply. */
 export function listInputFiles({ plan, configs }: NewSweepPlan): SweepInputFile[] {
   const { evaluation } = plan.settings;
-  const tables = [...Object.values(configs).map((config) => config.substitutions), evaluation.options.substitutions];
-  const constraints = [evaluation.options, ...Object.values(evaluation.columns)].map(
-    (options) => (options as { lmConstraint?: string | null }).lmConstraint ?? null,
+  const { resources } = evaluation.options;
+  const tables = [...Object.values(configs).map((config) => config.substitutions), resources.substitutions];
+  const constraints = [resources, ...Object.values(evaluation.columns).map((options) => options.resources)].map(
+    (options) => (options as { lmConstraint?: string | null } | undefined)?.lmConstraint ?? null,
   );
   return [
     ...listPaths(tables.filter((table) => table !== "wordnet")).map((path) => ({

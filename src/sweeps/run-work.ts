@@ -111,12 +111,12 @@ export function listOutdatedAttacks(
   earlier: Extract<WorkRequest, { kind: "attack" }>,
   request: Extract<WorkRequest, { kind: "attack" }>,
 ): string[] {
-  const { attacks, logToCsv, logSummaryToJson, saveDataset, transferTo, minSimilarity } = request;
-  const outputs = { logToCsv, logSummaryToJson, saveDataset, transferTo, minSimilarity };
+  const { attacks, outputs, sample } = request;
+  const earlierCount = earlier.sample.numExamples;
   // More examples extend a journal.
-  const numExamples = Math.max(earlier.numExamples, request.numExamples);
-  const canContinue = hashRequest({ ...earlier, attacks, ...outputs, numExamples }) === hashRequest(request);
-  const hasSameExamples = canContinue && earlier.numExamples === request.numExamples;
+  const extended = { ...earlier.sample, numExamples: Math.max(earlierCount, sample.numExamples) };
+  const canContinue = hashRequest({ ...earlier, attacks, outputs, sample: extended }) === hashRequest(request);
+  const hasSameExamples = canContinue && earlierCount === sample.numExamples;
   const unchanged = new Set(canContinue ? attacks.map((spec) => JSON.stringify(spec)) : []);
   return earlier.attacks
     .filter((spec) => !unchanged.has(JSON.stringify(spec)))

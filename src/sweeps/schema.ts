@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { attackGroups, attackRequestSchema } from "../actions/attack/attack-request.js";
 import type { AnalysisDefinition } from "../analysis/define-analysis.js";
 import { analyses } from "../analysis/definitions.js";
 import { slurmSchema } from "../jobs/slurm-settings.js";
@@ -51,12 +51,18 @@ const attacksSchema = z.preprocess(
   ),
 );
 
+const { data, sample, constraints, resources, outputs, runtime } = attackGroups;
+
 /** The keys of the attack request, without those that a sweep sets itself. */
-export const attackOptionsSchema = attackRequestSchema.omit({
-  ...{ model: true, attacks: true, numExamples: true, seed: true, out: true, resume: true, endpoint: true },
-  ...{ device: true, precision: true, threads: true },
+export const attackOptionsSchema = z.strictObject({
+  transferFrom: attackRequestSchema.shape.transferFrom,
+  data: data.prefault({}),
+  sample: sample.omit({ numExamples: true }).prefault({}),
+  constraints: constraints.prefault({}),
+  resources: resources.prefault({}),
   // A sweep writes into its own folder only.
-  ...{ logToCsv: true, logSummaryToJson: true, saveDataset: true, transferTo: true },
+  outputs: outputs.pick({ minSimilarity: true }).prefault({}),
+  runtime: runtime.omit({ device: true, precision: true, threads: true, endpoint: true }).prefault({}),
 });
 
 /** The analyses that take runs. A sweep has nothing else to analyze. */

@@ -6,9 +6,12 @@ import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/wor
 import type { RunConfig } from "../runs/config.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import { selectBest } from "./collect-results.js";
+import { isConfigObject } from "./config-overlay.js";
 import { getRunFolder, readPlannedConfig } from "./plan.js";
 import type { SweepCell, SweepPlan } from "./plan-schema.js";
-import { runAnalyses } from "./schema.js";
+import { attackOptionsSchema, runAnalyses } from "./schema.js";
+
+type AttackOptions = z.output<typeof attackOptionsSchema>;
 
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
@@ -116,11 +119,22 @@ export function createAttackWork(
 ): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
+  const merged = mergeGroups(options, columns[column] ?? {});
   return createWork(folder, "attack", {
-    ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks") },
+    ...merged,
+    ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks"), seed },
     attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
-    ...{ numExamples, seed, ...options, ...columns[column], device, precision, threads },
+    sample: { ...merged.sample, numExamples },
+    runtime: { ...merged.runtime, device, precision, threads },
   });
+}
+
+/** Attack options with the changes of a column, group by group. */
+function mergeGroups(options: AttackOptions, changes: Readonly<Record<string, unknown>>): AttackOptions {
+  const merged: Record<string, unknown> = { ...options, ...changes };
+  for (const [key, value] of Object.entries(options))
+    if (isConfigObject(value)) merged[key] = { ...value, ...(changes[key] as object | undefined) };
+  return attackOptionsSchema.parse(merged);
 }
 
 /** The figures of an analysis go into the first run, where the report finds them. */

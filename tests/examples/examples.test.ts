@@ -1,11 +1,10 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Run } from "temper-nlp";
 import type { BatchContext } from "temper-nlp/methods";
 import { tensor } from "temper-nlp/tensor";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { attackRun } from "../../examples/attack.js";
-import { attackFunction } from "../../examples/custom-attack.js";
 import confidencePenalty, { trainWithPenalty } from "../../examples/custom-method.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
@@ -67,12 +66,19 @@ test("attack: PWWS attacks the model of a run on its own task", async () => {
   expect(existsSync(join(folder, "penalty/attacks/pwws.jsonl"))).toBe(true);
 });
 
-test("custom-attack: an attack from exported parts fools a function and writes its report", async () => {
-  const data = join(folder, "function.csv");
-  writeFileSync(data, `text,label\n${"a good film,positive\na weak film,negative\n".repeat(4)}`);
-  const out = join(folder, "function-attack");
-  const report = await attackFunction(data, out);
-  expect(report).toMatchObject({ clean: 1, attacks: { typos: { accuracyUnderAttack: 0.5, successRate: 0.5 } } });
-  expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject({ clean: 1 });
-  expect(readFileSync(join(out, "texts.csv"), "utf8")).toMatch(/\[\[good\]\]/);
+test("custom-attack: 20 lines compose an attack from exported parts, fool a function and write a page", async () => {
+  const source = readFileSync("examples/custom-attack.ts", "utf8");
+  expect(source.split("\n").filter((line) => !/^(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(20);
+  // The program runs in a folder of its own.
+  const own = mkdtempSync(join(folder, "own-"));
+  process.chdir(own);
+  writeFileSync("function.csv", `text,label\n${"a good film,positive\na weak film,negative\n".repeat(4)}`);
+  process.argv[2] = "function.csv";
+  await import("../../examples/custom-attack.js");
+  process.chdir(started);
+  const result = JSON.parse(readFileSync(join(own, "attacks/report.json"), "utf8"));
+  expect(result).toMatchObject({ clean: 1, attacks: { typos: { accuracyUnderAttack: 0.5, successRate: 0.5 } } });
+  const page = readFileSync(join(own, "attacks/report.html"), "utf8");
+  expect(page).toContain("Attacks on isGood.");
+  expect(page).toMatch(/<del>good<\/del>/);
 });

@@ -2,13 +2,14 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
+import type { AttackReport } from "../../src/actions/attack/attack.js";
 import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
 import { getBuildFolder } from "../../src/tensor/native.js";
+import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
@@ -33,6 +34,8 @@ async function readOutcomes(name: string) {
   return { outcomes, settings };
 }
 
+const getPrecision = ({ request: { runtime } }: AttackReport): string => (runtime as { precision: string }).precision;
+
 describe.runIf(canPrepare("int8"))("the search of an attack", () => {
   const run = (precision: "fp32" | "bf16" | "int8" | "auto" | undefined, name: string): Promise<AttackReport> =>
     attack({ ...request(), model: victim.run, attacks: ["pwws"], device: "cpu", precision, out: join(folder, name) });
@@ -40,7 +43,7 @@ describe.runIf(canPrepare("int8"))("the search of an attack", () => {
   test.each(["bf16", "int8"] as const)("in %s finds what float32 finds, and float32 confirms it", async (precision) => {
     const exact = await run("fp32", `${precision}-fp32`);
     const low = await run(precision, precision);
-    expect(low.request.precision).toBe(precision);
+    expect(getPrecision(low)).toBe(precision);
     expect(low.clean).toBe(exact.clean);
     expect(exact.attacks.pwws!.accuracyUnderAttack).toBeLessThan(exact.clean);
     const [ours, wanted] = [await readOutcomes(precision), await readOutcomes(`${precision}-fp32`)];
@@ -56,8 +59,8 @@ describe.runIf(canPrepare("int8"))("the search of an attack", () => {
 
   test("is by default in the fastest precision that works, and the same with cached scores", async () => {
     const [first, second] = [await run(undefined, "auto"), await run("auto", "auto-again")];
-    expect(first.request.precision).toBe(chooseFastestPrecision(getPrecisionVerdict, "search"));
-    expect(second.request.precision).toBe(first.request.precision);
+    expect(getPrecision(first)).toBe(chooseFastestPrecision(getPrecisionVerdict, "search"));
+    expect(getPrecision(second)).toBe(getPrecision(first));
     expect((await readOutcomes("auto-again")).outcomes).toEqual((await readOutcomes("auto")).outcomes);
     expect(second.attacks.pwws!.queries.evaluated).toBe(0);
   });

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
-import type { AttackCallbacks, AttackRequest } from "../../src/actions/attack/attack-request.js";
+import type { AttackReport } from "../../src/actions/attack/attack.js";
+import type { AttackCallbacks } from "../../src/actions/attack/attack-request.js";
 import { listen } from "../../src/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
+import { attackFlat as attack, type FlatRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
@@ -28,7 +29,7 @@ function writeData(name: string, rows: readonly { text: string; label: string }[
 }
 
 function attackWithGreedy(
-  request: Partial<AttackRequest> & { data: string; out: string },
+  request: Partial<FlatRequest> & { data: string; out: string },
   callbacks?: AttackCallbacks,
 ): Promise<AttackReport> {
   const defaults = { model: victim.run, substitutions: victim.substitutions, attacks: ["greedy"], device: "cpu" };
@@ -176,7 +177,7 @@ test("no file, folder or command contains the secrets of an endpoint", async () 
     });
     expect(request).toMatchObject({
       model: served.url,
-      endpoint: { headers: { "x-key": "(not recorded)", "x-other": "env:HOME" } },
+      runtime: { endpoint: { headers: { "x-key": "(not recorded)", "x-other": "env:HOME" } } },
     });
   } finally {
     process.chdir(cwd);

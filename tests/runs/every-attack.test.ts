@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import {
@@ -22,6 +21,7 @@ import { renderChangedText, renderOriginalText } from "../../src/report/diff.js"
 import { JournalSearch, toAttackedText } from "../../src/studio/journal-search.js";
 import { LoadedPlaygroundModel } from "../../src/studio/playground-model.js";
 import { RatingStore } from "../../src/studio/ratings.js";
+import { attackFlat as attack, toRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeMaskedLm } from "./masked-lm.js";
@@ -139,7 +139,7 @@ test.each([...attackNames, ...custom])(
 
     // A text that is typed has the result that it has in a dataset: of the same seed and stream.
     const attacked = results.find(({ outcome }) => outcome !== "skipped")!;
-    const attacker = await createTextAttacker({ model: victim.run, attacks: [spec], ...runtime });
+    const attacker = await createTextAttacker(toRequest({ model: victim.run, attacks: [spec], ...runtime }));
     const [typed] = await attacker.attack(attacked.texts, { label: attacked.label });
     attacker.close();
     expect(typed).toMatchObject({ attack: name, result: { texts: attacked.texts, before: attacked.before } });

@@ -8,6 +8,7 @@ import type { RunConfigInput } from "../../src/runs/config.js";
 import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { shellQuote } from "../../src/shell.js";
+import { toRequest } from "../attack-request.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -67,7 +68,7 @@ test("words that a shell would split are quoted", () => {
 });
 
 test("the command of an attack has every setting of the request that is not the default", () => {
-  const request = attackRequestSchema.parse({
+  const request = toRequest({
     model: "runs/a",
     attacks: ["genetic:population=60", "pwws"],
     textColumn: ["title", "body"],
@@ -79,9 +80,10 @@ test("the command of an attack has every setting of the request that is not the 
     seed: 3,
     endpoint: { timeout: 9, headers: { authorization: "secret" } },
   });
-  expect(formatAttackCommand(request)).toBe(
-    "temper attack runs/a --attack genetic:population=60 --attack pwws --no-in-vocab-substitutes --text-column title " +
-      "--text-column body --num-examples 200 --seed 3 --query-budget 500 --protect-stop-words --no-cache --endpoint timeout=9",
+  expect(formatAttackCommand(attackRequestSchema.parse(request))).toBe(
+    "temper attack runs/a --attack genetic:population=60 --attack pwws --text-column title --text-column body --seed 3 " +
+      "--num-examples 200 --protect-stop-words --query-budget 500 --no-in-vocab-substitutes --no-cache " +
+      "--endpoint timeout=9",
   );
 });
 

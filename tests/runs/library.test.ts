@@ -111,7 +111,7 @@ describe("a program without the CLI", () => {
       });
       expect(second!.label).toBe("negative");
     }
-    const report = await run.attack(["pwws", "greedy"], { numExamples: 12, device: "cpu" });
+    const report = await run.attack(["pwws", "greedy"], { sample: { numExamples: 12 }, runtime: { device: "cpu" } });
     expect(report).toMatchObject({ task: "data", split: "test", examples: 12, request: { model: reviewsRun } });
     expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThan(report.clean);
     expect((await run.attacks()).report).toEqual(report);
@@ -119,7 +119,7 @@ describe("a program without the CLI", () => {
     expect(await verify({ journals, model: reviewsRun, device: "cpu" })).toMatchObject([{ lines: 12 }, { lines: 12 }]);
 
     await train({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 }, out: standardRun });
-    await attack({ model: standardRun, attacks: ["pwws"], numExamples: 12, device: "cpu" });
+    await attack({ model: standardRun, sample: { numExamples: 12 }, runtime: { device: "cpu" } });
     const { runs, comparisons } = await compare({ runs: [run.folder, standardRun] });
     expect(runs).toEqual([reviewsRun, standardRun]);
     expect(comparisons.map(({ metric }) => metric)).toEqual(["accuracy", "pwws"]);

@@ -52,8 +52,10 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
 
   test("requests", async () => {
     // @ts-expect-error The key is called numExamples.
-    const request: AttackRequest = { model: "m", numExample: 3 };
-    await expect(attack(request)).rejects.toThrow(/attack: unknown key numExample \(did you mean "numExamples"\?\)/);
+    const request: AttackRequest = { model: "m", sample: { numExample: 3 } };
+    await expect(attack(request)).rejects.toThrow(
+      /attack: unknown key sample.numExample \(did you mean "numExamples"\?\)/,
+    );
     // @ts-expect-error The key is called maxSamples.
     await expect(evaluate({ model: "m", limit: 3 })).rejects.toThrow(
       /unknown key limit; expected one of model, .*maxSamples/,

@@ -2,7 +2,6 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { augment } from "../../src/actions/augment/augment.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
@@ -15,6 +14,7 @@ import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
 import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { serveModel } from "../../src/serve/serve-model.js";
+import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
@@ -299,7 +299,9 @@ test("augment writes changed copies with the labels of the originals", async () 
 
 test("a single text is attacked with the steps of the search", async () => {
   const attacker = await createTextAttacker({
-    ...{ model: victim.run, attacks: ["pruthi", "greedy"], device: "cpu", precision: "fp32" },
+    model: victim.run,
+    attacks: ["pruthi", "greedy"],
+    runtime: { device: "cpu", precision: "fp32" },
   });
   try {
     const [pruthi, greedy] = await attacker.attack(["the film was good"], { label: "positive" });

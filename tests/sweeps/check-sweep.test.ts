@@ -27,7 +27,7 @@ test("attacks without substitutions are rejected before the first run", async ()
     expect(error).toContain("row standard in column all has no substitutions to attack with");
   const named = await writeTinySweep(folder, {
     substitutions: null,
-    evaluation: { ...evaluation, options: { substitutions: "wordnet" } },
+    evaluation: { ...evaluation, options: { resources: { substitutions: "wordnet" } } },
   });
   expect(await invoke(["sweep", named, "--dry-run", "--no-estimate"])).toMatchObject({ code: 0 });
 });

@@ -57,10 +57,13 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 async function run(model, name, precision, device = "cpu") {
   const out = join(folder, `${name}-${precision}`);
-  const request = { model, attacks: [name], task: "sst2", numExamples: Number(options["num-examples"]), out };
-  const runtime = { device, threads, precision, cache: false, substitutions: table };
+  const request = {
+    ...{ model, attacks: [name], out, data: { task: "sst2" }, resources: { substitutions: table } },
+    sample: { numExamples: Number(options["num-examples"]) },
+    runtime: { device, threads, precision, cache: false },
+  };
   const start = performance.now();
-  const report = await attack({ ...request, ...runtime }, runShards && device === "cpu" ? { runShards } : {});
+  const report = await attack(request, runShards && device === "cpu" ? { runShards } : {});
   const minutes = ((performance.now() - start) / 60_000).toFixed(1);
   const outcomes = [];
   for await (const { result } of readJournal(join(out, `${name}.jsonl`))) outcomes.push(result.outcome);

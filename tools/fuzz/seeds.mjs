@@ -52,7 +52,11 @@ export async function writeSeeds(folder, load, fixtures) {
     const settings = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
     await runGate({ model: run, baseline: run, ...data, threads: 1, numExamples: 4, lock: "gate.lock", out: "gate" });
-    await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
+    await attack({
+      ...{ model: run, data: { path: data.data, ...columns }, sample: { numExamples: 10 } },
+      resources: { substitutions: data.substitutions },
+      runtime: { ...common, cache: false },
+    });
   } finally {
     process.chdir(before);
   }

@@ -135,14 +135,10 @@ async function runOwn(name, options, examples, seeds) {
     const out = join(folder, `${name}-${seed}`);
     let start = process.cpuUsage();
     const request = {
-      ...{ model: flags.model, data, split: "test", numExamples: examples.length, seed, out, threads, device: "cpu" },
-      ...{
-        attacks: [{ name, options: { ...options, compat: "textattack" } }],
-        maxLength,
-        cache: false,
-        precision: flags.precision,
-      },
-      ...{ substitutions: table, maskedLm: flags["masked-lm"] },
+      ...{ model: flags.model, data: { path: data }, sample: { numExamples: examples.length }, seed, out },
+      attacks: [{ name, options: { ...options, compat: "textattack" } }],
+      resources: { substitutions: table, maskedLm: flags["masked-lm"] },
+      runtime: { threads, device: "cpu", maxLength, cache: false, precision: flags.precision },
     };
     await attack(request, { onAttackStart: () => (start = process.cpuUsage()) });
     const { user, system } = process.cpuUsage(start);

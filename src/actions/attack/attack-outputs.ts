@@ -28,13 +28,8 @@ export const attackOutputOptions = {
   ),
 };
 
-export interface AttackOutputRequest {
-  readonly logToCsv: string | null;
-  readonly logSummaryToJson: string | null;
-  readonly saveDataset: string | null;
-  readonly transferTo: readonly string[];
-  readonly minSimilarity: number | null;
-}
+const outputSchema = z.object(attackOutputOptions);
+type AttackOutputRequest = z.output<typeof outputSchema>;
 
 /** The file of an attack: the path itself, or a file in the folder with that path. */
 function getLogPath(path: string, attack: string, count: number, suffix: string): string {

@@ -12,6 +12,55 @@ import { recipeResourceOptions } from "../load/load-resources.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { constraintOptions } from "./request-constraints.js";
 
+const { data: path, ...otherData } = dataOptions;
+
+/** The groups of an attack request. Each part of an attack takes one of them. */
+export const attackGroups = {
+  data: z.strictObject({ ...otherData, path }),
+  sample: z.strictObject({
+    split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+    numExamples: countSchema.default(1000).describe("number of examples to attack"),
+    sampling: z
+      .enum(["random", "class-balanced"])
+      .default("random")
+      .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
+    attackedLabel: orNull(z.string().min(1)).describe(
+      "attack only examples of this label, so that accuracy is the recall of the label; null: of every label",
+    ),
+  }),
+  constraints: z.strictObject({
+    ...constraintOptions,
+    minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
+      "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
+        `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
+    ),
+    queryBudget: orNull(countSchema).describe("maximum queries per example"),
+  }),
+  resources: z.strictObject({
+    substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
+    inVocabSubstitutes: orNull(z.boolean()).describe(
+      "drop substitutes that are not in the model's vocabulary; null: as in training",
+    ),
+    caseSensitiveSubstitutes: orNull(z.boolean()).describe(
+      "words with a capital letter have no substitutes, except for genetic; null: as in training",
+    ),
+    lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
+    ...recipeResourceOptions,
+  }),
+  outputs: z.strictObject(attackOutputOptions),
+  runtime: z.strictObject({
+    ...runtimeOptions,
+    precision: searchPrecision,
+    tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
+    maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
+    concurrency: orNull(countSchema.max(100_000)).describe(
+      "number of concurrent searches; null: chosen for the device",
+    ),
+    cache: z.boolean().default(true).describe("read and store scores on disk"),
+    endpoint: httpVictimSchema.prefault({}),
+  }),
+};
+
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
@@ -21,48 +70,21 @@ export const attackRequestSchema = z.strictObject({
     .prefault(["pwws"])
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
-  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
-  inVocabSubstitutes: orNull(z.boolean()).describe(
-    "drop substitutes that are not in the model's vocabulary; null: as in training",
-  ),
-  caseSensitiveSubstitutes: orNull(z.boolean()).describe(
-    "words with a capital letter have no substitutes, except for genetic; null: as in training",
-  ),
-  lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
-  ...dataOptions,
-  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: countSchema.default(1000).describe("number of examples to attack"),
-  sampling: z
-    .enum(["random", "class-balanced"])
-    .default("random")
-    .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
-  attackedLabel: orNull(z.string().min(1)).describe(
-    "attack only examples of this label, so that accuracy is the recall of the label; null: of every label",
-  ),
   seed: seedSchema.default(0).describe("random seed"),
-  queryBudget: orNull(countSchema).describe("maximum queries per example"),
-  ...constraintOptions,
-  minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
-    "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
-      `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
-  ),
-  ...recipeResourceOptions,
-  concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
-  cache: z.boolean().default(true).describe("read and store scores on disk"),
   out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
-  ...attackOutputOptions,
-  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
-  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
-  endpoint: httpVictimSchema.prefault({}),
-  ...runtimeOptions,
-  precision: searchPrecision,
+  data: attackGroups.data.prefault({}),
+  sample: attackGroups.sample.prefault({}),
+  constraints: attackGroups.constraints.prefault({}),
+  resources: attackGroups.resources.prefault({}),
+  outputs: attackGroups.outputs.prefault({}),
+  runtime: attackGroups.runtime.prefault({}),
 });
 
 /**
  * An attack as data: the model, the attacks, the examples and the constraints.
  *
- *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], sample: { numExamples: 100 } };
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 /** The same for a model that is a function from texts to probabilities. */

@@ -72,9 +72,10 @@ export async function createTextAttacker(
     const labels = given?.labels ?? listLabels(victim);
     // Every field of a text that somebody typed may change.
     const modifiableFields = given?.modifiableFields ?? [0, 1];
-    const substitutions = parsed.substitutions ?? victim.local?.run?.config.substitutions ?? "wordnet";
+    const trained = victim.local?.run?.config.substitutions;
+    const resources = { ...parsed.resources, substitutions: parsed.resources.substitutions ?? trained ?? "wordnet" };
     const task = { labels, modifiableFields };
-    const prepared = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
+    const prepared = await prepareAttacks({ ...parsed, resources }, victim, task, callbacks);
     const pool = new SearchPool(victim.victim, { maxCallSize });
     const attackers = createAttackers(prepared, pool);
     return {
@@ -100,7 +101,8 @@ export async function createTextAttacker(
 
 /** Options that are about datasets and journals would have no effect on a single text. */
 function rejectDatasetOptions(request: ParsedAttackRequest): void {
-  const { transferFrom, transferTo, out, resume, logToCsv, logSummaryToJson, saveDataset, minSimilarity } = request;
+  const { transferFrom, out, resume, outputs } = request;
+  const { transferTo, logToCsv, logSummaryToJson, saveDataset, minSimilarity } = outputs;
   const given = {
     "--transfer-from": transferFrom.length > 0,
     "--transfer-to": transferTo.length > 0,
@@ -124,7 +126,7 @@ async function attackText(
   attacker: Attacker,
   texts: readonly string[],
   label: number,
-  { seed, queryBudget }: ParsedAttackRequest,
+  { seed, constraints: { queryBudget } }: ParsedAttackRequest,
   { signal, onStep }: TextAttackOptions,
 ): Promise<Omit<TextAttack, "labels">> {
   const steps: SearchStep[] = [];

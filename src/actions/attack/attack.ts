@@ -139,7 +139,7 @@ interface Caches {
 
 function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
   const open = (scored: Victim): ScoreCache =>
-    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
+    request.runtime.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
   const cache = open(victim);
   const exactCache = victim.exact ? open(victim.exact) : null;
   return {
@@ -153,7 +153,7 @@ function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
 }
 
 function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: Caches): SearchPool<PreparedInput> {
-  const concurrency = request.concurrency ?? victim.concurrency;
+  const concurrency = request.runtime.concurrency ?? victim.concurrency;
   return new SearchPool(victim.victim, {
     concurrency,
     cache,
@@ -189,11 +189,13 @@ async function mergeShards(
 function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
   const attacks = request.attacks.map(({ name, options }) => ({ name, options }));
   if (!isEndpoint(request.model)) return { ...request, attacks };
-  return { ...request, attacks, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
+  const runtime = { ...request.runtime, endpoint: redactOptions(request.runtime.endpoint) };
+  return { ...request, attacks, model: redactUrl(request.model), runtime };
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
+  const { outputs, runtime } = request;
   const caches = openCaches(prepared);
   const attackers = await planAttackers(prepared, createPool(prepared, caches));
   const release = lockAttackFolder(out);
@@ -209,11 +211,11 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const summary = summarizeAttacks(journals);
     if (!victim.victim.logits) warnAboutTies(summary, callbacks);
     const names = [...journals.keys()];
-    if (request.minSimilarity !== null)
+    if (outputs.minSimilarity !== null)
       for (const name of names) {
         const { encoder, mlm } = prepared.resources.resources;
         const models = { encoder: encoder!, mlm: mlm ?? null };
-        summary.attacks[name]!.validity = await measureValidity(out, name, models, request.minSimilarity);
+        summary.attacks[name]!.validity = await measureValidity(out, name, models, outputs.minSimilarity);
       }
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
@@ -222,25 +224,27 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => journals.get(name)!.header.settings.isWhiteBox === true),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
+    const facts = { format: 3, task: task.name, split: request.sample.split, coverage: prepared.coverage } as const;
     const report: AttackReport = {
       ...facts,
       labels: [...task.labels],
       ...summary,
       sanity,
-      request: redactRequest({ ...request, out, precision: victim.precision }),
+      request: redactRequest({ ...request, out, runtime: { ...runtime, precision: victim.precision } }),
     };
     await writeAttackReport(out, report);
     await updateModelCard(prepared);
-    await writeLogs(request, out, names);
-    if (request.saveDataset !== null) {
+    await writeLogs(outputs, out, names);
+    if (outputs.saveDataset !== null) {
       const similarities = new Map<string, ReadonlyMap<string, number>>();
       for (const name of names) similarities.set(name, await readSimilarities(out, name));
-      const { device, threads } = request;
+      const { device, threads } = runtime;
       const precision = victim.precision === "int8" ? null : victim.precision;
-      const runtime = { device, threads, precision };
-      const count = await saveDataset(request, out, names, task, { similarities, runtime });
-      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text passed all filters.`);
+      const count = await saveDataset(outputs, out, names, task, {
+        similarities,
+        runtime: { device, threads, precision },
+      });
+      if (count === 0) warn(callbacks, `${outputs.saveDataset} is empty: no text passed all filters.`);
     }
     return report;
   } finally {
@@ -300,14 +304,17 @@ function getJournalSettings({
   victim,
   resources: { resources },
 }: PreparedAttack): Record<string, unknown> {
-  const { split, attackedLabel, maxModificationRate, protectStopWords } = request;
-  const { matchPartOfSpeech, protectedText, protect } = request;
+  const { split, attackedLabel } = request.sample;
+  const { maxModificationRate, protectStopWords, matchPartOfSpeech, ...given } = request.constraints;
+  const { protectedText, protect, maxLikelihoodDrop } = given;
   const constraints = {
-    ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
+    maxModificationRate,
+    protectStopWords,
+    matchPartOfSpeech,
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
     ...(attackedLabel !== null && { attackedLabel }),
-    ...(request.maxLikelihoodDrop !== null && { maxLikelihoodDrop: request.maxLikelihoodDrop }),
+    ...(maxLikelihoodDrop !== null && { maxLikelihoodDrop }),
     ...(resources.context && {
       minContextSimilarity: resources.context.minSimilarity,
       contextEncoder: resources.context.encoder.hash,
@@ -324,13 +331,14 @@ async function runAttacker(
   shard: Shard | null = null,
 ): Promise<void> {
   const { request, out } = prepared;
+  const { queryBudget } = request.constraints;
   const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
   const total = examples.length;
   await runAttack({
     attacker,
     examples,
     seed: request.seed,
-    ...(request.queryBudget !== null && { budget: request.queryBudget }),
+    ...(queryBudget !== null && { budget: queryBudget }),
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
     journalPath: shard?.path ?? getJournalPath(out, attacker.name),

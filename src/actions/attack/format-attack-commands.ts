@@ -5,7 +5,7 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import { formatCommandLine, toFlag } from "../../shell.js";
 import { formatSpec, type Spec } from "../../spec.js";
 import { listChanges, type Settings } from "../train/format-train-command.js";
-import { attackRequestSchema } from "./attack-request.js";
+import { attackGroups, attackRequestSchema } from "./attack-request.js";
 
 /**
  * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
@@ -49,16 +49,24 @@ function readSpecs(attacks: unknown): Spec[] {
  * The command of an attack request. Headers of an endpoint are left out, because they can contain
  * secrets.
  */
-export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...rest }: Settings): string {
-  const { attacks: __, endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model: "MODEL" });
+export function formatAttackCommand({ model, attacks, resume: _, ...request }: Settings): string {
+  const { endpoint, ...given } = flatten(request);
+  const { endpoint: endpointDefaults, ...defaults } = flatten(attackRequestSchema.parse({ model: "MODEL" }));
   return formatCommandLine([
     ...["temper", "attack", String(model)],
     ...readSpecs(attacks).flatMap((spec) => ["--attack", formatSpec(spec)]),
-    ...listChanges(rest, defaults).flatMap(([key, value]) => formatFlag(key, value)),
-    ...listChanges((endpoint ?? {}) as Settings, endpointDefaults)
+    ...listChanges(given, defaults).flatMap(([key, value]) => formatFlag(key, value)),
+    ...listChanges((endpoint ?? {}) as Settings, endpointDefaults as Settings)
       .filter(([key]) => key !== "headers")
       .flatMap(([key, value]) => ["--endpoint", `${key}=${value}`]),
   ]);
+}
+
+/** The keys of all groups in one level, as flags are. */
+function flatten({ data, ...request }: Settings): Settings {
+  const { path, ...columns } = { ...(data as Settings | undefined) };
+  const groups = Object.entries(request).map(([key, value]) => (key in attackGroups ? value : { [key]: value }));
+  return Object.assign({ ...columns, ...(path !== undefined && { data: path }) }, ...groups);
 }
 
 function formatFlag(key: string, value: unknown): string[] {

@@ -27,10 +27,10 @@ import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 /** Loads the model of an attack, in the precision of the search. */
 export function loadAttackVictim(
   model: string | PredictProbabilities,
-  request: ParsedAttackRequest,
+  { runtime }: ParsedAttackRequest,
   { onEvent }: Callbacks,
 ): Promise<LoadedVictim> {
-  return loadVictim(model, { ...request, precision: request.precision ?? "auto", onEvent });
+  return loadVictim(model, { ...runtime, precision: runtime.precision ?? "auto", onEvent });
 }
 
 /** The attacks of a request with everything they need, for examples of any source. */
@@ -51,13 +51,15 @@ export async function prepareAttacks(
   const attacks: LoadedAttack[] = [];
   for (const spec of request.attacks) attacks.push(await loadAttack(spec));
   const needs: ResourceName[] = attacks.flatMap(listResources);
-  if (request.minSimilarity !== null) needs.push("encoder", "mlm");
-  if (request.maxLikelihoodDrop !== null) needs.push("mlm");
-  const resources = await loadAttackResources(needs, request, victim, labels, callbacks);
+  if (request.outputs.minSimilarity !== null) needs.push("encoder", "mlm");
+  if (request.constraints.maxLikelihoodDrop !== null) needs.push("mlm");
+  const { minContextSimilarity } = request.constraints;
+  const wanted = { ...request.resources, minContextSimilarity, cache: request.runtime.cache };
+  const resources = await loadAttackResources(needs, wanted, victim, labels, callbacks);
   try {
-    const constraints = createRequestConstraints(request, modifiableFields, resources.resources);
+    const constraints = createRequestConstraints(request.constraints, modifiableFields, resources.resources);
     for (const { name, definition } of attacks)
-      if (definition.optional?.includes("lmConstraint") && request.lmConstraint === null)
+      if (definition.optional?.includes("lmConstraint") && request.resources.lmConstraint === null)
         warn(callbacks, `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
     return { attacks, resources, constraints };
   } catch (error) {
@@ -97,13 +99,16 @@ export async function prepareAttack(
   callbacks: Callbacks,
   given: GivenExamples | null,
 ): Promise<PreparedAttack> {
-  await checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
+  await checkOutputRequest(request.outputs, request.attacks.length + request.transferFrom.length);
   const run = victim.local?.run ?? null;
-  const task = await loadCheckedTask(request, victim, given?.task ?? null, callbacks);
-  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
+  const { path: data, ...columns } = request.data;
+  const source = { ...columns, data, model: request.model };
+  const task = await loadCheckedTask(source, victim, given?.task ?? null, callbacks);
+  const { lmConstraint: table } = request.resources;
+  const lmConstraint = table ? await loadLmConstraint(resolveTablePath(table)) : null;
   const sample = given
     ? { examples: given.examples, coverage: null }
-    : await sampleAttacked(task, request, lmConstraint);
+    : await sampleAttacked(task, { ...request.sample, seed: request.seed }, lmConstraint);
   const out = request.out ?? getModelFolder("attacks", request.model, run);
   return { ...(await prepareAttacks(request, victim, task, callbacks)), request, victim, task, ...sample, out };
 }

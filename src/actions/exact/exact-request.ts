@@ -3,13 +3,15 @@ import { httpVictimSchema } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Interval } from "../../evaluation/statistics.js";
 import type { Callbacks } from "../../events.js";
+import { dataOptions } from "../../runs/config.js";
 import { countSchema, orNull } from "../../validate.js";
-import { attackRequestSchema } from "../attack/attack-request.js";
+import { attackGroups, attackRequestSchema } from "../attack/attack-request.js";
 
-const { model, substitutions, inVocabSubstitutes, caseSensitiveSubstitutes } = attackRequestSchema.shape;
-const { task, data, textColumn, labelColumn, labelMap, skipBadRows, split } = attackRequestSchema.shape;
-const { numExamples, sampling, seed, minContextSimilarity, sentenceEncoder } = attackRequestSchema.shape;
-const { tokenization, maxLength, device, precision, threads } = attackRequestSchema.shape;
+const { model, seed } = attackRequestSchema.shape;
+const { split, numExamples, sampling } = attackGroups.sample.shape;
+const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = attackGroups.resources.shape;
+const { minContextSimilarity } = attackGroups.constraints.shape;
+const { tokenization, maxLength, device, precision, threads } = attackGroups.runtime.shape;
 
 /** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
@@ -20,7 +22,8 @@ export const exactRequestSchema = z.strictObject({
   ),
   budget: orNull(countSchema).describe("maximum number of texts to score per example; null: no limit"),
   ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity, sentenceEncoder },
-  ...{ task, data, textColumn, labelColumn, labelMap, skipBadRows, split, sampling, seed },
+  ...dataOptions,
+  ...{ split, sampling, seed },
   numExamples: numExamples.describe("number of examples"),
   out: orNull(z.string()).describe("folder of the proof; null: exact/ in the run folder"),
   endpoint: httpVictimSchema.prefault({}),

@@ -16,7 +16,7 @@ import { runtimeOptions } from "../../runs/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { createTask } from "../../tasks/task.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
-import { attackRequestSchema } from "../attack/attack-request.js";
+import { attackGroups } from "../attack/attack-request.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { isEndpoint } from "../load/load-victim.js";
@@ -54,7 +54,7 @@ export const gateRequestSchema = z.strictObject({
   ),
   numExamples: orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200"),
   seed: orNull(seedSchema).describe("random seed of the sample and the attacks; null: the lock's, otherwise 0"),
-  minContextSimilarity: attackRequestSchema.shape.minContextSimilarity,
+  minContextSimilarity: attackGroups.constraints.shape.minContextSimilarity,
   queryBudget: orNull(countSchema).describe("maximum queries per text"),
   maxDrop: percentage
     .default(2)

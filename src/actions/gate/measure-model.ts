@@ -20,7 +20,7 @@ export interface MeasuredModel {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-type RuntimeRequest = Pick<AttackRequest, "endpoint" | "device" | "threads" | "tokenization" | "maxLength">;
+type RuntimeRequest = Omit<NonNullable<AttackRequest["runtime"]>, "precision" | "cache">;
 
 /**
  * Attacks a model over given examples. The scores of a local model are cached by its hash. The
@@ -35,7 +35,12 @@ export async function measureModel(
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {
   await clearFolder(folder, "gate", isAttackFile);
-  const request: AttackRequest = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
+  const { attacks, seed, precision, minContextSimilarity, queryBudget, ...resources } = pinned;
+  const request: AttackRequest = {
+    ...{ model, attacks, seed, out: folder, resources },
+    constraints: { minContextSimilarity, queryBudget },
+    runtime: { ...runtime, precision, cache: !isEndpoint(model) },
+  };
   await attack(request, callbacks, given);
   const measurements = new Map<string, Measurement>();
   const results = new Map<string, Map<string, AttackResult>>();

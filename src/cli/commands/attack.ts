@@ -1,6 +1,6 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { type AttackReport, attack } from "../../actions/attack/attack.js";
-import { type AttackCallbacks, attackRequestSchema } from "../../actions/attack/attack-request.js";
+import { type AttackCallbacks, attackGroups, attackRequestSchema } from "../../actions/attack/attack-request.js";
 import { attackNames } from "../../attacks/load-attack.js";
 import { resourceKinds } from "../../attacks/requests.js";
 import { UserError } from "../../errors.js";
@@ -19,6 +19,7 @@ import {
   appendValue,
   dataFlags,
   endpointOption,
+  groupOptions,
   quietOption,
   runtimeFlags,
   splitOption,
@@ -36,7 +37,17 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  const { shape } = attackRequestSchema;
+  const { data, sample, constraints, resources, outputs, runtime } = attackGroups;
+  const shape = {
+    ...attackRequestSchema.shape,
+    ...data.shape,
+    ...sample.shape,
+    ...constraints.shape,
+    ...resources.shape,
+    ...outputs.shape,
+    ...runtime.shape,
+  };
+  const { data: path, ...columnFlags } = dataFlags;
   const attackOption = new Option(
     "--attack <name[:key=value,…]>",
     `${attackNames.join(", ")}, or the path of a custom attack (.js); repeatable (default: pwws)`,
@@ -47,7 +58,7 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption());
   const withRequest = addOptions(withAttack, shape, {
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
-    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>", attackedLabel: "<label>" },
+    ...{ lmConstraint: "<file>", path: `--data ${path}`, ...columnFlags, sampling: "<name>", attackedLabel: "<label>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{
       minContextSimilarity: "<number>",
@@ -81,7 +92,8 @@ export function define(command: Command, io: Io): void {
     .addOption(quietOption())
     .action(async (model, options) => {
       const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
-      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...request } = others;
+      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...given } = others;
+      const request = groupOptions(attackGroups, given);
       if (input || interactive) {
         const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
         return attackTexts(io, { model, attacks, ...request }, texts);
@@ -185,7 +197,8 @@ function formatReport(io: Io, report: AttackReport): string {
 }
 
 /** The accuracy on texts of one label is the recall of the label. */
-function formatAccuracyName({ attackedLabel }: AttackReport["request"]): string {
+function formatAccuracyName({ sample }: AttackReport["request"]): string {
+  const { attackedLabel } = sample as { readonly attackedLabel: unknown };
   return typeof attackedLabel === "string" ? `recall of ${attackedLabel}` : "accuracy";
 }
 

@@ -4,13 +4,18 @@ import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { formatCount, formatNumber, formatPercent } from "../../format.js";
 import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
-import type { RunGroup, TaskGroups } from "../groups.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
+/** A model under attack: runs that differ in their seed, or a folder of journals. */
+interface AttackedModel {
+  readonly name: string;
+  readonly runs: readonly Pick<ReportRun, "labels" | "attacks">[];
+}
+
 /** What an attack did to one model on an example. */
 interface ModelAttackResult {
-  readonly group: RunGroup<ReportRun>;
+  readonly group: AttackedModel;
   readonly labels: readonly string[];
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
@@ -39,7 +44,7 @@ const maxGroups = 6;
  * Selects some attacked examples. Journals can be larger than memory, so only the texts of these
  * are kept.
  */
-export async function selectExamples({ groups }: TaskGroups<ReportRun>): Promise<AttackedExample[]> {
+export async function selectExamples(groups: readonly AttackedModel[]): Promise<AttackedExample[]> {
   const attacks = new Set(groups.flatMap(({ runs: [run] }) => [...(run?.attacks.journals.keys() ?? [])]));
   const selected: AttackedExample[] = [];
   for (const attack of attacks) {

@@ -1,6 +1,7 @@
 import { formatAttackCommands } from "../../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../../actions/train/format-train-command.js";
 import { formatCount, formatDuration, formatPercent } from "../../format.js";
+import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Environment } from "../../runs/environment.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -28,7 +29,7 @@ function renderRun(each: ReportRun): Html {
 <details class="run"><summary><b>${run.method}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>
 <dl>${facts.map(([name, value]) => value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
 <h4>Commands</h4><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
-${renderAttackTable(each)}
+${renderAttackTable(attacks)}
 <details><summary>All settings</summary><pre tabindex="0"><code>${each.configText}</code></pre></details>
 </details>`;
 }
@@ -46,7 +47,8 @@ function formatVersions({ temper, commit, libtorch, node }: Environment): string
   return `Temper ${temper}${revision ?? ""}, libtorch ${libtorch}, Node.js ${node.replace(/^v/, "")}`;
 }
 
-function renderAttackTable({ attacks: { journals } }: ReportRun): Html | null {
+/** The effect and the cost of each attack of a folder. */
+export function renderAttackTable({ journals }: AttackFolder): Html | null {
   if (journals.size === 0) return null;
   const headers = ["Attack", "Texts", "Fooled", "Words changed", "Queries per text", "Candidates per text", "Time"];
   const rows = [...journals].map(([name, { finished, header, results, summary, space }]) => {

@@ -1,0 +1,59 @@
+import { exists } from "../files.js";
+import { formatCount, formatInterval, formatPercent } from "../format.js";
+import { type AttackFolder, readAttackFolder } from "../runs/attack-folder.js";
+import { readPackageVersion } from "../runs/environment.js";
+import { getRunPath } from "../runs/run-files.js";
+import { type Html, html } from "./html.js";
+import type { Report } from "./index.js";
+import { renderPage } from "./page.js";
+import { renderExamplesSection, selectExamples } from "./sections/examples.js";
+import { renderAttackTable } from "./sections/runs.js";
+
+/** The folders if all of them have journals of a model that is no run, such as a function. */
+export async function readAttackFolders(folders: readonly string[]): Promise<AttackFolder[] | null> {
+  const found: AttackFolder[] = [];
+  for (const folder of folders) {
+    if (await exists(getRunPath(folder, "config"))) return null;
+    const attacks = await readAttackFolder(folder);
+    if (!attacks.report) return null;
+    found.push(attacks);
+  }
+  return found;
+}
+
+/** Creates the page about attacks on models that are no runs. */
+export async function createAttackReport(folders: readonly AttackFolder[], title: string | null): Promise<Report> {
+  const models = folders.map((attacks) => {
+    const { labels, request } = attacks.report!;
+    return { name: String(request.model), runs: [{ labels, attacks }] };
+  });
+  const examples = await selectExamples(models);
+  const content = renderExamplesSection(examples);
+  const tasks = [...new Set(folders.map(({ report }) => report!.task))].join(", ");
+  return {
+    html: renderPage({
+      title: title ?? `Temper: ${tasks}`,
+      lead: `Attacks on ${models.map(({ name }) => name).join(", ")}.`,
+      sections: [
+        { id: "attacks", title: "Attacks", content: html`${folders.map(renderFolder)}` },
+        ...(content ? [{ id: "examples", title: "Attacked texts", content }] : []),
+      ],
+      footer: `Created by Temper ${readPackageVersion()}. This file is self-contained and loads nothing.`,
+    }),
+    runs: 0,
+    attacks: folders.reduce((sum, { journals }) => sum + journals.size, 0),
+    examples: examples.length,
+    figures: 0,
+  };
+}
+
+function renderFolder(attacks: AttackFolder): Html {
+  const { request, task, split, examples, clean, worstCase, worstCaseInterval, sanity } = attacks.report!;
+  const { low, high } = worstCaseInterval;
+  const accuracy = `${formatPercent(clean)} before and ${formatPercent(worstCase)} under all attacks`;
+  return html`
+<h3>${String(request.model)}</h3>
+<p>${formatCount(examples)} texts of ${task}, ${split}. Accuracy ${accuracy} (95% CI ${formatInterval(low, high)}).</p>
+${sanity.length > 0 && html`<ul class="warnings">${sanity.map(({ message }) => html`<li>${message}</li>`)}</ul>`}
+${renderAttackTable(attacks)}`;
+}
