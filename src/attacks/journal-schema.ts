@@ -83,8 +83,11 @@ export const attackResultSchema = z
 export const journalHeaderSchema = z.object({
   attack: z.string(),
   options: z.unknown(),
+  /** SHA-256 of model, tokenizer, substitutions, …, by name. */
   hashes: z.record(z.string(), z.string()),
+  /** Everything else that determines the results (task, constraints, budget, …). */
   settings: z.record(z.string(), z.unknown()),
   seed: z.union([z.number(), z.string()]),
+  /** Number of examples to attack. */
   examples: z.int().min(0),
 });

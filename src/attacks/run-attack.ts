@@ -3,7 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
 import type { AttackExample, Attacker } from "./attacker.js";
-import { type JournalHeader, JournalWriter } from "./journal.js";
+import { type JournalHeader, openJournal } from "./journal.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
 
@@ -56,7 +56,7 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
     seed,
     examples: count,
   });
-  const journal = await JournalWriter.open(journalPath, createHeader(numExamples), resume, createHeader);
+  const journal = await openJournal(journalPath, createHeader(numExamples), resume, createHeader);
   const spent = resume ? await readTiming(journalPath) : createTiming();
   const saveTiming = createTimingWriter(journalPath, attacker, spent);
   let saved = performance.now();

@@ -1,8 +1,9 @@
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { parseHeader, readJournalEntries } from "../attacks/journal.js";
+import { parseJournalHeader } from "../attacks/journal.js";
 import { getTimingPath } from "../attacks/run-attack.js";
+import { readLineEntries } from "../checked-lines.js";
 import { UserError } from "../errors.js";
 import {
   type AttackSuiteSummary,
@@ -160,7 +161,7 @@ export function lockAttackFolder(folder: string): () => void {
 
 async function isJournal(path: string): Promise<boolean> {
   try {
-    for await (const entry of readJournalEntries(path)) return parseHeader(entry, path) !== null;
+    for await (const entry of readLineEntries(path)) return parseJournalHeader(entry, path) !== null;
     return false;
   } catch (error) {
     if (error instanceof UserError) return false;
@@ -169,6 +170,6 @@ async function isJournal(path: string): Promise<boolean> {
 }
 
 async function hasResults(path: string): Promise<boolean> {
-  for await (const { line, value } of readJournalEntries(path)) if (line === 2) return value !== undefined;
+  for await (const { line, value } of readLineEntries(path)) if (line === 2) return value !== undefined;
   return false;
 }

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
 import { train } from "../../src/actions/train/train.js";
 import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
-import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
+import { type JournalHeader, openJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { listen } from "../../src/events.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
@@ -23,7 +23,7 @@ const getRun = (name: string): string => join(folder, "runs", name);
  */
 async function writeJournal(run: string, attack: string, robust: number, done = 10): Promise<void> {
   const header: JournalHeader = { attack, options: {}, hashes: {}, settings: {}, seed: 0, examples: 10 };
-  const journal = await JournalWriter.open(join(run, "attacks", `${attack}.jsonl`), header);
+  const journal = await openJournal(join(run, "attacks", `${attack}.jsonl`), header);
   for (let i = 0; i < done; i++) {
     const outcome = i === 0 ? "skipped" : i <= robust ? "failed" : "success";
     const result: AttackResult = {

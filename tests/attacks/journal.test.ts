@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Attacker } from "../../src/attacks/attacker.js";
-import { JournalWriter, readJournal } from "../../src/attacks/journal.js";
+import { openJournal, readJournal } from "../../src/attacks/journal.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
@@ -197,7 +197,7 @@ describe("verifyJournal", () => {
     const forge = async (change: (result: AttackResult, before: AttackResult) => object): Promise<void> => {
       const entries = await collect(readJournal(complete));
       writeFileSync(path, "");
-      const writer = await JournalWriter.open(path, entries[0]!.header);
+      const writer = await openJournal(path, entries[0]!.header);
       entries.forEach(({ result }, i) => {
         writer.append((i === 3 ? { ...result, ...change(result, entries[2]!.result) } : result) as AttackResult);
       });

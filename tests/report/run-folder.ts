@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { JournalWriter } from "../../src/attacks/journal.js";
+import { openJournal } from "../../src/attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import type { Environment } from "../../src/runs/environment.js";
@@ -74,7 +74,7 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
       seed: 0,
       examples: list.length,
     };
-    const journal = await JournalWriter.open(join(folder, "attacks", `${name}.jsonl`), header);
+    const journal = await openJournal(join(folder, "attacks", `${name}.jsonl`), header);
     for (const result of list) journal.append(result);
     journal.close();
   }

@@ -1,11 +1,7 @@
-import {
-  type CertificateHeader,
-  CertificateWriter,
-  createCertificateHeader,
-  readCertificates,
-} from "../../certificates/journal.js";
+import { type CertificateHeader, openCertificates, readCertificates } from "../../certificates/journal.js";
 import { type CertificateKind, type CertificateLine, createCertificate } from "../../certificates/kinds.js";
 import type { ScoreTexts } from "../../certificates/scoring.js";
+import type { LineWriter } from "../../checked-lines.js";
 import { UserError } from "../../errors.js";
 import { reportProgress } from "../../events.js";
 import { checkLabels, hashModelFolder } from "../../models/index.js";
@@ -60,19 +56,18 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
     null,
   );
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
-  const createHeader = (count: number): CertificateHeader =>
-    createCertificateHeader({
-      certificate,
-      hashes: { ...hashes, data: hashExamples(examples.slice(0, count)) },
-      settings: { task: task.name, split, precision: classifier.runtime.precision, maxLength: model.maxLength },
-      seed,
-      examples: count,
-    });
+  const createHeader = (count: number): CertificateHeader => ({
+    certificate,
+    hashes: { ...hashes, data: hashExamples(examples.slice(0, count)) },
+    settings: { task: task.name, split, precision: classifier.runtime.precision, maxLength: model.maxLength },
+    seed,
+    examples: count,
+  });
   const release = lockCertificateFolder(out);
   try {
     const created = createCertificate(certificate);
     const path = getCertificateJournalPath(out, kind);
-    const journal = await CertificateWriter.open(path, examples.length, createHeader, parsed.resume);
+    const journal = await openCertificates(path, examples.length, createHeader, parsed.resume);
     try {
       const scoreTexts: ScoreTexts = (texts) => classifier.score(texts);
       await writeCertificates(created, examples, { seed, journal, scoreTexts, kind }, callbacks);
@@ -98,7 +93,7 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
 interface WritingOptions {
   readonly kind: string;
   readonly seed: number;
-  readonly journal: CertificateWriter;
+  readonly journal: LineWriter<CertificateLine>;
   readonly scoreTexts: ScoreTexts;
 }
 

@@ -1,11 +1,12 @@
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
-import { isProofHeader, proofFormat } from "../../attacks/exact/proof-file.js";
+import { proofFormat } from "../../attacks/exact/proof-file.js";
 import { type ProofVerification, type VerifyProofOptions, verifyProof } from "../../attacks/exact/verify-proof.js";
-import { type JournalHeader, parseHeader, readJournalEntries } from "../../attacks/journal.js";
+import { type JournalHeader, parseJournalHeader } from "../../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../../attacks/verify.js";
 import { isCertificateJournal } from "../../certificates/journal.js";
+import { isHeaderOf, parseHeader, readLineEntries } from "../../checked-lines.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, reportProgress } from "../../events.js";
 import { expandJournals } from "../../runs/expand-journals.js";
@@ -175,9 +176,9 @@ const proofSettingsSchema = z.looseObject({
 const proofOptionsSchema = z.looseObject({ maxChanges: z.int().min(0) });
 
 async function readHeader(journal: string): Promise<{ readonly header: JournalHeader; readonly isProof: boolean }> {
-  for await (const entry of readJournalEntries(journal)) {
-    const isProof = isProofHeader(entry.value);
-    return { header: parseHeader(entry, journal, ...(isProof ? [proofFormat] : [])), isProof };
+  for await (const entry of readLineEntries(journal)) {
+    const isProof = isHeaderOf(entry.value, proofFormat);
+    return { header: isProof ? parseHeader(entry, journal, proofFormat) : parseJournalHeader(entry, journal), isProof };
   }
   throw new UserError(`${journal}: the journal is empty. Run the attack again.`);
 }

@@ -1,14 +1,14 @@
-import { UserError } from "../../errors.js";
-import { validate } from "../../validate.js";
-import { type JournalHeader, JournalWriter, type LineFormat, parseHeader, readJournalEntries } from "../journal.js";
+import { type LineFormat, LineWriter, readCheckedLines, readHeader } from "../../checked-lines.js";
+import type { JournalHeader } from "../journal.js";
+import { journalHeaderSchema } from "../journal-schema.js";
 import { type ProofLine, proofLineSchema } from "./proof-lines.js";
 
-export const proofFormat: LineFormat = { format: "temper exact proof", version: 1 };
-
-/** Whether the first line of a file says that it is a proof. */
-export function isProofHeader(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "format" in value && value.format === proofFormat.format;
-}
+export const proofFormat: LineFormat<JournalHeader> = {
+  format: "temper exact proof",
+  version: 1,
+  header: journalHeaderSchema,
+  parts: ["settings", "hashes"],
+};
 
 /** A proof as it is on disk. */
 export interface Proof {
@@ -19,27 +19,14 @@ export interface Proof {
 
 /** Reads a proof. An incomplete or changed line raises a UserError. */
 export async function readProof(path: string): Promise<Proof> {
-  let header: JournalHeader | undefined;
+  const header = await readHeader(path, proofFormat);
   const texts = new Map<number, ProofLine[]>();
-  for await (const entry of readJournalEntries(path)) {
-    if (!header) {
-      header = parseHeader(entry, path, proofFormat);
-      continue;
-    }
-    const location = `${path}:${entry.line}`;
-    if (entry.value === undefined)
-      throw new UserError(
-        `${location}: the line does not match its checksum. If a crash truncated it, run the same temper exact ` +
-          "command again; otherwise restore the file.",
-      );
-    const line = validate(proofLineSchema, entry.value, location);
-    texts.set(line.index, [...(texts.get(line.index) ?? []), line]);
-  }
-  if (!header) throw new UserError(`${path}: the proof is empty. Run temper exact again.`);
+  const lines = readCheckedLines(path, proofFormat, proofLineSchema, "the same temper exact command");
+  for await (const { value } of lines) texts.set(value.index, [...(texts.get(value.index) ?? []), value]);
   return { header, texts };
 }
 
 /** Starts a proof, or continues one with the same header. */
-export function openProof(path: string, header: JournalHeader): Promise<JournalWriter<ProofLine>> {
-  return JournalWriter.open<ProofLine>(path, header, true, () => header, proofFormat);
+export function openProof(path: string, header: JournalHeader): Promise<LineWriter<ProofLine>> {
+  return LineWriter.open(path, proofFormat, header, true, () => header);
 }
