@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { dense, denseWithActivation, dropout, type ForwardMode, layerNorm, type Weights } from "../../nn/index.js";
+import { dense, denseWithActivation, type ForwardMode, type Weights } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 import type { Packing } from "../packing.js";
 import {
@@ -22,6 +22,7 @@ import {
   transformerFields,
 } from "./config-fields.js";
 import { defineFamily, type EncoderConfig } from "./family.js";
+import { createMaskedLmHead, linearHead } from "./shared-heads.js";
 
 interface AlbertConfig extends EncoderConfig, LearnedPositions {
   /** The layers are divided into groups, and the layers of a group have the same weights. */
@@ -31,6 +32,13 @@ interface AlbertConfig extends EncoderConfig, LearnedPositions {
 }
 
 const prefix = "albert.";
+
+const lmNames = {
+  decoder: "predictions.decoder",
+  bias: "predictions.bias",
+  dense: "predictions.dense",
+  norm: "predictions.LayerNorm",
+};
 
 const getBlockName = (group: number, block: number): string =>
   `${prefix}encoder.albert_layer_groups.${group}.albert_layers.${block}`;
@@ -128,24 +136,6 @@ export const albert = defineFamily({
     return output;
   },
   pooler: createPooler(prefix, "pooler"),
-  classification: {
-    pooling: () => "pooler",
-    getShapes: ({ hiddenSize }, numLabels) => new ShapeList().addDense("classifier", numLabels, hiddenSize).shapes,
-    apply: (config, weights, pooled, mode) =>
-      dense(weights, "classifier", dropout(pooled, config.classifierDropout ?? config.hiddenDropout, mode)),
-  },
-  maskedLm: ({ hiddenSize, embeddingSize, activation, layerNormEps }) => ({
-    decoder: "predictions.decoder",
-    bias: "predictions.bias",
-    shapes: new ShapeList()
-      .addDense("predictions.dense", embeddingSize, hiddenSize)
-      .addNorm("predictions.LayerNorm", embeddingSize).shapes,
-    transform: (weights, hidden) =>
-      layerNorm(
-        weights,
-        "predictions.LayerNorm",
-        denseWithActivation(weights, "predictions.dense", hidden, activation),
-        layerNormEps,
-      ),
-  }),
+  classification: linearHead,
+  maskedLm: (config) => createMaskedLmHead(lmNames, config, config.embeddingSize, config.activation),
 });

@@ -18,7 +18,7 @@ import {
 import type { Tensor } from "../../tensor/index.js";
 import { fusedName, projectQkv } from "../attention-projections.js";
 import type { Packing } from "../packing.js";
-import type { EmbeddingInput, EncoderConfig, ParameterShapes, Pooler } from "./family.js";
+import type { EmbeddingInput, EncoderConfig, EncoderFamily, ParameterShapes, Pooler } from "./family.js";
 
 /** Collects the shapes of parameters whose names start with a prefix. */
 export class ShapeList {
@@ -160,7 +160,7 @@ export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & Learn
 export const bertProjections = ["query", "key", "value"] as const;
 
 /** One layer of BERT: attention and feed-forward network, each with a residual connection. */
-export function encodeLikeBert(
+function encodeLikeBert(
   config: EncoderConfig,
   weights: Weights,
   name: string,
@@ -306,21 +306,29 @@ export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
   };
 }
 
-/** The head of RoBERTa: dropout, dense, activation, dropout, dense. */
-export function applyTwoLayerHead(
-  weights: Weights,
-  pooled: Tensor,
-  dropoutP: number,
-  activate: (hidden: Tensor) => Tensor,
-  mode: ForwardMode,
-): Tensor {
-  const hidden = activate(dense(weights, "classifier.dense", dropout(pooled, dropoutP, mode)));
-  return dense(weights, "classifier.out_proj", dropout(hidden, dropoutP, mode));
+/** What BERT, RoBERTa and ELECTRA share: everything but the embeddings and the heads. */
+export function createBertCore(prefix: string): BertCore {
+  return {
+    prefix,
+    wordEmbeddings: `${prefix}embeddings.word_embeddings`,
+    layerPattern: bertLayerPattern,
+    projections: bertProjections,
+    listAttentions: (config) => listBertAttentions(config, prefix),
+    prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
+    packable: true,
+    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
+      encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
+  };
 }
 
-/** The shapes of the head of RoBERTa. */
-export function getTwoLayerHeadShapes({ hiddenSize }: EncoderConfig, numLabels: number): ParameterShapes {
-  return new ShapeList()
-    .addDense("classifier.dense", hiddenSize, hiddenSize)
-    .addDense("classifier.out_proj", numLabels, hiddenSize).shapes;
-}
+type BertCore = Pick<
+  EncoderFamily<EncoderConfig, Tensor | Packing | null>,
+  | "prefix"
+  | "wordEmbeddings"
+  | "layerPattern"
+  | "projections"
+  | "listAttentions"
+  | "prepare"
+  | "packable"
+  | "encodeLayer"
+>;

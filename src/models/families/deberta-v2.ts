@@ -3,7 +3,6 @@ import {
   type Activation,
   activate,
   dense,
-  denseWithActivation,
   dropout,
   embed,
   type ForwardMode,
@@ -14,6 +13,7 @@ import {
 } from "../../nn/index.js";
 import { embedding, operator, type Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
+import { bertLmNames } from "./bert.js";
 import {
   addBertLayers,
   applyBertOutput,
@@ -36,6 +36,7 @@ import {
 } from "./config-fields.js";
 import { defineFamily, type EmbeddingInput, type EncoderConfig } from "./family.js";
 import { bucketLikeDeberta, computeDistances } from "./relative-positions.js";
+import { createMaskedLmHead, getHeadDropout } from "./shared-heads.js";
 
 interface DebertaConfig extends EncoderConfig, LearnedPositions {
   readonly relativeAttention: boolean;
@@ -320,25 +321,19 @@ export const debertaV2 = defineFamily({
     apply: (config, weights, pooled, mode) => {
       const context = dense(weights, "pooler.dense", dropout(pooled, config.poolerDropout, mode));
       const hidden = activate(context, config.poolerActivation);
-      return dense(weights, "classifier", dropout(hidden, config.classifierDropout ?? config.hiddenDropout, mode));
+      return dense(weights, "classifier", dropout(hidden, getHeadDropout(config), mode));
     },
   },
   maskedLm: (config) => {
-    const name = config.legacy ? "cls.predictions.transform" : "lm_predictions.lm_head";
-    const size = config.legacy ? config.embeddingSize : config.hiddenSize;
-    return {
+    if (config.legacy) return createMaskedLmHead(bertLmNames, config, config.embeddingSize, config.activation);
+    const name = "lm_predictions.lm_head";
+    const names = {
       // The newer head is always tied to the word embeddings.
-      decoder: config.legacy ? "cls.predictions.decoder" : `${prefix}embeddings.word_embeddings`,
-      bias: config.legacy ? "cls.predictions.bias" : `${name}.bias`,
-      shapes: new ShapeList().addDense(`${name}.dense`, size, config.hiddenSize).addNorm(`${name}.LayerNorm`, size)
-        .shapes,
-      transform: (weights, hidden) =>
-        layerNorm(
-          weights,
-          `${name}.LayerNorm`,
-          denseWithActivation(weights, `${name}.dense`, hidden, config.activation),
-          config.layerNormEps,
-        ),
+      decoder: `${prefix}embeddings.word_embeddings`,
+      bias: `${name}.bias`,
+      dense: `${name}.dense`,
+      norm: `${name}.LayerNorm`,
     };
+    return createMaskedLmHead(names, config, config.hiddenSize, config.activation);
   },
 });

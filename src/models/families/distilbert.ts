@@ -12,11 +12,18 @@ import {
 } from "./blocks.js";
 import { activation, commonFields, count, padTokenId, probability, toActivation } from "./config-fields.js";
 import { defineFamily, type EncoderConfig } from "./family.js";
+import { createMaskedLmHead, getHeadDropout } from "./shared-heads.js";
 
 interface DistilBertConfig extends EncoderConfig, LearnedPositions {}
 
 const prefix = "distilbert.";
 const projections = ["q_lin", "k_lin", "v_lin"] as const;
+const lmNames = {
+  decoder: "vocab_projector",
+  bias: "vocab_projector.bias",
+  dense: "vocab_transform",
+  norm: "vocab_layer_norm",
+};
 const getLayerName = (layer: number): string => `${prefix}transformer.layer.${layer}`;
 
 /** DistilBERT (Sanh et al. 2019): BERT without token types, with half of the layers. */
@@ -110,20 +117,8 @@ export const distilbert = defineFamily({
         .shapes,
     apply: (config, weights, pooled, mode) => {
       const hidden = dense(weights, "pre_classifier", pooled).relu();
-      return dense(weights, "classifier", dropout(hidden, config.classifierDropout ?? config.hiddenDropout, mode));
+      return dense(weights, "classifier", dropout(hidden, getHeadDropout(config), mode));
     },
   },
-  maskedLm: ({ hiddenSize, activation, layerNormEps }) => ({
-    decoder: "vocab_projector",
-    bias: "vocab_projector.bias",
-    shapes: new ShapeList().addDense("vocab_transform", hiddenSize, hiddenSize).addNorm("vocab_layer_norm", hiddenSize)
-      .shapes,
-    transform: (weights, hidden) =>
-      layerNorm(
-        weights,
-        "vocab_layer_norm",
-        denseWithActivation(weights, "vocab_transform", hidden, activation),
-        layerNormEps,
-      ),
-  }),
+  maskedLm: (config) => createMaskedLmHead(lmNames, config, config.hiddenSize, config.activation),
 });

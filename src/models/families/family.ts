@@ -123,7 +123,7 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   /** The names of the query, key and value projections of an attention. Null: one fused matrix. */
   readonly projections: readonly [string, string, string] | null;
   /** The names of all attentions, each followed by the name of a projection in a checkpoint. */
-  listAttentions(config: Config): string[];
+  listAttentions(config: NoInfer<Config>): string[];
   /** Computes the output of the embedding layer [..., length, hidden]. */
   embed(config: Config, weights: Weights, input: EmbeddingInput, mode: ForwardMode): Tensor;
   /**
@@ -133,7 +133,7 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly embedTokens?: (config: Config, weights: Weights, tokens: EmbeddedTokens, mode: ForwardMode) => Tensor | null;
   /** Computes once what all layers use, such as relative positions. */
   prepare(
-    config: Config,
+    config: NoInfer<Config>,
     weights: Weights,
     embeddingOutput: Tensor,
     attentionBias: Tensor | null,
@@ -143,11 +143,11 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly uniformLength?: (config: Config) => number;
   /** True if `encodeLayer` also accepts packed texts: all tokens in one row, a Packing as state. */
   readonly packable?: boolean;
-  encodeLayer(config: Config, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
+  encodeLayer(config: NoInfer<Config>, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
   /** Applied to the output of the last layer. */
   readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
   readonly pooler: Pooler | null;
-  readonly classification: ClassificationHead<Config>;
+  readonly classification: ClassificationHead<NoInfer<Config>>;
   maskedLm(config: Config): MaskedLmHead;
 }
 

@@ -4,11 +4,9 @@ import type { Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
 import {
   addAndNormalize,
-  applyTwoLayerHead,
   bertLayerPattern,
   createPooler,
   embedPositions,
-  getTwoLayerHeadShapes,
   type LearnedPositions,
   mergeHeads,
   ShapeList,
@@ -19,6 +17,7 @@ import { count, readTransformerFields, transformerFields } from "./config-fields
 import { defineFamily, type EncoderConfig } from "./family.js";
 import { bucketLikeMpnet, computeDistances } from "./relative-positions.js";
 import { createRobertaMaskedLm } from "./roberta.js";
+import { createTwoLayerHead } from "./shared-heads.js";
 
 interface MpnetConfig extends EncoderConfig, LearnedPositions {
   readonly numBuckets: number;
@@ -98,11 +97,6 @@ export const mpnet = defineFamily({
     return addAndNormalize(config, weights, outputNames, intermediate, attended, mode);
   },
   pooler: createPooler(prefix),
-  classification: {
-    pooling: () => "cls",
-    getShapes: (config, numLabels) => getTwoLayerHeadShapes(config, numLabels),
-    apply: (config, weights, pooled, mode) =>
-      applyTwoLayerHead(weights, pooled, config.hiddenDropout, (hidden) => hidden.tanh(), mode),
-  },
+  classification: createTwoLayerHead("tanh", ({ hiddenDropout }) => hiddenDropout),
   maskedLm: (config) => createRobertaMaskedLm(config),
 });

@@ -1,44 +1,32 @@
 import { z } from "zod";
-import { denseWithActivation, layerNorm } from "../../nn/index.js";
-import type { Tensor } from "../../tensor/index.js";
-import type { Packing } from "../packing.js";
 import {
   addBertEmbeddings,
   addBertLayers,
-  applyTwoLayerHead,
-  bertLayerPattern,
-  bertProjections,
+  createBertCore,
   createPooler,
   embedLikeBert,
   embedTokensLikeBert,
-  encodeLikeBert,
-  getTwoLayerHeadShapes,
   type LearnedPositions,
-  listBertAttentions,
   ShapeList,
 } from "./blocks.js";
 import { absolutePositions, count, readTransformerFields, transformerFields } from "./config-fields.js";
 import { defineFamily, type EncoderConfig, type EncoderFamily, type MaskedLmHead } from "./family.js";
+import { createMaskedLmHead, createTwoLayerHead } from "./shared-heads.js";
 
 interface RobertaConfig extends EncoderConfig, LearnedPositions {}
 
 const prefix = "roberta.";
 
+const lmNames = {
+  decoder: "lm_head.decoder",
+  bias: "lm_head.bias",
+  dense: "lm_head.dense",
+  norm: "lm_head.layer_norm",
+};
+
 /** The head of RoBERTa's masked language model. MPNet has the same. */
-export function createRobertaMaskedLm({ hiddenSize, layerNormEps }: EncoderConfig): MaskedLmHead {
-  return {
-    decoder: "lm_head.decoder",
-    bias: "lm_head.bias",
-    shapes: new ShapeList().addDense("lm_head.dense", hiddenSize, hiddenSize).addNorm("lm_head.layer_norm", hiddenSize)
-      .shapes,
-    transform: (weights, hidden) =>
-      layerNorm(
-        weights,
-        "lm_head.layer_norm",
-        denseWithActivation(weights, "lm_head.dense", hidden, "gelu"),
-        layerNormEps,
-      ),
-  };
+export function createRobertaMaskedLm(config: EncoderConfig): MaskedLmHead {
+  return createMaskedLmHead(lmNames, config, config.hiddenSize, "gelu");
 }
 
 /** Creates a family that computes what RoBERTa computes. */
@@ -50,9 +38,7 @@ export function createRobertaFamily(names: {
   return defineFamily({
     modelType: names.modelType,
     className: names.className,
-    prefix,
-    wordEmbeddings: `${prefix}embeddings.word_embeddings`,
-    layerPattern: bertLayerPattern,
+    ...createBertCore(prefix),
     configSchema: z.looseObject({
       ...transformerFields,
       vocab_size: count.default(names.vocabSize),
@@ -65,29 +51,12 @@ export function createRobertaFamily(names: {
     },
     getShapes: (config: RobertaConfig) =>
       addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
-    projections: bertProjections,
-    listAttentions: (config) => listBertAttentions(config, prefix),
     embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
     embedTokens: (config, weights, tokens, mode) =>
       embedTokensLikeBert(config, weights, `${prefix}embeddings`, tokens, mode),
-    prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
-    packable: true,
-    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
-      encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
     // No head of transformers uses it, so most checkpoints do not have it.
     pooler: createPooler(prefix),
-    classification: {
-      pooling: () => "cls",
-      getShapes: (config, numLabels) => getTwoLayerHeadShapes(config, numLabels),
-      apply: (config, weights, pooled, mode) =>
-        applyTwoLayerHead(
-          weights,
-          pooled,
-          config.classifierDropout ?? config.hiddenDropout,
-          (hidden) => hidden.tanh(),
-          mode,
-        ),
-    },
+    classification: createTwoLayerHead("tanh"),
     maskedLm: (config) => createRobertaMaskedLm(config),
   });
 }
