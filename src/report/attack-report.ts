@@ -4,8 +4,7 @@ import { type AttackFolder, readAttackFolder } from "../runs/attack-folder.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { getRunPath } from "../runs/run-files.js";
 import { type Html, html } from "./html.js";
-import type { Report } from "./index.js";
-import { renderPage } from "./page.js";
+import { type Report, renderPage } from "./page.js";
 import { renderExamplesSection, selectExamples } from "./sections/examples.js";
 import { renderAttackTable } from "./sections/runs.js";
 

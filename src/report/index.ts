@@ -10,7 +10,7 @@ import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
-import { generator, renderPage, type Section } from "./page.js";
+import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
 import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
@@ -33,16 +33,6 @@ export const reportRequestSchema = z.strictObject({
   title: z.string().nullable().default(null).describe("title of the page; null: the tasks"),
 });
 export type ReportRequest = z.input<typeof reportRequestSchema>;
-
-/** A report, and what it contains. */
-export interface Report {
-  readonly html: string;
-  readonly runs: number;
-  readonly attacks: number;
-  /** Attacked texts that are shown. */
-  readonly examples: number;
-  readonly figures: number;
-}
 
 /** A report that was written, and what it contains. */
 export interface ReportResult extends Omit<Report, "html"> {

@@ -1,7 +1,14 @@
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import protobuf from "protobufjs/minimal.js";
 import { createFileError } from "../../files.js";
+
+const { Writer } = protobuf;
+
+/** Kinds of fields in protocol buffers. */
+const [varint, float64, bytes, float32] = [0, 1, 2, 5];
+const tag = (field: number, kind: number): number => (field << 3) | kind;
 
 /**
  * Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums.
@@ -23,25 +30,37 @@ export class TensorBoardWriter {
     } catch (error) {
       throw createFileError(error, path, "write");
     }
-    this.#record(0, encodeStringField(3, "brain.Event:2"));
-    this.#record(from + 1, encodeMessageField(7, encodeVarintField(1, 1)));
+    this.#record(0, (event) => event.uint32(tag(3, bytes)).string("brain.Event:2"));
+    this.#record(from + 1, (event) => event.uint32(tag(7, bytes)).fork().uint32(tag(1, varint)).int32(1).ldelim());
   }
 
   /** Writes the numbers of an event. */
   writeEvent(event: Readonly<Record<string, unknown>>): void {
     const { step, values } = listScalars(event);
-    const parts = values.map(([name, value]) =>
-      encodeMessageField(1, Buffer.concat([encodeStringField(1, name), encodeFloatField(2, value)])),
-    );
-    if (parts.length > 0) this.#record(step, encodeMessageField(5, Buffer.concat(parts)));
+    if (values.length === 0) return;
+    this.#record(step, (event) => {
+      const summary = event.uint32(tag(5, bytes)).fork();
+      for (const [name, value] of values)
+        summary
+          .uint32(tag(1, bytes))
+          .fork()
+          .uint32(tag(1, bytes))
+          .string(name)
+          .uint32(tag(2, float32))
+          .float(value)
+          .ldelim();
+      summary.ldelim();
+    });
   }
 
   close(): void {
     closeSync(this.#file);
   }
 
-  #record(step: number, content: Buffer): void {
-    const data = Buffer.concat([encodeDoubleField(1, this.#now()), encodeVarintField(2, step), content]);
+  #record(step: number, addContent: (event: protobuf.Writer) => void): void {
+    const event = Writer.create().uint32(tag(1, float64)).double(this.#now()).uint32(tag(2, varint)).int64(step);
+    addContent(event);
+    const data = event.finish();
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(data.length));
     writeSync(this.#file, Buffer.concat([length, computeMaskedChecksum(length), data, computeMaskedChecksum(data)]));
@@ -59,42 +78,6 @@ function listScalars(event: Readonly<Record<string, unknown>>): {
     ([name, value]): [string, number][] => (typeof value === "number" ? [[`${group}/${name}`, value]] : []),
   );
   return { step: Number(step), values };
-}
-
-function encodeFieldKey(field: number, type: number): Buffer {
-  return encodeVarint((field << 3) | type);
-}
-
-/** Seven bits per byte, the lowest first. The high bit means that more bytes follow. */
-function encodeVarint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
-  return Buffer.from([...bytes, rest]);
-}
-
-function encodeVarintField(field: number, value: number): Buffer {
-  return Buffer.concat([encodeFieldKey(field, 0), encodeVarint(value)]);
-}
-
-function encodeMessageField(field: number, content: Buffer): Buffer {
-  return Buffer.concat([encodeFieldKey(field, 2), encodeVarint(content.length), content]);
-}
-
-function encodeStringField(field: number, value: string): Buffer {
-  return encodeMessageField(field, Buffer.from(value));
-}
-
-function encodeDoubleField(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleLE(value);
-  return Buffer.concat([encodeFieldKey(field, 1), bytes]);
-}
-
-function encodeFloatField(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeFloatLE(value);
-  return Buffer.concat([encodeFieldKey(field, 5), bytes]);
 }
 
 /** Table of the CRC-32C checksum (reflected Castagnoli polynomial). */
