@@ -69,7 +69,10 @@ lint: packages ## formatter, linter, unused exports and type checker, with zero 
 	@npm run --silent lint
 	@npm run --silent check
 
-docs: packages ## build the API reference into build/docs
+docs: setup ## build the documentation site and the API reference into build/docs (no network at run time)
+	@npm ci --silent --prefix docs
+	@node tools/docs/reference.mjs
+	@npm run --silent --prefix docs build
 	@npm run --silent docs
 
 bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
