@@ -65,7 +65,7 @@ function describeType({ type, enum: values, const: value, anyOf, items }) {
 }
 
 /** @param {string} text */
-const escape = (text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
+const escapeCell = (text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
 
 /** @param {string} prefix @param {Record<string, Property>} properties @returns {string[]} */
 function listSettings(prefix, properties) {
@@ -73,7 +73,7 @@ function listSettings(prefix, properties) {
     const path = `${prefix}${name}`;
     if (property.properties) return listSettings(`${path}.`, property.properties);
     const value = property.default === undefined ? "" : `\`${JSON.stringify(property.default)}\``;
-    return [`| \`${path}\` | ${escape(describeType(property))} | ${value} | ${escape(property.description ?? "")} |`];
+    return [`| \`${path}\` | ${escapeCell(describeType(property))} | ${value} | ${escapeCell(property.description ?? "")} |`];
   });
 }
 
