@@ -73,7 +73,9 @@ function listSettings(prefix, properties) {
     const path = `${prefix}${name}`;
     if (property.properties) return listSettings(`${path}.`, property.properties);
     const value = property.default === undefined ? "" : `\`${JSON.stringify(property.default)}\``;
-    return [`| \`${path}\` | ${escapeCell(describeType(property))} | ${value} | ${escapeCell(property.description ?? "")} |`];
+    return [
+      `| \`${path}\` | ${escapeCell(describeType(property))} | ${value} | ${escapeCell(property.description ?? "")} |`,
+    ];
   });
 }
 
