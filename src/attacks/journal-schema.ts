@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isConfirmed } from "./confirm-success.js";
 
 // Checksums detect accidents. A forged journal can have valid ones, so every line is checked.
 
@@ -45,6 +46,7 @@ export const attackResultSchema = z
     origins: z.array(z.int().min(-1)),
     goal: z.string().optional(),
     isAttacked: z.literal(false).optional(),
+    fresh: z.object({ evaluations: z.int().min(1), fooled: z.int().min(0) }).optional(),
   })
   .superRefine((line, context) => {
     const { label, before, after, edits, space, texts, fieldSizes, words } = line;
@@ -53,6 +55,12 @@ export const attackResultSchema = z
       if (!isValid) context.addIssue({ code: "custom", path: [key], message, input: line });
     };
     const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0);
+    const { fresh, outcome } = line;
+    check(
+      !fresh || (fresh.fooled <= fresh.evaluations && isConfirmed(fresh) === (outcome === "success")),
+      "fresh",
+      "expected a success if and only if at least half of the evaluations were fooled",
+    );
     check(label < before.length, "label", "expected one of the classes");
     check(after.length === before.length, "after", "expected as many probabilities as before the attack");
     check(fieldSizes.length === texts.length, "fieldSizes", "expected one number per text");

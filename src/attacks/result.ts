@@ -49,6 +49,11 @@ export interface AttackResult {
   readonly goal?: string;
   /** False if the goal does not concern the example, such as one of the target class. */
   readonly isAttacked?: false;
+  /**
+   * For a random victim: how many fresh evaluations the text that the search took for a success
+   * fooled. If it is less than half, the outcome is a failure.
+   */
+  readonly fresh?: { readonly evaluations: number; readonly fooled: number };
 }
 
 /** What an attack found for one example. */

@@ -31,6 +31,8 @@ export interface RunAttackOptions {
   /** Called before the first example with the number of finished ones. */
   onStart?(done: number): void;
   onResult?(result: AttackResult, done: number): void;
+  /** Checks a result before it is written. */
+  confirm?(result: AttackResult): Promise<AttackResult>;
 }
 
 /**
@@ -66,7 +68,8 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
     if (done === numExamples) return;
     const results = attacker.run(examples, { seed, skip: done, budget, signal: options.signal });
     const checked = options.isShard || done > 0 ? results : requireModifiableWords(results);
-    for await (const result of checked) {
+    for await (const found of checked) {
+      const result = (await options.confirm?.(found)) ?? found;
       journal.append(result);
       options.onResult?.(result, ++done);
       if (performance.now() - saved < 5000) continue;

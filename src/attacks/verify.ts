@@ -5,6 +5,7 @@ import { Rng } from "../tensor/random.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
+import { countFooled } from "./confirm-success.js";
 import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals/score.js";
 import { type JournalHeader, readJournal } from "./journal.js";
@@ -177,7 +178,25 @@ async function replay<Prepared extends PreparedInput>(
       rows[input] = answers[i]!;
     });
   }
-  for (const [i, line] of batch.entries()) checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
+  for (const [i, line] of batch.entries()) {
+    checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
+    await checkFreshEvaluations(line, victim);
+  }
+}
+
+/** The evaluations depend on the text alone, so they can be repeated, unless the victim answers at random. */
+async function checkFreshEvaluations<Prepared extends PreparedInput>(
+  { location, result }: JournalLine,
+  victim: Victim<Prepared>,
+): Promise<void> {
+  if (!result.fresh || !victim.isDeterministic) return;
+  const { evaluations, fooled } = result.fresh;
+  const found = countFooled(result, (await victim.predictFresh?.(result.finalTexts, evaluations)) ?? []);
+  if (found === fooled) return;
+  throw new UserError(
+    `${location}: the journal records that the final text fooled ${fooled} of ${evaluations} fresh evaluations, but ` +
+      `it fools ${found} of them`,
+  );
 }
 
 /** The recorded probabilities and the outcome must agree with what the victim returns now. */
@@ -188,10 +207,12 @@ function checkReplay(
   tolerance: number,
 ): void {
   const { outcome, label, goal } = result;
+  const fooledSearch = result.fresh !== undefined;
   const target = Number(/^targeted-(\d+)/.exec(goal ?? "")?.[1] ?? Number.NaN);
   const texts = [
     { which: "original", recorded: result.before, probabilities: before, isFooled: outcome === "skipped" },
-    { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" },
+    // The search took a text that fresh evaluations did not confirm for a success.
+    { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" || fooledSearch },
   ];
   for (const { which, recorded, probabilities } of texts) {
     const isClose = recorded.every((value, i) => Math.abs(value - probabilities[i]!) <= tolerance);
@@ -205,7 +226,7 @@ function checkReplay(
   const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
   for (const { which, probabilities, isFooled } of texts) {
     // A failed attack on one class may end in another wrong class.
-    if (which === "final" && !Number.isNaN(target) && outcome === "failed") {
+    if (which === "final" && !Number.isNaN(target) && outcome === "failed" && !fooledSearch) {
       if (margin({ probabilities }, target) < minMargin || result.isAttacked === false) continue;
       throw new UserError(`${location}: the journal records "failed", but the model returns the class of the goal`);
     }

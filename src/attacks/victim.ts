@@ -57,4 +57,6 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;
   /** Returns one row of logits per input, if the victim knows them. A search then uses these. */
   logits?(inputs: readonly Prepared[]): Promise<Float32Array[]>;
+  /** The classes that fresh evaluations of a text return, if the victim is random. */
+  predictFresh?(texts: readonly string[], count: number): Promise<Int32Array>;
 }

@@ -3,11 +3,15 @@ import { RunFolder, readResults } from "../runs/run-folder.js";
 import { getRunFolder } from "../sweeps/plan.js";
 import type { WorkItemResult } from "../sweeps/run-work.js";
 import type { SweepEvent } from "../sweeps/sweep-events.js";
-import { formatWorkItem, type Stage, type WorkItem } from "../sweeps/work-item.js";
+import { formatWorkItem, type WorkItem, type WorkPhase } from "../sweeps/work-item.js";
 import { type Io, removeControls } from "./io.js";
 import { createProgress, type Progress, type ProgressDetails } from "./progress.js";
 
-const stageUnits: Readonly<Record<Stage, string>> = { train: "runs", evaluate: "evaluations", analyze: "analyses" };
+const phaseUnits: Readonly<Record<WorkPhase["kind"], string>> = {
+  train: "runs",
+  evaluate: "evaluations",
+  analyze: "analyses",
+};
 
 /** How many items the progress line names. */
 const maxNamedItems = 2;
@@ -30,11 +34,11 @@ export function createSweepProgress(
     progress?.update(done, details);
   };
   const timer = setInterval(() => void show(), refreshMilliseconds).unref();
-  const startStage = (stage: Stage, total: number, before: number): void => {
+  const startPhase = ({ kind, items }: WorkPhase, before: number): void => {
     progress?.end();
-    const unit = stageUnits[stage];
+    const [unit, total] = [phaseUnits[kind], items.length];
     done = before;
-    progress = createProgress({ label: stage, total, unit, start: before, quiet, stream: io.stderr });
+    progress = createProgress({ label: kind, total, unit, start: before, quiet, stream: io.stderr });
     if (before > 0 && before < total) progress.printLine(`${before} of ${total} ${unit} were done before`);
   };
   const endItem = (item: WorkItem, result: WorkItemResult): void => {
@@ -50,7 +54,7 @@ export function createSweepProgress(
   };
   return {
     onEvent(event) {
-      if (event.type === "stage") startStage(event.stage, event.items.length, event.done);
+      if (event.type === "phase") startPhase(event.phase, event.done);
       if (event.type === "item-start") {
         running.set(formatWorkItem(event.item), event.item);
         void show();

@@ -67,6 +67,13 @@ const attackSummarySchema = z.object({
   wordsLeft: number.optional(),
   /** The same over valid texts only, if their similarity was measured. */
   validity: attackValiditySchema.optional(),
+  /**
+   * For a random model: texts that the search took for successes, how many of them fooled at least
+   * half of the fresh evaluations, and the fraction of evaluations that these fooled.
+   */
+  fresh: z
+    .object({ found: number, confirmed: number, evaluations: number, fooled: number, interval: intervalSchema })
+    .optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
   /** Candidates that a search could not tell apart from others, because their margins are equal. */
@@ -135,6 +142,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const nearTies: string[] = [];
   const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
+  const fresh = { found: 0, confirmed: 0, evaluations: 0, fooled: 0 };
   /** Fractions of words that input reduction left. */
   const remaining: number[] = [];
   /** Examples that the goal does not concern. */
@@ -152,6 +160,12 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     if (outcome === "success") changed.push(result.edits.length / Math.max(1, result.words.length));
     if (result.goal === "input-reduction" && outcome === "failed")
       remaining.push(result.finalWords.length / Math.max(1, result.words.length));
+    if (result.fresh) fresh.found++;
+    if (result.fresh && outcome === "success") {
+      fresh.confirmed++;
+      fresh.evaluations += result.fresh.evaluations;
+      fresh.fooled += result.fresh.fooled;
+    }
     if (result.nearTie) nearTies.push(id);
     sums.ties += result.ties ?? 0;
     sums.words += space.words;
@@ -210,6 +224,13 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
       ...(knowsExact && { exact: sums.exact }),
       ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
+      ...(fresh.found > 0 && {
+        fresh: {
+          ...fresh,
+          fooled: safeRatio(fresh.fooled, fresh.evaluations),
+          interval: wilsonInterval(fresh.fooled, fresh.evaluations),
+        },
+      }),
       nearTies,
       ...(sums.ties > 0 && { ties: sums.ties }),
     },

@@ -14,6 +14,9 @@ export interface MetricDescription {
   readonly unit: MetricUnit;
 }
 
+/** Followed by the number of substitutions: the fraction of texts that provably survive them. */
+export const exactPrefix = "exact-";
+
 /** Prefix of the metric that counts how often two dropout passes disagree in the first N steps. */
 export const inconsistencyPrefix = "inconsistent-";
 
@@ -59,6 +62,10 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
     const { title, ...description } = describeMetric(id);
     return { ...description, title: title.replace("accuracy", `recall of ${attackedLabel}`) };
   }
+  if (id.startsWith(exactPrefix)) {
+    const changes = id.slice(exactPrefix.length);
+    return { id, title: `exact accuracy, ${changes} substitutions`, direction: "higher", unit: "fraction" };
+  }
   if (id.startsWith(inconsistencyPrefix)) {
     const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
     return { id, title, direction: "lower", unit: "score" };
@@ -70,7 +77,8 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
 
 /** Whether a metric is the accuracy under one attack. */
 export function isAttackMetric(id: string): boolean {
-  return !byId.has(id) && !id.startsWith(inconsistencyPrefix) && getRecallLabel(id) === null;
+  const isOther = [inconsistencyPrefix, exactPrefix].some((prefix) => id.startsWith(prefix));
+  return !byId.has(id) && !isOther && getRecallLabel(id) === null;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
 import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
+import { exact } from "../actions/exact/exact.js";
 import { estimateRun } from "../actions/train/estimate-run.js";
 import { trainResolved } from "../actions/train/train.js";
 import { getErrorMessage, UserError } from "../errors.js";
@@ -34,6 +35,13 @@ export async function executeRequest(request: WorkRequest, trust: Trust, callbac
       const result = await evaluateAdvglue(rest, callbacks);
       await writeFileAtomic(out, `${JSON.stringify(result, null, 2)}\n`);
       return result;
+    }
+    case "exact": {
+      const { kind: _, result: path, ...rest } = request;
+      const { texts, ...report } = await exact(rest, callbacks);
+      const provenUpTo = Object.fromEntries(texts.map(({ id, provenUpTo: proven }) => [id, proven]));
+      await writeFileAtomic(path, `${JSON.stringify({ maxChanges: rest.maxChanges, provenUpTo })}\n`);
+      return report;
     }
     case "attack": {
       const { kind: _, ...rest } = request;

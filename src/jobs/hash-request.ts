@@ -4,7 +4,7 @@ import { formatConfigIdentity } from "../runs/config-identity.js";
 import type { WorkRequest } from "./work-request.js";
 
 /** Keys that say where and how a request runs, not what it computes. */
-const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurrency", "cache"]);
+const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurrency", "cache", "result"]);
 
 /**
  * SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs

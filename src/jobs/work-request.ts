@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { exactRequestSchema } from "../actions/exact/exact-request.js";
 import { readJson } from "../files.js";
 import { runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
@@ -19,6 +20,8 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
     out: z.string(),
     ...runtimeOptions,
   }),
+  /** Evaluates a run exactly and writes what it proved to the file `result`. */
+  z.strictObject({ kind: z.literal("exact"), ...exactRequestSchema.shape, result: z.string() }),
   z.strictObject({ kind: z.literal("attack"), ...attackRequestSchema.shape, out: z.string() }),
   /** Attacks the shards of an attack that nobody else works on. */
   z.strictObject({ kind: z.literal("attack-shards"), ...attackRequestSchema.shape, out: z.string() }),

@@ -76,6 +76,13 @@ export const resultsSchema = z.object({
   test: evaluationResultSchema,
 });
 
+/** What a sweep keeps of an exact evaluation: how many substitutions provably cannot fool each text. */
+export const exactResultSchema = z.object({
+  maxChanges: z.int().min(0),
+  /** By the ID of the example; -1 for a misclassified text. */
+  provenUpTo: z.record(z.string(), z.int().min(-1)),
+});
+
 /**
  * What a finished run found.
  *

@@ -28,6 +28,7 @@ export const files = {
   certificates: "certificates",
   calibration: "calibration.json",
   exact: "exact",
+  exactResult: "exact.json",
   analysis: "analysis",
   tensorboard: "tensorboard",
   requests: "requests",

@@ -2,13 +2,19 @@ import { join } from "node:path";
 import { z } from "zod";
 import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { describeMetric, getRecallLabel, inconsistencyPrefix, isAttackMetric } from "../evaluation/metric-table.js";
+import {
+  describeMetric,
+  exactPrefix,
+  getRecallLabel,
+  inconsistencyPrefix,
+  isAttackMetric,
+} from "../evaluation/metric-table.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackFolder } from "./attack-folder.js";
-import { advglueResultSchema, type EvaluationResult } from "./results.js";
+import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";
 
 /** One number of a run. */
@@ -36,6 +42,7 @@ const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number()
  * - an attack's name: accuracy under that attack, over finished journals;
  * - `worst-case`: fraction of the examples of that sample that stay correct under every attack on
  *   all of them;
+ * - `exact-N`: fraction of the examples that no N substitutions fool, as an exact evaluation proved;
  * - `advglue` and `drop`; `inconsistent-N`.
  */
 export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, MetricValue>> {
@@ -49,11 +56,21 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
     metrics.set("drop", { value: drop, examples: null, outcomes: null });
   }
   for (const [id, value] of readAttackMetrics(await run.attacks())) metrics.set(id, value);
+  const exact = await readJsonIfExists(run.path("exactResult"), exactResultSchema, "the exact result");
+  if (exact) for (const [id, value] of readExactMetrics(exact)) metrics.set(id, value);
   const consistencyPath = join(run.path("analysis"), "consistency.json");
   const consistency = await readJsonIfExists(consistencyPath, consistencySchema, "the analysis");
   for (const { steps, rate } of consistency?.first ?? [])
     metrics.set(`${inconsistencyPrefix}${steps}`, { value: rate, examples: null, outcomes: null });
   return metrics;
+}
+
+function readExactMetrics({ maxChanges, provenUpTo }: z.output<typeof exactResultSchema>): [string, MetricValue][] {
+  return Array.from({ length: maxChanges }, (_, i) => {
+    const outcomes = new Map(Object.entries(provenUpTo).map(([id, proven]) => [id, proven > i]));
+    const value = mean(Array.from(outcomes.values(), Number));
+    return [`${exactPrefix}${i + 1}`, { value, examples: outcomes.size, outcomes }];
+  });
 }
 
 function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {

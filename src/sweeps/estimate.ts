@@ -9,6 +9,7 @@ import { runWorker } from "../jobs/worker-process.js";
 import type { RunConfig } from "../runs/config.js";
 import type { Trust } from "../trust.js";
 import type { NewSweepPlan } from "./plan.js";
+import { resolveInitialModel } from "./stages.js";
 
 /** What training the runs of a sweep costs on this host. */
 export interface SweepEstimate {
@@ -36,21 +37,25 @@ export async function estimateSweep(
   const sampled = plan.cells.filter(({ row, column }) => row === firstRow || column === firstColumn);
   const seconds = new Map<string, number>();
   let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
-  for (const [i, { row, column, points }] of sampled.entries()) {
-    reportProgress(callbacks, "estimate", i, sampled.length);
-    const cost = await estimateRunInWorker(configs[points[0]!.runs[0]!]!, trust);
-    seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
+  const stageRuns = Object.values(plan.stages).filter((run) => runs.includes(run));
+  const costs = new Map<string, number>();
+  const measure = async (run: string, done: number): Promise<number> => {
+    reportProgress(callbacks, "estimate", done, stageRuns.length + sampled.length);
+    const cost = await estimateRunInWorker(resolveInitialModel(configs[run]!, configs), trust);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);
     modelBytes = Math.max(modelBytes, 4 * cost.parameters);
     device = cost.device;
-  }
+    return cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate;
+  };
+  for (const [i, { row, column, points }] of sampled.entries())
+    seconds.set(`${row}/${column}`, await measure(points[0]!.runs[0]!, i));
   const getSeconds = (row: string, column: string): number => seconds.get(`${row}/${column}`)!;
-  const costs = new Map<string, number>();
   for (const { row, column, points } of plan.cells) {
     const cost = (getSeconds(row, firstColumn) * getSeconds(firstRow, column)) / getSeconds(firstRow, firstColumn);
     for (const { runs: names } of points) for (const name of names) costs.set(name, cost);
   }
+  for (const [i, run] of stageRuns.entries()) costs.set(run, await measure(run, sampled.length + i));
   return {
     seconds: runs.reduce((sum, name) => sum + costs.get(name)!, 0),
     // A finished run without checkpoints is little more than its model. A run in progress has

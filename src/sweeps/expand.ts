@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { exactPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, type ResolvedMethod } from "../methods/index.js";
 import { formatMethodNames, type RunConfig } from "../runs/config.js";
 import { formatConfigIdentities } from "../runs/config-identity.js";
-import { resolveRun, type SettingsSource } from "../runs/read-config.js";
+import { type ConfigObject, resolveRun, type SettingsSource } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run-name.js";
 import { isModulePath } from "../trust.js";
 import { type KeyPath, parseAssignment } from "../yaml.js";
@@ -13,25 +14,28 @@ import { ConfigOverlay } from "./config-overlay.js";
 import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import { type Grid, runAnalyses } from "./schema.js";
+import { linkToStageRun, parseStageModel } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
 /** A sweep with the configs of all its runs. */
-export type ExpandedSweep = Pick<SweepPlan, "cells" | "rows" | "columns" | "metrics"> & {
+export type ExpandedSweep = Pick<SweepPlan, "stages" | "cells" | "rows" | "columns" | "metrics"> & {
   readonly configs: Readonly<Record<string, RunConfig>>;
 };
 
 /** How many runs a sweep names. Runs that cells share count once per cell. */
-export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFile): number {
+export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
   const points = Object.values(rows).reduce((sum, row) => sum + countPoints({ ...grid, ...row.grid }), 0);
-  return points * Object.keys(columns).length * seeds.length;
+  return points * Object.keys(columns).length * seeds.length + Object.keys(stages).length;
 }
 
 /** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
 export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   const { rows, columns, seeds, select } = sweep.settings;
   const configs: Record<string, RunConfig> = {};
+  const stageRuns = await expandStages(sweep, configs);
+  const allStages = [...stageRuns.keys()];
   const methods = new Map<GridPoint, readonly ResolvedMethod[]>();
   const cells: SweepCell[] = [];
   const tableRows: { id: string; title: string }[] = [];
@@ -43,7 +47,8 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
       for (const values of combinations) {
         // Nothing else depends on the seed, and checking a config takes longer than all the rest.
         const { value, locate } = createCellSettings(sweep, row, column, values, seeds[0]!);
-        const { config, methods: resolved } = await resolveRun(value, sweep.modules, locate);
+        const { config: written, methods: resolved } = await resolveRun(value, sweep.modules, locate);
+        const config = linkToStageRun(written, stageRuns, allStages, locate(["model"]));
         const names = createRunNames(config, seeds);
         for (const [i, name] of names.entries()) configs[name] = { ...config, seed: seeds[i]! };
         const point = { values, runs: names };
@@ -60,12 +65,29 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   }
   checkSelectionMetric(sweep, cells, methods);
   return {
+    stages: Object.fromEntries(stageRuns),
     cells,
     configs,
     rows: tableRows,
     columns: Object.entries(columns).map(([id, { title = id }]) => ({ id, title })),
     metrics: resolveTableMetrics(sweep),
   };
+}
+
+/** Adds the run of each stage to the configs. Returns their names. A stage may use the ones before. */
+async function expandStages(sweep: SweepFile, configs: Record<string, RunConfig>): Promise<Map<string, string>> {
+  const { stages, seeds } = sweep.settings;
+  const runs = new Map<string, string>();
+  for (const [stage, settings] of Object.entries(stages)) {
+    const overlay = new ConfigOverlay().add(sweep.baseConfig, []).add(settings, ["stages", stage]);
+    const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
+    const written = await resolveRun({ seed: seeds[0]!, ...overlay.config }, sweep.modules, locate);
+    const config = linkToStageRun(written.config, runs, Object.keys(stages), locate(["model"]));
+    const [name] = createRunNames(config, [config.seed]);
+    configs[name!] = config;
+    runs.set(stage, name!);
+  }
+  return runs;
 }
 
 /** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
@@ -101,7 +123,14 @@ export async function readSweepCell(source: SweepCellSource): Promise<SettingsSo
         .join("\n")}`,
     );
   const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
-  return createCellSettings(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
+  const settings = createCellSettings(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
+  const stage = parseStageModel((settings.value as ConfigObject).model);
+  if (stage !== null)
+    throw new UserError(
+      `${file}: row ${row} in column ${column} starts from stage ${stage}, which temper sweep trains first. ` +
+        "Run the sweep, or pass the folder of a trained model with --set model=FOLDER.",
+    );
+  return settings;
 }
 
 /** A value as `--set` reads it. */
@@ -201,12 +230,14 @@ function checkSelectionMetric(
 function resolveTableMetrics(file: SweepFile): string[] {
   const { settings, attackNames: attacks, locate } = file;
   const { metrics: wanted, evaluation } = settings;
-  if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks];
+  const exact = evaluation.exact ? [`${exactPrefix}${evaluation.exact.maxChanges}`] : [];
+  if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks, ...exact];
   const known = [
     ...Object.keys(metrics),
     ...evaluation.analyses.flatMap(({ kind, options }) => runAnalyses.get(kind)!.listMetrics?.(options) ?? []),
     ...(evaluation.advglue ? ["advglue", "drop"] : []),
     ...attacks,
+    ...Array.from({ length: evaluation.exact?.maxChanges ?? 0 }, (_, i) => `${exactPrefix}${i + 1}`),
     ...(attacks.length > 1 ? ["worst-case"] : []),
   ];
   const wrong = wanted.findIndex((metric) => !known.includes(metric));

@@ -8,6 +8,7 @@ import { advglueParts } from "../tasks/advglue.js";
 import { findTaskSource } from "../tasks/index.js";
 import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
+import { parseStageModel } from "./stages.js";
 
 /** A model or a dataset on the Hugging Face Hub. */
 export interface SweepDownload {
@@ -36,7 +37,7 @@ export interface SweepInputs {
 export async function listSweepInputs({ plan, configs }: NewSweepPlan): Promise<SweepInputs> {
   const runs = Object.values(configs);
   const downloads: SweepDownload[] = [];
-  for (const model of new Set(runs.map((run) => run.model)))
+  for (const model of new Set(runs.map((run) => run.model).filter((name) => parseStageModel(name) === null)))
     await addDownload(downloads, `model ${model}`, () => listModelFiles(model));
   for (const { task, data } of listTasks(plan, runs))
     await addDownload(downloads, `dataset of ${task ?? data}`, async () => {

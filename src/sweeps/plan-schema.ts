@@ -17,7 +17,7 @@ export const sweepPlanSchema = z.object({
   name: z.string(),
   profile: z.string().nullable(),
   settings: z.object(
-    sweepSettingsSchema.omit({ rows: true, columns: true, grid: true, metrics: true, slurm: true }).shape,
+    sweepSettingsSchema.omit({ stages: true, rows: true, columns: true, grid: true, metrics: true, slurm: true }).shape,
   ),
   rows: namedListSchema,
   columns: namedListSchema,
@@ -25,6 +25,10 @@ export const sweepPlanSchema = z.object({
   cells: z.array(cellSchema),
   /** The name of every run once. Two cells may share runs. The config of a run is in its folder. */
   runs: z.array(z.string()),
+  /** The run of each stage. */
+  stages: z.record(z.string(), z.string()).default({}),
+  /** Run -> the run of a stage whose model it starts from. */
+  startsFrom: z.record(z.string(), z.string()).default({}),
 });
 
 export type SweepPlan = z.output<typeof sweepPlanSchema>;

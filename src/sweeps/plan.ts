@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
 import type { RunConfig } from "../runs/config.js";
@@ -9,6 +9,7 @@ import { readJsonIfExists } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import { type SweepPlan, sweepPlanSchema } from "./plan-schema.js";
 import type { SweepFile } from "./read-sweep.js";
+import { parseStageModel } from "./stages.js";
 
 /** The files of a sweep folder. */
 export const sweepFiles = {
@@ -30,7 +31,12 @@ export interface NewSweepPlan {
 export async function createSweepPlan(sweep: SweepFile): Promise<NewSweepPlan> {
   const { name, profile, settings } = sweep;
   const { configs, ...rest } = await expandSweep(sweep);
-  const plan = { format: 3, name, profile, settings, ...rest, runs: Object.keys(configs) };
+  const startsFrom = Object.entries(configs).flatMap(([run, { model }]) => {
+    const stageRun = parseStageModel(model);
+    return stageRun === null ? [] : [[run, stageRun] as const];
+  });
+  const runs = Object.keys(configs);
+  const plan = { format: 3, name, profile, settings, ...rest, runs, startsFrom: Object.fromEntries(startsFrom) };
   return { plan: sweepPlanSchema.parse(plan), configs };
 }
 
@@ -47,8 +53,15 @@ export async function checkSweepFolder(out: string, resume: boolean): Promise<vo
 /** Writes the plan, and the config of each run into its folder. */
 export async function writeSweepPlan(out: string, { plan, configs }: NewSweepPlan): Promise<void> {
   createFolder(out);
-  for (const [name, config] of Object.entries(configs)) await planRun(getRunFolder(out, name), config);
+  for (const [name, config] of Object.entries(configs))
+    await planRun(getRunFolder(out, name), resolveStageModel(out, config));
   await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
+}
+
+/** The config with the folder of the model that a stage trains. */
+function resolveStageModel(out: string, config: RunConfig): RunConfig {
+  const run = parseStageModel(config.model);
+  return run === null ? config : { ...config, model: resolve(getRunPath(getRunFolder(out, run), "model")) };
 }
 
 /** The config of a planned run. */

@@ -35,7 +35,7 @@ export interface SweepFile {
 export const setFlag = "--set";
 
 /** Maps in which a profile removes an entry by setting it to null. */
-const removableMaps = ["rows", "columns", "grid", "averages"];
+const removableMaps = ["stages", "rows", "columns", "grid", "averages"];
 
 /**
  * Which sweep to read: a file, one of its profiles, and assignments such as

@@ -4,7 +4,7 @@ import type { WorkerOptions } from "../jobs/worker-process.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepCallbacks } from "./sweep-events.js";
-import { isWorkItemDone, listWorkItems, stages, type WorkItem } from "./work-item.js";
+import { isWorkItemDone, listWorkPhases, type WorkItem } from "./work-item.js";
 
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
@@ -25,12 +25,10 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
   const { stop, onEvent, jobs, isCpuOnly, ...workerOptions } = options;
   const environments = createWorkerEnvironments(isCpuOnly, jobs);
   const failures: WorkItemFailure[] = [];
-  const items = listWorkItems(plan);
-  for (const stage of stages) {
+  for (const phase of listWorkPhases(plan)) {
     const waiting: WorkItem[] = [];
-    for (const item of items[stage]) if (!(await isWorkItemDone(out, plan, item))) waiting.push(item);
-    if (items[stage].length > 0)
-      onEvent?.({ type: "stage", stage, items: items[stage], done: items[stage].length - waiting.length });
+    for (const item of phase.items) if (!(await isWorkItemDone(out, plan, item))) waiting.push(item);
+    onEvent?.({ type: "phase", phase, done: phase.items.length - waiting.length });
     const work = async (environment: Readonly<Record<string, string>>): Promise<void> => {
       for (let item = waiting.shift(); item !== undefined && !stop?.aborted; item = waiting.shift()) {
         onEvent?.({ type: "item-start", item });

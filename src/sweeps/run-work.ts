@@ -12,7 +12,15 @@ import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
 import { formatCommandLine } from "../shell.js";
 import type { SweepPlan } from "./plan-schema.js";
-import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
+import { describeBlockedRuns } from "./stages.js";
+import {
+  isBlocked,
+  isWorkDone,
+  type ResolvedWork,
+  removeArtifacts,
+  resolveWorkItem,
+  type WorkItem,
+} from "./work-item.js";
 
 export interface WorkFailure {
   readonly state: "failed";
@@ -38,13 +46,14 @@ export async function runWorkItem(
   options: WorkerOptions = {},
 ): Promise<WorkItemResult> {
   const work = await resolveWorkItem(out, plan, item);
-  if (!work) return { state: "blocked" };
+  if (!work || (await isBlocked(out, plan, item))) return { state: "blocked" };
   const result = await runWithRetry(work, options).catch((error: unknown): WorkItemResult => {
     if (!(error instanceof UserError)) throw error;
     return describeFailure(work, error.message);
   });
   if (result.state === "done") await removeArtifacts(out, plan, item, work.folder);
-  return result;
+  if (result.state !== "failed" || item.kind !== "train") return result;
+  return { ...result, error: result.error + describeBlockedRuns(plan, item.run) };
 }
 
 /** A failure as people read it. */

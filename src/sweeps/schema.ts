@@ -102,6 +102,16 @@ export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
   /** The id of the published table in experiments/published.yaml. */
   publishedTable: orNull(z.string()),
+  /**
+   * Runs that are trained first, by name. `model: stage:NAME` starts another run, or a later stage,
+   * from the model of one.
+   */
+  stages: z
+    .record(
+      z.string(),
+      configObjectSchema.nullable().transform((settings) => settings ?? {}),
+    )
+    .default({}),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
   /** Means over columns: name -> columns. */
@@ -139,6 +149,8 @@ export const sweepSettingsSchema = z.strictObject({
       /** Attack options of one column, such as the language-model constraint of its task. */
       columns: z.record(z.string(), configObjectSchema).default({}),
       advglue: z.boolean().default(false),
+      /** Exact accuracy with up to `maxChanges` substitutions: the metrics exact-1, exact-2, … */
+      exact: orNull(z.strictObject({ maxChanges: z.int().min(1).max(16), numExamples: countSchema.default(100) })),
       analyses: z.array(analysisSchema).default([]),
     })
     .prefault({}),

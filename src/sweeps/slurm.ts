@@ -26,13 +26,14 @@ import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemFailure } from "./run-local.js";
 import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import { describeBlockedRuns } from "./stages.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import {
   formatWorkItem,
+  isBlocked,
   isWorkItemDone,
-  listWorkItems,
+  listWorkPhases,
   resolveWorkItem,
-  stages,
   type WorkItem,
   workItemSchema,
 } from "./work-item.js";
@@ -74,7 +75,7 @@ export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOpt
 }
 
 /**
- * Submits the items that are not done, not queued and not yet attempted. Each stage starts when the
+ * Submits the items that are not done, not queued and not yet attempted. Each phase starts when the
  * one before has ended. Returns the number of tasks.
  */
 export async function submitSweep(
@@ -84,25 +85,24 @@ export async function submitSweep(
   attempted = new Set<string>(),
 ): Promise<number> {
   const queue = await SlurmQueue.open(out);
-  const items = listWorkItems(plan);
   const size = readMaxArraySize();
   let submitted = 0;
   let before: string[] = [];
-  for (const stage of stages) {
+  for (const { items } of listWorkPhases(plan)) {
     const queued = new Map(queue.listTasks().map(({ item, job }) => [formatWorkItem(item), job]));
     const waiting: WorkItem[] = [];
-    for (const item of items[stage]) {
+    for (const item of items) {
       const name = formatWorkItem(item);
       if (queued.has(name) || attempted.has(name) || (await isWorkItemDone(out, plan, item))) continue;
       attempted.add(name);
       waiting.push(item);
     }
-    const stageJobs = items[stage].flatMap((item) => queued.get(formatWorkItem(item)) ?? []);
+    const phaseJobs = items.flatMap((item) => queued.get(formatWorkItem(item)) ?? []);
     for (let start = 0; start < waiting.length; start += size) {
-      stageJobs.push(await queue.submit(waiting.slice(start, start + size), options, before));
+      phaseJobs.push(await queue.submit(waiting.slice(start, start + size), options, before));
       submitted += Math.min(size, waiting.length - start);
     }
-    if (stageJobs.length > 0) before = [...new Set(stageJobs)];
+    if (phaseJobs.length > 0) before = [...new Set(phaseJobs)];
   }
   warn(options, `Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
@@ -118,12 +118,11 @@ const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit Begi
 async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
   const { onEvent, stop, pollMilliseconds = 5000 } = options;
   const queue = await SlurmQueue.open(out);
-  const items = listWorkItems(plan);
   const started = new Set<string>();
   const reportedReasons = new Set(normalReasons);
-  for (const stage of stages) {
-    const open = new Map(items[stage].map((item) => [formatWorkItem(item), item]));
-    if (open.size > 0) onEvent?.({ type: "stage", stage, items: items[stage], done: 0 });
+  for (const phase of listWorkPhases(plan)) {
+    const open = new Map(phase.items.map((item) => [formatWorkItem(item), item]));
+    onEvent?.({ type: "phase", phase, done: 0 });
     for (;;) {
       const tasks = queue.listTasks().map((task) => ({ ...task, name: formatWorkItem(task.item) }));
       for (const { state, reason, name, item } of tasks) {
@@ -155,18 +154,18 @@ async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions):
 
 async function findFailures(out: string, plan: SweepPlan, queue: SlurmQueue): Promise<WorkItemFailure[]> {
   const failures: WorkItemFailure[] = [];
-  const items = listWorkItems(plan);
-  for (const item of stages.flatMap((stage) => items[stage])) {
+  for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
     const work = await resolveWorkItem(out, plan, item);
-    if (!work || (await isWorkItemDone(out, plan, item))) continue;
+    if (!work || (await isWorkItemDone(out, plan, item)) || (await isBlocked(out, plan, item))) continue;
     const result = await readWorkResult(work.resultPath).catch(() => null);
     const task = queue.findLatest(item);
     const state = task && readTaskState(task.job, task.index);
     const error = result?.hash === hashRequest(work.request) ? result.error?.message : undefined;
+    const blocked = item.kind === "train" ? describeBlockedRuns(plan, item.run) : "";
     const command = formatCommandLine(["temper", "worker", task?.list ?? "LIST", "--item", String(task?.index ?? 0)]);
     failures.push({
       item,
-      ...describeFailure(work, error ?? `It left the queue without a result${state ? ` (${state})` : ""}.`),
+      ...describeFailure(work, (error ?? `It left the queue without a result${state ? ` (${state})` : ""}.`) + blocked),
       ...(error === undefined && { command }),
     });
   }

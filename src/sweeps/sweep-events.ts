@@ -2,7 +2,7 @@ import type { TemperEvent } from "../events.js";
 import type { SweepEstimate } from "./estimate.js";
 import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemResult } from "./run-work.js";
-import type { Stage, WorkItem } from "./work-item.js";
+import type { WorkItem, WorkPhase } from "./work-item.js";
 
 /** A sweep before it runs. */
 export interface PlannedSweep {
@@ -21,8 +21,8 @@ export type SweepEvent =
   | { readonly type: "estimate"; readonly planned: PlannedSweep }
   /** The first request is about to be executed. From now on `signal` makes the runs save their work. */
   | { readonly type: "sweep-start" }
-  /** A stage begins. `done` of its items were done before. */
-  | { readonly type: "stage"; readonly stage: Stage; readonly items: readonly WorkItem[]; readonly done: number }
+  /** A phase begins. `done` of its items were done before. */
+  | { readonly type: "phase"; readonly phase: WorkPhase; readonly done: number }
   | { readonly type: "item-start"; readonly item: WorkItem }
   | { readonly type: "item-end"; readonly item: WorkItem; readonly result: WorkItemResult };
 

@@ -1,5 +1,5 @@
 import { significanceLevel } from "../evaluation/compare.js";
-import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
+import { describeMetric, exactPrefix, isAttackMetric } from "../evaluation/metric-table.js";
 import { normalQuantile } from "../evaluation/special-functions.js";
 import {
   computeSeedHalfWidth,
@@ -185,7 +185,8 @@ export function addSignificanceTests(rows: readonly TableRow[], baseline: string
 
 /** Accuracies have outcomes per example, so a test over the seeds would be a second opinion. */
 function isComparedByExample(metric: string): boolean {
-  return ["accuracy", "clean", worstCaseId].includes(metric) || isAttackMetric(metric);
+  const isExact = metric.startsWith(exactPrefix);
+  return ["accuracy", "clean", worstCaseId].includes(metric) || isExact || isAttackMetric(metric);
 }
 
 /** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */

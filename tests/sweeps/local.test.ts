@@ -8,7 +8,7 @@ import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import type { WorkItemResult } from "../../src/sweeps/run-work.js";
-import { formatWorkItem, listWorkItems, resolveWorkItem } from "../../src/sweeps/work-item.js";
+import { formatWorkItem, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
@@ -164,7 +164,7 @@ describe("a sweep on this host", () => {
     });
     fake({});
     expect(await runLocally(at, plan, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
-    const items = listWorkItems(plan).analyze;
+    const { items } = listWorkPhases(plan).find(({ kind }) => kind === "analyze")!;
     const works = await Promise.all(items.map((item) => resolveWorkItem(at, plan, item)));
     const [first] = plan.cells[0]!.points[0]!.runs.map((run) => getRunFolder(at, run));
     expect(works.slice(0, 2).map((work) => work?.request)).toMatchObject([
@@ -186,7 +186,7 @@ describe("a sweep on this host", () => {
       grid: { "train.epochs": [1, 2] },
       select: {},
       artifacts: { models: "selected" },
-      evaluation: { advglue: true },
+      evaluation: { attacks: { greedy: null } },
     });
     fake({ hasValidation: true });
     expect(await runLocally(at, search, { jobs: 1, program, isCpuOnly: true })).toEqual([]);

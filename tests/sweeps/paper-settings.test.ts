@@ -3,7 +3,7 @@ import type { RunConfig } from "../../src/runs/config.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
-import { createAttackWork, listWorkItems } from "../../src/sweeps/work-item.js";
+import { createAttackWork, listWorkPhases } from "../../src/sweeps/work-item.js";
 
 // Every value here is typed from the papers: RIFT sections 3.1, 3.2 and A.1, ROSE sections 3.3 to
 // 4.2 and A.1. Lines marked with "released" are from the released code, because the paper is silent.
@@ -336,7 +336,9 @@ test.each(Object.entries(sweeps))("%s has the settings of its paper in every row
   if (expected.baseline) expect(baseline).toEqual(expected.baseline);
   if (expected.baseline && name.startsWith("rose")) expect(significance).toBe("seeds");
   if (plan.settings.select) expect(plan.settings.select).toEqual({ metric: "accuracy", on: "validation" });
-  expect(listWorkItems(plan).evaluate.some(({ kind }) => kind === "advglue")).toBe(expected.advglue ?? false);
+  expect(listWorkPhases(plan).some(({ items }) => items.some(({ kind }) => kind === "advglue"))).toBe(
+    expected.advglue ?? false,
+  );
 });
 
 test("the RIFT rows of Tables 3, 4 and 5 are the runs of Tables 1 and 2", async () => {

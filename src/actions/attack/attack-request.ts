@@ -9,6 +9,7 @@ import { dataOptions } from "../../runs/config.js";
 import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
+import { noiseOptions } from "../load/random-victim.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { constraintOptions } from "./request-constraints.js";
 
@@ -57,6 +58,7 @@ export const attackGroups = {
       "number of concurrent searches; null: chosen for the device",
     ),
     cache: z.boolean().default(true).describe("read and store scores on disk"),
+    ...noiseOptions,
     endpoint: httpVictimSchema.prefault({}),
   }),
 };

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Attacker } from "../../attacks/attacker.js";
+import { confirmSuccess } from "../../attacks/confirm-success.js";
 import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
@@ -345,6 +346,7 @@ async function runAttacker(
     // A worker continues what another one has left.
     resume: request.resume || shard !== null,
     isShard: shard !== null,
+    confirm: (result) => confirmSuccess(prepared.victim.victim, result),
     onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
     onResult(_, done) {
       reportProgress(callbacks, `attack ${attacker.name}`, done, total);

@@ -1,3 +1,5 @@
+import { z } from "zod";
+import { freshEvaluations } from "../../attacks/confirm-success.js";
 import type { HttpVictimOptions } from "../../attacks/endpoint.js";
 import { createFunctionVictim, type PredictProbabilities } from "../../attacks/function-victim.js";
 import { connectHttpVictim } from "../../attacks/http-victim.js";
@@ -21,6 +23,7 @@ import type { RuntimeConfig, RuntimeOptions } from "../../runs/runtime-config.js
 import type { Tokenization } from "../../text/encoding.js";
 import { findVoteOptions } from "../predict/voting.js";
 import { type LocalModel, loadLocalModel } from "./load-local-model.js";
+import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 import { createVotingVictim } from "./voting-victim.js";
 
 /** Something to attack, and how it reads text. */
@@ -50,6 +53,10 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly tokenization?: Tokenization | null;
   readonly maxLength?: number | null;
   readonly endpoint?: HttpVictimOptions;
+  /** Randomness at test time. The search then sees the mean of common draws. */
+  readonly noise?: NoiseOptions["noise"] | undefined;
+  readonly deletionRate?: NoiseOptions["deletionRate"] | undefined;
+  readonly draws?: NoiseOptions["draws"] | undefined;
 }
 
 /** Enough searches to fill batches; more would only make progress coarser. */
@@ -62,6 +69,31 @@ const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
 export async function loadVictim(
   reference: string | PredictProbabilities,
   options: LoadVictimOptions = {},
+): Promise<LoadedVictim> {
+  const { noise = null, deletionRate, draws } = options;
+  const noiseSettings = z.object(noiseOptions).parse({ noise, deletionRate, draws });
+  if (noise === null) return loadPlainVictim(reference, options);
+  // Every draw is in float32, so nothing needs a confirmation.
+  const loaded = await loadPlainVictim(reference, { ...options, precision: "fp32" });
+  try {
+    const model = loaded.local?.model;
+    if (loaded.settings.certificate !== undefined)
+      throw new UserError(
+        `--noise ${noise}: ${loaded.name} votes already, and its vote is not random. Leave out --noise.`,
+      );
+    const { device } = loaded.local?.gradient ?? { device: "cpu" as const };
+    const victim = addNoise(loaded.victim, noiseSettings, model ? { model, device } : null);
+    const settings = { ...loaded.settings, ...noiseSettings, freshEvaluations };
+    return { ...loaded, victim, settings };
+  } catch (error) {
+    loaded.close();
+    throw error;
+  }
+}
+
+async function loadPlainVictim(
+  reference: string | PredictProbabilities,
+  options: LoadVictimOptions,
 ): Promise<LoadedVictim> {
   if (typeof reference === "function") return createRemoteVictim(await createFunctionVictim(reference));
   return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);

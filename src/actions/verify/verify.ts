@@ -19,6 +19,7 @@ import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
 import { prepareTexts } from "../exact/prepare-exact.js";
 import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
+import { noiseOptions } from "../load/random-victim.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
 /** What `verify` accepts. */
@@ -109,6 +110,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     ...(isProof && { precision: request.precision ?? proofPrecision }),
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
+    ...z.object(noiseOptions).partial().safeParse(header.settings).data,
     onEvent,
   });
   try {

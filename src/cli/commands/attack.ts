@@ -69,6 +69,7 @@ export function define(command: Command, io: Io): void {
       protect: "<regex>",
     },
     ...{ vectors: "<file>", sentenceEncoder: "<model>", maskedLm: "<model>" },
+    ...{ noise: "<name>", deletionRate: "<fraction>", draws: "<count>" },
     ...{ transferFrom: "<journal>", out: "<folder>", resume: "" },
     ...{ logToCsv: "<path>", logSummaryToJson: "<path>", saveDataset: "<file>", transferTo: "<model>" },
     ...{ minSimilarity: "<number>" },
@@ -264,6 +265,16 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
     row("  median", ({ queries }) => formatNumber(queries.median)),
     row("  95th percentile", ({ queries }) => formatNumber(queries.p95)),
     row("  total", ({ queries }) => formatCount(queries.total)),
+    ...(names.some((name) => attacks[name]!.fresh)
+      ? [
+          row("confirmed by fresh evaluations", ({ fresh }) => (fresh ? `${fresh.confirmed} of ${fresh.found}` : "–")),
+          row("fresh evaluations fooled", ({ fresh }) =>
+            fresh && fresh.confirmed > 0
+              ? `${formatPercent(fresh.fooled)} (${formatInterval(fresh.interval.low, fresh.interval.high)})`
+              : "–",
+          ),
+        ]
+      : []),
     ...(names.some((name) => attacks[name]!.ties)
       ? [row("queries with the margin of another", ({ ties = 0 }) => formatCount(ties))]
       : []),

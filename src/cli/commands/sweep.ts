@@ -9,7 +9,7 @@ import { toMarkdown } from "../../sweeps/render-table.js";
 import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";
 import { listShippedSweeps } from "../../sweeps/shipped-sweeps.js";
 import type { PlannedSweep } from "../../sweeps/sweep-events.js";
-import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
+import { formatWorkItem, listWorkPhases, type WorkPhase } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
@@ -159,14 +159,18 @@ function formatInputs({ downloads, files }: SweepInputs): string {
 
 function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: SweepCommandOptions): string[][] {
   const jobs = options.jobs ?? 1;
-  const { evaluate, analyze } = listWorkItems(plan);
+  const count = (wanted: WorkPhase["kind"]): number =>
+    listWorkPhases(plan).reduce((sum, { kind, items }) => sum + (kind === wanted ? items.length : 0), 0);
+  const [evaluations, analyses] = [count("evaluate"), count("analyze")];
+  const stages = Object.keys(plan.stages);
   const all = plan.runs.length;
   const runs = formatCount(unfinished.length);
   const later = [
-    ...(evaluate.length > 0 ? [`${formatCount(evaluate.length)} evaluations of selected runs`] : []),
-    ...(analyze.length > 0 ? [`${formatCount(analyze.length)} analyses`] : []),
+    ...(evaluations > 0 ? [`${formatCount(evaluations)} evaluations of selected runs`] : []),
+    ...(analyses > 0 ? [`${formatCount(analyses)} analyses`] : []),
   ];
   return [
+    ...(stages.length > 0 ? [["first", `stage ${stages.join(", stage ")}`]] : []),
     ["runs", unfinished.length < all ? `${runs} of ${formatCount(all)}; the others are done` : runs],
     ...(estimate
       ? [

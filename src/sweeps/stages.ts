@@ -1,0 +1,66 @@
+import { UserError } from "../errors.js";
+import type { RunConfig } from "../runs/config.js";
+import type { SweepPlan } from "./plan-schema.js";
+import { checkName } from "./read-sweep.js";
+
+/** A model that a sweep trains itself: stage:NAME in the file, stage:RUN in the plan. */
+const prefix = "stage:";
+
+/** The stage or run that a model names; null for any other model. */
+export function parseStageModel(model: unknown): string | null {
+  return typeof model === "string" && model.startsWith(prefix) ? model.slice(prefix.length) : null;
+}
+
+/**
+ * Names the run of a stage instead of the stage, so that the hash of a run includes everything that
+ * decides the model it starts from. `runs` has the runs of the stages that may be used.
+ */
+export function linkToStageRun(
+  config: RunConfig,
+  runs: ReadonlyMap<string, string>,
+  allStages: readonly string[],
+  location: string,
+): RunConfig {
+  const stage = parseStageModel(config.model);
+  if (stage === null) return config;
+  if (allStages.length === 0)
+    throw new UserError(`${location}: model: ${config.model}: the file has no stages. Add stages: { ${stage}: … }.`);
+  checkName(stage, allStages, "stage", `${location}: model`);
+  const run = runs.get(stage);
+  if (run === undefined)
+    throw new UserError(
+      `${location}: model: expected an earlier stage${runs.size > 0 ? ` (${[...runs.keys()].join(", ")})` : ""} ` +
+        `or another model, received ${config.model}. Set model in this stage.`,
+    );
+  return { ...config, model: `${prefix}${run}` };
+}
+
+/** The config with the model that the first of its stages starts from: it has the same size. */
+export function resolveInitialModel(config: RunConfig, configs: Readonly<Record<string, RunConfig>>): RunConfig {
+  const run = parseStageModel(config.model);
+  return run === null ? config : resolveInitialModel({ ...config, model: configs[run]!.model }, configs);
+}
+
+/** The runs in the order of their stages: each list needs only the lists before it. */
+export function listTrainingLevels({ runs, startsFrom }: SweepPlan): string[][] {
+  const levels: string[][] = [];
+  const getLevel = (run: string): number => (run in startsFrom ? 1 + getLevel(startsFrom[run]!) : 0);
+  for (const run of runs) {
+    const level = getLevel(run);
+    while (levels.length <= level) levels.push([]);
+    levels[level]!.push(run);
+  }
+  return levels;
+}
+
+/** What the failure of a run means for the runs that start from its model; "" if there are none. */
+export function describeBlockedRuns({ runs, startsFrom, stages }: SweepPlan, failed: string): string {
+  const needs = (run: string): boolean => run in startsFrom && (startsFrom[run] === failed || needs(startsFrom[run]!));
+  const count = runs.filter(needs).length;
+  if (count === 0) return "";
+  const names = Object.keys(stages).filter((stage) => stages[stage] === failed);
+  return (
+    `\nIt is stage ${names.join(", ")}. ${count === 1 ? "1 run starts" : `${count} runs start`} from its model and cannot start. ` +
+    "Correct the cause and continue with --resume: everything that has finished is kept."
+  );
+}
