@@ -53,7 +53,13 @@ describe.each(["dropout", "deletion"] as const)("a model with %s at test time", 
 
   it("is attacked, counts only confirmed successes, and verifies", async () => {
     const out = join(folder, `attacks-${noise}`);
-    const report = await attack({ model: tiny.run, ...data(), runtime: { ...cpu, noise, draws: 4 }, sample: { numExamples: 24 }, out });
+    const report = await attack({
+      model: tiny.run,
+      ...data(),
+      runtime: { ...cpu, noise, draws: 4 },
+      sample: { numExamples: 24 },
+      out,
+    });
     const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);
     const results = lines.map((line) => JSON.parse(line) as AttackResult);
     const found = results.filter(({ fresh }) => fresh);
