@@ -122,7 +122,7 @@ check-distributed: setup ## compare every stack in 2 and 3 processes with one pr
 bench-distributed: setup ## measure fine-tuning in two processes, with one thread each, against one process
 	@node tools/bench/distributed.mjs
 
-chaos: setup ## kill train, attack, sweep, analyze and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS)
+chaos: setup ## kill commands, two ranks and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS, CHAOS_WORKLOADS)
 	@node tools/chaos/chaos.mjs
 
 demo: setup ## train, attack and report on data that npm installs

@@ -1,19 +1,9 @@
 import { createHash } from "node:crypto";
-import {
-  appendFileSync,
-  closeSync,
-  createReadStream,
-  existsSync,
-  fsyncSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  statSync,
-} from "node:fs";
+import { appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { z } from "zod";
 import { UserError } from "./errors.js";
-import { checkRegularFile, createFileError, replaceFile } from "./files.js";
+import { createFileError, openForAppending, replaceFile, streamFile } from "./files.js";
 import { validate } from "./validate.js";
 
 /** The first line of a file: everything that decides the lines below it. */
@@ -88,19 +78,14 @@ export async function* readLineEntries(path: string): AsyncGenerator<LineEntry> 
 /** Yields lines with their line feed. The last line may lack it. */
 async function* splitLines(path: string): AsyncGenerator<Buffer> {
   let rest: Buffer[] = [];
-  await checkRegularFile(path, "the journal");
-  try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 }) as AsyncIterable<Buffer>) {
-      let start = 0;
-      for (let at = chunk.indexOf(0x0a); at !== -1; at = chunk.indexOf(0x0a, start)) {
-        yield Buffer.concat([...rest, chunk.subarray(start, at + 1)]);
-        rest = [];
-        start = at + 1;
-      }
-      if (start < chunk.length) rest.push(chunk.subarray(start));
+  for await (const chunk of streamFile(path, "the journal", { kind: "journal" })) {
+    let start = 0;
+    for (let at = chunk.indexOf(0x0a); at !== -1; at = chunk.indexOf(0x0a, start)) {
+      yield Buffer.concat([...rest, chunk.subarray(start, at + 1)]);
+      rest = [];
+      start = at + 1;
     }
-  } catch (error) {
-    throw createFileError(error, path, "read the journal");
+    if (start < chunk.length) rest.push(chunk.subarray(start));
   }
   if (rest.length > 0) yield Buffer.concat(rest);
 }
@@ -199,7 +184,7 @@ export class LineWriter<Line extends object> {
       : emptyFile;
     try {
       mkdirSync(dirname(path), { recursive: true });
-      const file = openSync(path, "a");
+      const file = openForAppending(path);
       ftruncateSync(file, endOffset);
       const writer = new LineWriter<Line>(path, file, checksum, count);
       if (endOffset === 0) writer.#append(addFormat(format, header));
@@ -283,11 +268,12 @@ async function replaceHeader(path: string, header: object, count: number): Promi
 /**
  * Rejects a file of a different model, table or option, and names the first difference.
  */
-function checkSameHeader<Content extends Header>(
+export function checkSameHeader<Content extends Header>(
   found: Content,
   expected: Content,
   parts: readonly (keyof Content)[],
   path: string,
+  remedy?: string,
 ): void {
   const flatten = (header: Content): Record<string, unknown> => {
     const rest = Object.entries(header).filter(([key]) => !parts.includes(key as keyof Content));
@@ -298,8 +284,8 @@ function checkSameHeader<Content extends Header>(
     const [was, is] = [before, now].map((values) => JSON.stringify(values[name]) ?? "none");
     if (was !== is)
       throw new UserError(
-        `${path} was written with a different ${name}: ${was}, now ${is}. Use the same ${name}, or choose a ` +
-          "different --out.",
+        `${path} was written with a different ${name}: ${was}, now ${is}. ` +
+          `${remedy ?? `Use the same ${name}, or choose a different --out`}.`,
       );
   }
 }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { accessSync, constants, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
+import { accessSync, constants, type Dirent, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import {
   access,
   type FileHandle,
@@ -33,7 +33,7 @@ const errorExplanations: Readonly<Record<string, string>> = {
   ESTALE: "the network file system lost the file; mount it again and try again",
   EMFILE: "too many files are open",
   ENFILE: "too many files are open",
-  ELOOP: "too many symbolic links",
+  ELOOP: "this is a symbolic link, expected a file; replace the link by a copy",
   ENAMETOOLONG: "the name is too long",
 };
 
@@ -219,6 +219,14 @@ export async function syncFolder(folder: string): Promise<void> {
 }
 
 /**
+ * Opens a file to read it and to append to it, and creates it if necessary. A link is an error: in a folder from
+ * elsewhere, it could lead to any file of this user.
+ */
+export function openForAppending(path: string): number {
+  return openSync(path, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0));
+}
+
+/**
  * Largest sizes of the files of folders that may come from elsewhere. A larger file is damaged or
  * malicious. Weights are read in parts, and their header has its own limit.
  */
@@ -227,6 +235,8 @@ const maxFileBytes = {
   figure: 32 << 20,
   tokenizer: 256 << 20,
   lines: 500 << 20,
+  /** Journals are read line by line. */
+  journal: Number.POSITIVE_INFINITY,
   weights: Number.POSITIVE_INFINITY,
 } as const;
 
@@ -271,6 +281,12 @@ function createSpecialFileError(path: string, what: string): UserError {
   return new UserError(`${path}: expected ${what} in a regular file, found a pipe or a device. Copy it to a file.`);
 }
 
+/** Rejects a folder from elsewhere if one of these entries is a link out of it. `what` names the folder in messages. */
+export async function checkEntries(folder: string, names: readonly string[], what: string): Promise<void> {
+  for (const entry of await readFolder(folder))
+    if (entry.isSymbolicLink() && names.includes(entry.name)) await checkLinks(join(folder, entry.name), folder, what);
+}
+
 /** Rejects a link that leads out of `root`, except to a blob of the hub cache that contains both. */
 async function checkLinks(path: string, root: string, what: string): Promise<void> {
   const [target, folder] = await Promise.all([realpath(path), realpath(root)]).catch((error: unknown) => {
@@ -303,7 +319,7 @@ export async function hashFile(
 }
 
 /** Reads a regular file in parts. `what` names it in messages. */
-async function* streamFile(path: string, what: string, file?: FolderFile): AsyncGenerator<Buffer> {
+export async function* streamFile(path: string, what: string, file?: FolderFile): AsyncGenerator<Buffer> {
   const handle = await openRegularFile(path, what, file);
   try {
     yield* handle.createReadStream({ highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>;
@@ -330,8 +346,8 @@ export async function readBytes(path: string, what: string, file?: FolderFile): 
  * Rejects named pipes, devices and sockets: reading them may never end. `what` names the file in
  * messages.
  */
-export async function checkRegularFile(path: string, what: string): Promise<void> {
-  await (await openRegularFile(path, what)).close();
+export async function checkRegularFile(path: string, what: string, file?: FolderFile): Promise<void> {
+  await (await openRegularFile(path, what, file)).close();
 }
 
 /**

@@ -62,8 +62,12 @@ export function tryLock(path: string): (() => void) | LockOwner {
   const heartbeat = setInterval(() => renew(path, content), heartbeatMilliseconds).unref();
   return () => {
     clearInterval(heartbeat);
-    // Another host may have taken over the lock if this process was suspended.
-    removeIf(path, (current) => readIfExists(current) === content);
+    try {
+      // Another host may have taken over the lock if this process was suspended.
+      removeIf(path, (current) => readIfExists(current) === content);
+    } catch {
+      // A full disk has a better message of its own. The lock of an ended process is removed by the next one.
+    }
   };
 }
 

@@ -1,6 +1,6 @@
 import { type Document, isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument, visit } from "yaml";
 import { getErrorMessage, UserError } from "./errors.js";
-import { readText } from "./files.js";
+import { type FolderFile, readText } from "./files.js";
 import { maxJsonDepth } from "./json.js";
 
 export type KeyPath = readonly PropertyKey[];
@@ -15,8 +15,11 @@ const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__", "constructor", 
  * Reads a YAML file. Errors are reported with file:line:column, and `locate` returns that of each
  * part.
  */
-export async function readYaml(path: string): Promise<{ value: unknown; locate: (path: KeyPath) => string }> {
-  const text = await readText(path, "the config");
+export async function readYaml(
+  path: string,
+  file?: FolderFile,
+): Promise<{ value: unknown; locate: (path: KeyPath) => string }> {
+  const text = await readText(path, "the config", file);
   if (text.length > maxCharacters)
     throw new UserError(`${path}: expected at most ${maxCharacters} characters, received ${text.length}.`);
   const lines = new LineCounter();

@@ -1,11 +1,25 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
+import { exportModel } from "../src/actions/export/export.js";
 import { formatModelCard } from "../src/actions/model-card/model-card.js";
+import { loadClassifier } from "../src/actions/predict/text-classifier.js";
 import { pushModel } from "../src/actions/push/push.js";
-import { openRegularFile, readText } from "../src/files.js";
+import { readTiming } from "../src/attacks/run-attack.js";
+import { readLineEntries } from "../src/checked-lines.js";
+import { openForAppending, openRegularFile, readText } from "../src/files.js";
 import { findLivingOwner } from "../src/lock.js";
 import { loadModel } from "../src/models/checkpoint/load.js";
 import { openSafetensors } from "../src/models/checkpoint/safetensors.js";
@@ -56,13 +70,120 @@ test("a report never contains a file outside of the run", async () => {
   expect((await createReport([run])).figures).toBe(1);
 });
 
-test("a folder of figures that is a link out of the run is rejected", async () => {
-  const run = join(folder, "link-folder");
-  cpSync(victim.run, run, { recursive: true });
-  mkdirSync(join(folder, "pictures"));
-  writeFileSync(join(folder, "pictures", "private.svg"), "<svg></svg>");
-  symlinkSync(join(folder, "pictures"), join(run, "analysis"));
-  await expect((await RunFolder.open(run)).figures()).rejects.toThrow("is a link out of its folder");
+test("no part of a run that is shown or uploaded is a link out of it", async () => {
+  mkdirSync(join(folder, "private"));
+  writeFileSync(join(folder, "private", "pwws.jsonl"), "PRIVATE KEY");
+  for (const name of [
+    "analysis",
+    "attacks",
+    "certificates",
+    "exact",
+    "model",
+    "config.yaml",
+    "results.json",
+    "calibration.json",
+  ]) {
+    const run = copyRun(`link-${name}`);
+    rmSync(join(run, name), { recursive: true, force: true });
+    symlinkSync(name.includes(".") ? secret : join(folder, "private"), join(run, name));
+    await expect(RunFolder.open(run)).rejects.toThrow(`${name} is a link out of its folder`);
+  }
+  // Checkpoints are often on another disk.
+  const run = copyRun("link-checkpoints");
+  rmSync(join(run, "checkpoints"), { recursive: true, force: true });
+  symlinkSync(join(folder, "private"), join(run, "checkpoints"));
+  await RunFolder.open(run);
+});
+
+test("a journal is never read or written through a link, and its timing is no pipe", async () => {
+  const run = copyRun("link-journal");
+  const attacks = join(run, "attacks");
+  mkdirSync(attacks, { recursive: true });
+  const data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--num-examples", "2"];
+  const attack = ["attack", run, ...data, "--attack", "greedy", "--threads", "1", "--resume"];
+  symlinkSync(secret, join(attacks, "greedy.jsonl"));
+  const read = async (): Promise<void> => {
+    for await (const _ of readLineEntries(join(attacks, "greedy.jsonl"))) break;
+  };
+  await expect(read()).rejects.toThrow("is a link out of its folder");
+  expect(await invoke(attack)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("is a link out of its folder"),
+  });
+  // The target need not exist yet, or may be empty.
+  for (const isEmpty of [false, true]) {
+    const target = join(folder, `.profile-${isEmpty}`);
+    if (isEmpty) writeFileSync(target, "");
+    rmSync(join(attacks, "greedy.jsonl"));
+    symlinkSync(target, join(attacks, "greedy.jsonl"));
+    expect(await invoke(attack)).toMatchObject({ code: 2, stderr: expect.stringContaining("symbolic link") });
+    expect(isEmpty ? readFileSync(target, "utf8") : existsSync(target)).toBe(isEmpty ? "" : false);
+  }
+  const log = join(folder, "log");
+  symlinkSync(join(folder, "new"), log);
+  expect(() => openForAppending(log)).toThrow("ELOOP");
+  execFileSync("mkfifo", [join(attacks, "greedy.timing.json")]);
+  expect((await readTiming(join(attacks, "greedy.jsonl"))).seconds).toBe(0);
+});
+
+test("an ONNX model reads no file outside of its folder", async () => {
+  const exported = join(folder, "exported");
+  await exportModel({
+    model: victim.run,
+    out: exported,
+    threads: 1,
+    data: victim.data,
+    textColumn: ["text"],
+    labelColumn: "label",
+  });
+  for (const [name, create] of [
+    ["link", (path: string) => symlinkSync(secret, path)],
+    ["pipe", (path: string) => execFileSync("mkfifo", [path])],
+  ] as const) {
+    const model = join(folder, `exported-${name}`);
+    for (const file of ["onnx/model.onnx", "onnx/model.onnx_data"]) {
+      cpSync(exported, model, { recursive: true });
+      rmSync(join(model, file), { force: true });
+      create(join(model, file));
+      await expect(loadClassifier(model, { threads: 1 })).rejects.toThrow(/is a link out|found a pipe/);
+      rmSync(model, { recursive: true });
+    }
+  }
+});
+
+/** Who reads files by other means than src/files.ts, and why that is safe. */
+const otherReaders: Record<string, string> = {
+  "src/actions/doctor/doctor.ts": "the package and /proc",
+  "src/cache.ts": "the cache of this user",
+  "src/cli/main.ts": "the package",
+  "src/hub/download.ts": "writes the cache, without links",
+  "src/hub/hub-cache.ts": "the cache of this user",
+  "src/lock.ts": "refuses pipes, and shows only process IDs",
+  "src/processes.ts": "/proc",
+  "src/result-cache.ts": "the cache of this user",
+  "src/attacks/score-cache.ts": "the cache of this user",
+  "src/actions/train/tensorboard.ts": "writes a new file",
+  "src/runs/environment.ts": "the package",
+  "src/tasks/hub-repository.ts": "the cache of this user",
+  "src/tasks/spam.ts": "a package",
+  "src/tensor/kernels.ts": "the package and the cache of this user",
+  "src/tensor/precision-verdict.ts": "the addon",
+  "src/text/lm-scores.ts": "a file that the person names, perhaps a pipe",
+  "src/text/read-inputs.ts": "a file that the person names, perhaps a pipe",
+  "src/text/wordnet-lemmas.ts": "a package",
+  "src/text/wordnet.ts": "a package",
+};
+
+test("only src/files.ts reads files of folders from elsewhere", () => {
+  const found = readdirSync("src", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.startsWith(join("studio", "page")))
+    .map((name) => `src/${name}`)
+    .filter((path) => {
+      const imports = readFileSync(path, "utf8").match(/import \{[^}]*\} from "node:fs(\/promises)?"/g) ?? [];
+      return imports.some((line) => /\b(readFile|readFileSync|createReadStream|open|openSync)\b/.test(line));
+    });
+  expect(found.sort()).toEqual([...Object.keys(otherReaders), "src/files.ts"].sort());
+  for (const path of found) expect(readFileSync(path, "utf8")).not.toMatch(/import \* as \w+ from "node:fs/);
 });
 
 test("the files of a tokenizer are not copied through links", async () => {

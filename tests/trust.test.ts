@@ -2,16 +2,10 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
-import { attackRequestSchema } from "../src/actions/attack/attack-request.js";
-import { runGate } from "../src/actions/gate/gate.js";
-import { formatGateLock } from "../src/actions/gate/gate-lock.js";
-import { executeRequest } from "../src/jobs/execute-request.js";
-import type { WorkRequest } from "../src/jobs/work-request.js";
 import { startStudio } from "../src/studio/studio.js";
 import { planSweep, runSweep } from "../src/sweeps/run-sweep.js";
 import { checkSlurmOptions, rejectModules } from "../src/trust.js";
 import { type TinyVictim, tinyVictim } from "./attacks/tiny-victim.js";
-import { invoke } from "./cli/invoke.js";
 import { temporaryFolder } from "./temporary.js";
 import { tinyRun } from "./tiny-run.js";
 
@@ -40,69 +34,6 @@ function writeSweep(name: string, content: object): string {
   writeFileSync(path, stringify(content));
   return path;
 }
-
-/** Every reader of a data file, with a module path in it. */
-const readers: Record<string, () => Promise<unknown>> = {
-  "analyze consistency": async () => {
-    const run = writeEvilRun("analyzed", [{ [evil]: {} }]);
-    const { code, stderr } = await invoke(["analyze", "consistency", run, "--out", join(folder, "analysis")]);
-    expect(code).toBe(2);
-    throw new Error(stderr);
-  },
-  "train --resume": async () => {
-    const run = writeEvilRun("resumed", [{ [evil]: {} }]);
-    const { code, stderr } = await invoke(["train", "--resume", "--out", run]);
-    expect(code).toBe(2);
-    throw new Error(stderr);
-  },
-  "train --config": async () => {
-    const path = writeSweep("config.yaml", { ...(await tinyRun(folder)), methods: evil });
-    const { code, stderr } = await invoke(["train", "--config", path, "--out", join(folder, "trained")]);
-    expect(code).toBe(2);
-    throw new Error(stderr);
-  },
-  sweep: async () => {
-    const file = writeSweep("code.yaml", { ...(await tinyRun(folder)), methods: evil });
-    return runSweep({ file, out: join(folder, "sweep"), estimate: false });
-  },
-  "sweep: analyses": async () => {
-    const evaluation = { analyses: [{ kind: "tradeoff", options: { attack: `${evil}:samples=5` } }] };
-    return runSweep({ file: writeSweep("analyses.yaml", { ...(await tinyRun(folder)), evaluation }), estimate: false });
-  },
-  "worker: train": async () =>
-    executeRequest(
-      {
-        kind: "train",
-        config: { ...(await tinyRun(folder)), methods: [{ name: evil, options: {} }] },
-        out: join(folder, "w1"),
-      },
-      "data",
-    ),
-  "worker: train a run folder": () =>
-    executeRequest({ kind: "train", config: null, out: writeEvilRun("w2", [{ [evil]: {} }]) }, "data"),
-  "worker: attack": () => {
-    const request = attackRequestSchema.parse({ model: victim.run, attacks: [evil] });
-    return executeRequest({ kind: "attack", ...request, out: join(folder, "w3") }, "data");
-  },
-  "worker: analyze": () => {
-    const request = { kind: "analyze", analysis: "teacher", attack: `${evil}:a=1`, runs: [victim.run], out: folder };
-    return executeRequest(request as unknown as WorkRequest, "data");
-  },
-  "gate.lock": async () => {
-    const lock = join(folder, "pin.lock");
-    const data = { data: victim.data, textColumn: ["text"], labelColumn: "label", numExamples: 4, threads: 1 };
-    await runGate({ ...data, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
-    const { seal: _, ...content } = JSON.parse(readFileSync(lock, "utf8"));
-    const attack = { ...content.attack, attacks: [{ name: evil, options: {} }] };
-    writeFileSync(lock, formatGateLock({ ...content, attack }));
-    return runGate({ model: victim.run, baseline: lock, out: join(folder, "gate2") });
-  },
-};
-
-test.each(Object.keys(readers))("%s: a module that a data file names does not run", async (name) => {
-  await expect(readers[name]!()).rejects.toThrow(/is code|not run/);
-  expect(existsSync(`${evil}.ran`)).toBe(false);
-});
 
 test("a dry run of a sweep imports nothing, also if methods is one string", async () => {
   const file = writeSweep("dry.yaml", { ...(await tinyRun(folder)), methods: evil });

@@ -17,7 +17,9 @@ const exitCodes = /** @type {Readonly<Record<string, number>>} */ ({ passed: 0, 
 export function readVerdict(folder, code) {
   try {
     const { verdict } = JSON.parse(readFileSync(join(folder, "gate.json"), "utf8"));
-    return Object.hasOwn(exitCodes, verdict) && exitCodes[verdict] === code ? verdict : null;
+    return typeof verdict === "string" && Object.hasOwn(exitCodes, verdict) && exitCodes[verdict] === code
+      ? verdict
+      : null;
   } catch {
     return null;
   }

@@ -1,7 +1,7 @@
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { writeFileAtomic } from "../files.js";
+import { readJson, writeFileAtomic } from "../files.js";
 import type { AttackExample, Attacker } from "./attacker.js";
 import { type JournalHeader, openJournal } from "./journal.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
@@ -96,7 +96,7 @@ const createTiming = (): AttackTiming => ({ ...createCounters(), seconds: 0 });
 /** Reads the total cost of the runs that wrote a journal; zeros if it was never recorded. */
 export async function readTiming(journalPath: string): Promise<AttackTiming> {
   try {
-    return timingSchema.parse(JSON.parse(await readFile(getTimingPath(journalPath), "utf8")));
+    return timingSchema.parse(await readJson(getTimingPath(journalPath), "the timing", { kind: "settings" }));
   } catch {
     return createTiming();
   }

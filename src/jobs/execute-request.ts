@@ -9,16 +9,24 @@ import { writeFileAtomic } from "../files.js";
 import { readConfigFile, resolveRun } from "../runs/read-config.js";
 import { getRunPath } from "../runs/run-files.js";
 import { Interrupted, singleRank } from "../train/index.js";
-import { rejectModules, type Trust } from "../trust.js";
+import { rejectModules, rejectOutputs, type Trust } from "../trust.js";
+import { validate } from "../validate.js";
 import { hashRequest } from "./hash-request.js";
 import type { WorkRequest, WorkResult } from "./work-request.js";
 
 /**
  * Executes one request with the function of the library. Work that was stopped before is continued.
- * A request is a file, so the modules that it names run only with the trust of the user.
+ * A request is a file, so the modules that it names run only with the trust of the user, and output
+ * files are below `outputFolders`.
  */
-export async function executeRequest(request: WorkRequest, trust: Trust, callbacks: Callbacks = {}): Promise<unknown> {
+export async function executeRequest(
+  request: WorkRequest,
+  trust: Trust,
+  callbacks: Callbacks = {},
+  outputFolders: readonly string[] = [],
+): Promise<unknown> {
   rejectModules(request, trust, "request");
+  rejectOutputs(request, trust, outputFolders, "request");
   switch (request.kind) {
     case "train": {
       const { out } = request;
@@ -55,7 +63,7 @@ export async function executeRequest(request: WorkRequest, trust: Trust, callbac
       const { kind: _, dependsOn: __, ...rest } = request;
       // Most workers train: they start faster without the analyses.
       const { analysisRequestSchema, analyze } = await import("../analysis/index.js");
-      const { name, summary, files } = await analyze(analysisRequestSchema.parse(rest), callbacks);
+      const { name, summary, files } = await analyze(validate(analysisRequestSchema, rest, "request"), callbacks);
       return { name, summary, files };
     }
   }
@@ -66,10 +74,12 @@ export async function executeToResult(
   request: WorkRequest,
   trust: Trust,
   callbacks: Callbacks = {},
+  outputFolders: readonly string[] = [],
 ): Promise<{ readonly result: WorkResult; readonly cause?: unknown }> {
   const base = { format: 1, hash: hashRequest(request) } as const;
   try {
-    return { result: { ...base, status: "done", result: await executeRequest(request, trust, callbacks) } };
+    const result = await executeRequest(request, trust, callbacks, outputFolders);
+    return { result: { ...base, status: "done", result } };
   } catch (cause) {
     const error = { message: getErrorMessage(cause), isUserError: cause instanceof UserError };
     return { result: { ...base, status: cause instanceof Interrupted ? "interrupted" : "failed", error }, cause };

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { getErrorMessage } from "../errors.js";
-import { createFileError, writeFileAtomic } from "../files.js";
+import { createFileError, openForAppending, writeFileAtomic } from "../files.js";
 import { describeCrash } from "../processes.js";
 import type { Trust } from "../trust.js";
 import { hashRequest } from "./hash-request.js";
@@ -60,7 +60,7 @@ async function spawnWorker(args: readonly string[], log: string, options: Worker
   const { stop, kill, environment = {}, program = temperProgram } = options;
   let file: number;
   try {
-    file = openSync(log, "a");
+    file = openForAppending(log);
   } catch (error) {
     throw createFileError(error, log, "write");
   }

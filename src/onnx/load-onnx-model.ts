@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { UserError } from "../errors.js";
-import { sha256File } from "../files.js";
+import { checkRegularFile, sha256File } from "../files.js";
 import { readTextSettings } from "../models/checkpoint/load.js";
 import type { Model, ModelSession } from "../models/index.js";
 import type { Tokenization } from "../text/encoding.js";
@@ -48,6 +48,8 @@ export async function openSession(
   const found = await findOnnxRuntime();
   if ("problem" in found) throw new UserError(`${file}: ${found.problem}.`);
   const { runtime } = found;
+  for (const path of await listOnnxFiles(file))
+    await checkRegularFile(path, "the ONNX file", { kind: "weights", root: folder });
   const { padId } = tokenizer.special;
   return {
     classifier: await openOnnxClassifier(runtime, file, { name: file, labels, padId, threads }),
@@ -57,12 +59,17 @@ export async function openSession(
   };
 }
 
-/** SHA-256 over the config, the graph and the files next to it with its large tensors. */
-async function hashOnnxModel(folder: string, file: string): Promise<string> {
+/** The graph and the files next to it with its large tensors. ONNX Runtime reads none outside of their folder. */
+async function listOnnxFiles(file: string): Promise<string[]> {
   const inside = dirname(file);
-  const parts = (await readdir(inside)).filter((name) => name.startsWith(basename(file))).sort();
+  const names = (await readdir(inside)).filter((name) => name.startsWith(basename(file))).sort();
+  return names.map((name) => join(inside, name));
+}
+
+/** SHA-256 over the config and the files of the graph. */
+async function hashOnnxModel(folder: string, file: string): Promise<string> {
   const hash = createHash("sha256");
-  for (const path of [join(folder, "config.json"), ...parts.map((name) => join(inside, name))])
-    hash.update(`${basename(path)} ${await sha256File(path)}\n`);
+  for (const path of [join(folder, "config.json"), ...(await listOnnxFiles(file))])
+    hash.update(`${basename(path)} ${await sha256File(path, { kind: "weights", root: folder })}\n`);
   return hash.digest("hex");
 }

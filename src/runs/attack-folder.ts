@@ -138,8 +138,13 @@ export async function readAttackFolder(folder: string): Promise<AttackFolder> {
     folder,
     journals,
     summary: isComparable ? summarizeAttacks(journals) : null,
-    report: await readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report"),
+    report: await readAttackReport(folder),
   };
+}
+
+/** Reads the report of the last `attack` call; null if there is none. */
+export function readAttackReport(folder: string): Promise<AttackReport | null> {
+  return readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report");
 }
 
 /** Writes the report of an `attack` call. */

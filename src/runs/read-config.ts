@@ -86,7 +86,7 @@ export async function readRun({
  * here.
  */
 export async function readConfigFile(path: string): Promise<RunConfig> {
-  const { value, locate } = await readYaml(path);
+  const { value, locate } = await readYaml(path, { kind: "settings" });
   return validate(runConfigSchema, wrapStrings(value), locate);
 }
 

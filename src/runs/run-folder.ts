@@ -3,7 +3,16 @@ import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import type { TrainedCertificate } from "../certificates/trained-certificate.js";
 import { UserError } from "../errors.js";
-import { createFolder, exists, openRegularFile, readBytes, readJson, readText, writeFileAtomic } from "../files.js";
+import {
+  checkEntries,
+  createFolder,
+  exists,
+  openRegularFile,
+  readBytes,
+  readJson,
+  readText,
+  writeFileAtomic,
+} from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
 import { findTrainedCertificate } from "../methods/index.js";
@@ -71,6 +80,9 @@ export class RunFolder {
       throw new UserError(
         `${folder} is not a run: it has no ${files.config}. Expected a folder written by temper train.`,
       );
+    // What is read here ends up in reports and uploads. Checkpoints do not, and are often on another disk.
+    const { checkpoints: _, ...shown } = files;
+    await checkEntries(folder, Object.values(shown), "the run");
     const config = await readConfigFile(path);
     return new RunFolder(
       folder,

@@ -1,5 +1,5 @@
-import type { Server } from "node:http";
-import { type AddressInfo, isIP } from "node:net";
+import type { IncomingMessage, Server } from "node:http";
+import { type AddressInfo, isIP, type Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { getErrorMessage, UserError } from "../errors.js";
@@ -183,6 +183,18 @@ export interface ListenOptions {
   readonly maxConnections?: number;
 }
 
+/** Closes the oldest connections that have sent no request, so that they do not take the places of others. */
+function limitSilentConnections(server: Server, limit: number): void {
+  const silent = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    silent.add(socket);
+    socket.once("close", () => silent.delete(socket));
+    const [oldest] = silent;
+    if (silent.size > limit) oldest!.destroy();
+  });
+  server.on("request", ({ socket }: IncomingMessage) => silent.delete(socket));
+}
+
 /** Listens for requests. Port 0 chooses a free one. */
 export async function listen(
   app: Pick<Hono, "fetch">,
@@ -191,6 +203,7 @@ export async function listen(
   const serverOptions = { requestTimeout, headersTimeout, connectionsCheckingInterval: 1000 };
   const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
   server.maxConnections = maxConnections;
+  limitSilentConnections(server, Math.ceil(maxConnections / 2));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, resolve);

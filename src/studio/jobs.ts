@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, openSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { createFolder, readBytes, readText, writeFileAtomic } from "../files.js";
+import { createFolder, openForAppending, readBytes, readText, writeFileAtomic } from "../files.js";
 import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findLivingOwner, formatOwner } from "../lock.js";
@@ -96,8 +96,13 @@ export class JobStore {
 
   /** The job gets its own process group and writes to files, so it outlives the server. */
   async #spawn(id: string): Promise<void> {
-    const log = openSync(this.#path(id, "log"), "a");
-    const [program, ...words] = [...temperProgram, "worker", this.#path(id, "request"), this.#path(id, "result")];
+    const log = openForAppending(this.#path(id, "log"));
+    const [program, ...words] = [
+      ...temperProgram,
+      "worker",
+      this.#path(id, "request"),
+      this.#path(id, "result"),
+    ].concat("--outputs", this.outputs);
     const child = spawn(program!, words, { detached: true, stdio: ["ignore", log, log] });
     closeSync(log);
     const pid = await new Promise<number>((resolve, reject) => {

@@ -1,6 +1,6 @@
-import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, fsyncSync, ftruncateSync, writeSync } from "node:fs";
 import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
+import { createFileError, openForAppending } from "../files.js";
 import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
 import type { TrainingFiles } from "./training-job.js";
@@ -119,9 +119,7 @@ class JsonLinesFile {
 
   constructor(path: string, keepBytes: number) {
     this.#path = path;
-    // A resumed run may come from elsewhere. A link there could lead to any file of this user.
-    const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
-    this.#file = this.#try(() => openSync(path, flags));
+    this.#file = this.#try(() => openForAppending(path));
     const { size } = fstatSync(this.#file);
     if (size < keepBytes) {
       closeSync(this.#file);

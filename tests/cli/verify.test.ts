@@ -1,7 +1,9 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { AttackResult } from "../../src/attacks/result.js";
+import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
@@ -36,6 +38,47 @@ describe("temper verify", () => {
     expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([
       { journal, lines: 24, header: { attack: "pwws" } },
     ]);
+  });
+
+  test("repeats seeded searches, so a success that was recorded as robust is found", async () => {
+    const { code, stdout, stderr } = await verify(journal, "--repeat", "100");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const [, robust, searches, identical] =
+      /(\d+) searched again.*; (\d+) searches repeated with the same outcomes, (\d+) with the same queries/.exec(
+        stdout,
+      )!;
+    expect(Number(searches)).toBeGreaterThan(Number(robust));
+    expect(identical).toBe(searches);
+    const forged = unseal(readFileSync(journal, "utf8"));
+    const line = forged.findIndex(({ outcome }) => outcome === "success");
+    const success = forged[line] as unknown as AttackResult;
+    const unchanged = {
+      edits: [],
+      finalWords: success.words,
+      finalTexts: success.texts,
+      finalFieldSizes: success.fieldSizes,
+    };
+    forged[line] = { ...success, ...unchanged, outcome: "failed", after: success.before };
+    const copy = join(folder, "forged");
+    cpSync(out, copy, { recursive: true });
+    writeFileSync(join(copy, "pwws.jsonl"), seal(forged.map((each) => JSON.stringify(each))));
+    expect(await verify(join(copy, "pwws.jsonl"))).toMatchObject({ code: 0 });
+    const repeated = await verify(join(copy, "pwws.jsonl"), "--repeat", "100");
+    expect(repeated.code).toBe(2);
+    expect(repeated.stderr).toContain(
+      `pwws.jsonl:${line + 1}: the journal records "failed" after ${success.queries} queries, but the same search ends with "success"`,
+    );
+    // A report with other settings does not make another search look like the recorded one.
+    const report = join(copy, "report.json");
+    const { request, ...rest } = JSON.parse(readFileSync(report, "utf8"));
+    writeFileSync(
+      report,
+      JSON.stringify({
+        ...rest,
+        request: { ...request, constraints: { ...request.constraints, maxModificationRate: 0.1 } },
+      }),
+    );
+    expect((await verify(join(copy, "pwws.jsonl"), "--repeat", "2")).stderr).toContain("different maxModificationRate");
   });
 
   test("verifies the journals of a run without their paths, and asks for the model of other journals", async () => {

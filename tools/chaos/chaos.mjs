@@ -1,4 +1,4 @@
-// Kills training, attacks, sweeps, analyses and jobs of the studio at random moments, and lets their
+// Kills commands, training in two processes and jobs of the studio at random moments, and lets their
 // files fail. After each kill the work is resumed. In the end it must be bitwise identical to an
 // undisturbed one, and no file may be half-written. CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS,
 // CHAOS_WORKLOADS and CHAOS_WORKERS change the extent. build/chaos/summary.json has the counts.
@@ -138,10 +138,15 @@ symlinkSync(main, join(folder, "node_modules/.bin/temper"));
 await writeInputs(folder);
 const selected = process.env.CHAOS_WORKLOADS?.split(",");
 const all = createWorkloads(folder);
+const unknown = selected?.find((name) => !all.some((workload) => workload.name === name));
+if (unknown !== undefined)
+  throw new Error(`CHAOS_WORKLOADS: expected ${all.map(({ name }) => name)}, received ${unknown}`);
+const workloads = all.filter(({ name }) => selected?.includes(name) ?? true);
 /** @type {Map<string, Reference>} */
 const references = new Map();
-for (const workload of all) references.set(workload.name, await measureReference(workload));
-const workloads = all.filter(({ name }) => selected?.includes(name) ?? true);
+// Others work on the model of the undisturbed training.
+for (const workload of all.filter((each) => each.name === "train" || workloads.includes(each)))
+  references.set(workload.name, await measureReference(workload));
 console.log(`chaos: seed ${seed}, ${kills} faults, in ${folder}${hasNpx ? "" : "; npx is not installed"}`);
 
 /** @type {Map<string, Record<string, number>>} */

@@ -1,4 +1,5 @@
-// What is killed: four commands and a job of the studio, on a model of a few hundred weights.
+// What is killed: every command that writes for more than a moment, training in two processes and a job of the studio,
+// on a model of a few hundred weights.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { writeSafetensors } from "../../dist/models/checkpoint/safetensors-writer.js";
@@ -44,6 +45,7 @@ export async function writeInputs(folder) {
     return `${words.join(" ")}\t${i % 2 ? "positive" : "negative"}`;
   });
   writeFileSync(join(folder, "reviews.tsv"), `text\tlabel\n${lines.join("\n")}\n`);
+  writeFileSync(join(folder, "texts.txt"), lines.map((line) => `${line.split("\t")[0]}\n`).join(""));
   const opposites = praise.flatMap((word, i) => [
     [word, [blame[i], "film"]],
     [blame[i], [word, "plot"]],
@@ -76,6 +78,20 @@ function listJobProcesses(out) {
   });
 }
 
+/** The files of a folder by their ending, at any depth. @param {string} out @param {string} ending */
+const listFiles = (out, ending) =>
+  readdirSync(out, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(ending));
+
+/** A command that replaces its own results. @param {string} name @param {string} ending */
+const repeatable = (name, ending, /** @type {(out: string) => string[]} */ getWords) => ({
+  name,
+  getCommand(/** @type {string} */ out, /** @type {string[]} */ program) {
+    mkdirSync(out, { recursive: true });
+    return [...program, name, ...getWords(out)];
+  },
+  listResults: (/** @type {string} */ out) => listFiles(out, ending),
+});
+
 /** @param {string} folder @returns {Workload[]} */
 export function createWorkloads(folder) {
   const data = ["--data", join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label"];
@@ -83,20 +99,75 @@ export function createWorkloads(folder) {
   const victim = join(folder, "reference-train");
   const settings = ["--epochs", "6", "--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.saveSteps=5"];
   const runFiles = ["events.jsonl", "results.json", "model/model.safetensors", "model/config.json", "model/vocab.txt"];
+  const model = ["--model", join(folder, "model")];
+  const table = ["--substitutions", join(folder, "table.json")];
+  /** @type {(name: string, words: string[], resumed?: string[]) => Workload} */
+  const training = (name, words, resumed = []) => ({
+    name,
+    getCommand: (out, program) => [
+      ...[...program, "train", "--out", out],
+      ...(existsSync(join(out, "config.yaml")) ? ["--resume", "--quiet", ...resumed] : words),
+    ],
+    listResults: () => runFiles,
+  });
+  const trained = [...model, ...data, ...settings, ...runtime];
   return [
+    training("train", trained),
+    training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]),
     {
-      name: "train",
-      getCommand: (out, program) =>
-        existsSync(join(out, "config.yaml"))
-          ? [...program, "train", "--resume", "--out", out, "--quiet"]
-          : [...program, "train", "--model", join(folder, "model"), ...data, ...settings, ...runtime, "--out", out],
-      listResults: () => runFiles,
+      name: "pretrain",
+      getCommand: (out, program) => [
+        ...[...program, "pretrain", "--out", out],
+        ...(existsSync(join(out, "pretraining.json"))
+          ? ["--resume", "--quiet"]
+          : [
+              ...model,
+              "--data",
+              join(folder, "texts.txt"),
+              ...["--max-length", "12", "--epochs", "4", "--save-steps", "3"],
+            ]),
+        ...(existsSync(join(out, "pretraining.json")) ? [] : ["--batch-size", "8", ...runtime]),
+      ],
+      listResults: () => ["events.jsonl", "model/model.safetensors"],
     },
+    {
+      name: "export",
+      // The folder appears with its whole content, and is not replaced.
+      getCommand: (out, program) =>
+        existsSync(join(out, "exported"))
+          ? [process.execPath, "--version"]
+          : [...program, "export", victim, ...data, "--quantize", "int8", "--out", join(out, "exported"), "--quiet"],
+      listResults: () => ["model.onnx", "model_quantized.onnx"].map((name) => join("exported", "onnx", name)),
+    },
+    repeatable("gate", ".jsonl", (out) => [
+      ...[victim, "--baseline", victim, ...data, ...table, "--num-examples", "12", "--max-drop", "100"],
+      ...[...runtime, "--out", out, "--lock", join(out, "gate.lock")],
+    ]),
+    repeatable("augment", ".jsonl", (out) => [
+      ...[join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label", "--recipe", "characters"],
+      ...["--per-text", "8", "--quiet", "--out", join(out, "augmented.jsonl")],
+    ]),
+    repeatable("report", ".html", (out) => [victim, "--out", join(out, "report.html")]),
+    repeatable("exact", "jsonl", (out) => [
+      ...[victim, ...data, ...table, "--max-changes", "2", "--num-examples", "40", ...runtime, "--out", out],
+    ]),
+    {
+      name: "certify",
+      getCommand: (out, program) => [
+        ...[...program, "certify", victim, ...data, "--kind", "canonical", "--num-examples", "100", ...runtime],
+        ...["--out", out, ...(existsSync(join(out, "canonical.jsonl")) ? ["--resume"] : [])],
+      ],
+      listResults: () => ["canonical.jsonl", "canonical.json"],
+    },
+    repeatable("harden", ".jsonl", (out) => [
+      ...[...model, ...data, ...table, "--method", "r-drop", "--epochs", "2", "--batch-size", "8"],
+      ...["--learning-rate", "1e-2", "--num-examples", "20", ...runtime, "--out", out],
+    ]),
     {
       name: "attack",
       getCommand: (out, program) => [
         ...[...program, "attack", victim, ...data, "--num-examples", "100", "--concurrency", "8"],
-        ...["--substitutions", join(folder, "table.json"), "--attack", "pwws"],
+        ...[...table, "--attack", "pwws"],
         ...["--attack", "genetic:population=8,iterations=6", ...runtime, "--out", out],
         ...(existsSync(out) ? ["--resume"] : []),
       ],

@@ -1,4 +1,5 @@
-// Small valid files to damage: a tiny BERT, tables, a finished run with an attack and checkpoints, a sweep.
+// Small valid files to damage: a tiny BERT, tables, a finished run with an attack, a proof, certificates and
+// checkpoints, its ONNX export, a sweep.
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -57,6 +58,24 @@ export async function writeSeeds(folder, load, fixtures) {
       resources: { substitutions: data.substitutions },
       runtime: { ...common, cache: false },
     });
+    const { exact } = await load("actions/exact/exact");
+    const { certify } = await load("actions/certify/certify");
+    const { exportModel } = await load("actions/export/export");
+    await exact({ model: run, ...data, ...common, maxChanges: 2, numExamples: 3 });
+    for (const kind of ["canonical", "hash-vote"]) {
+      const model = kind === "canonical" ? run : "runs/vote";
+      if (model !== run)
+        await train({
+          model: "bert-tiny",
+          ...data,
+          ...common,
+          methods: ["hash-vote:groups=3"],
+          train: settings,
+          out: model,
+        });
+      await certify({ model, kind, ...common, numExamples: 6, out: join(run, "certificates") });
+    }
+    await exportModel({ model: run, out: "exported", threads: 1 });
   } finally {
     process.chdir(before);
   }

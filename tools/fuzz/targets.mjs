@@ -103,8 +103,32 @@ const overFiles = (make, run) => async (context) => ({
 
 const tables = ["reviews.tsv", "reviews.csv", "reviews.json", "reviews.jsonl", "plain.parquet", "train.parquet"];
 
+/** The lines of a journal, of which one is damaged. Most get valid checksums. */
+function mutateJournal(random, bytes) {
+  const lines = bytes.toString().trimEnd().split("\n");
+  const bodies = lines.map((line) => line.replace(/,"checksum":"\w+"\}$/, "}"));
+  const at = random.int(bodies.length);
+  const changed = mutateValue(random, JSON.parse(bodies[at]));
+  const text = toJson(typeof changed === "object" && changed !== null ? changed : { changed });
+  const sealed = Buffer.from(sealLines(bodies.with(at, text)));
+  return random.chance(0.1) ? mutateBytes(random, sealed) : sealed;
+}
+
+function readProof(seeds) {
+  const folder = join(seeds, "runs/one/exact");
+  const all = readdirSync(folder).map((name) => readFileSync(join(folder, name)));
+  return all.find((bytes) => bytes.includes('"temper exact proof"'));
+}
+
 const jobSeeds = [
-  { kind: "attack", model: "m", attacks: ["pwws"], out: "o", saveDataset: "x.jsonl" },
+  {
+    kind: "attack",
+    model: "m",
+    attacks: ["pwws"],
+    out: "o",
+    outputs: { saveDataset: "x.jsonl" },
+    sample: { numExamples: 4 },
+  },
   { kind: "train", config: { model: "m", task: "sst2", methods: ["rift"] }, out: "o" },
 ];
 
@@ -141,15 +165,7 @@ export const targets = {
     },
   ),
   journals: overFiles(
-    (random, seeds) => {
-      const lines = read(seeds, "runs/one/attacks/pwws.jsonl").toString().trimEnd().split("\n");
-      const bodies = lines.map((line) => line.replace(/,"checksum":"\w+"\}$/, "}"));
-      const at = random.int(bodies.length);
-      const changed = mutateValue(random, JSON.parse(bodies[at]));
-      const text = toJson(typeof changed === "object" && changed !== null ? changed : { changed });
-      const sealed = Buffer.from(sealLines(bodies.with(at, text)));
-      return { "pwws.jsonl": random.chance(0.1) ? mutateBytes(random, sealed) : sealed };
-    },
+    (random, seeds) => ({ "pwws.jsonl": mutateJournal(random, read(seeds, "runs/one/attacks/pwws.jsonl")) }),
     async ({ folder, load }) => {
       const path = join(folder, "pwws.jsonl");
       const { summarizeJournal } = await load("evaluation/attack-summary");
@@ -309,7 +325,7 @@ export const targets = {
       const { readWorkRequest } = await load("jobs/work-request");
       const { checkStoredRequest, formatJobCommand } = await load("studio/check-form");
       const request = await readWorkRequest(join(folder, "request.json"));
-      checkStoredRequest(request, [folder]);
+      checkStoredRequest(request, [process.cwd()]);
       formatJobCommand(request);
     },
   ),
@@ -336,9 +352,49 @@ export const targets = {
       },
     };
   },
+  proofs: async (context) => {
+    const { loadVictim } = await context.load("actions/load/load-victim");
+    const { verifyProof } = await context.load("attacks/exact/verify-proof");
+    const { victim } = await loadVictim(join(context.seeds, "runs/one"), {
+      device: "cpu",
+      threads: 1,
+      precision: null,
+    });
+    return {
+      folder: context.work,
+      make: (random) => ({ "proof.jsonl": mutateJournal(random, readProof(context.seeds)) }),
+      async run() {
+        const found = await verifyProof(join(context.work, "proof.jsonl"), victim, {
+          blocks: 3,
+          seed: 0,
+          tolerance: 1e-3,
+        });
+        expect(found.checkedBlocks <= found.blocks, "blocks");
+      },
+    };
+  },
+  certificates: overFiles(
+    (random, seeds) => {
+      const kind = random.pick(["canonical", "hash-vote"]);
+      return { "certificates.jsonl": mutateJournal(random, read(seeds, `runs/one/certificates/${kind}.jsonl`)) };
+    },
+    async ({ folder, load, seeds }) => {
+      const { readCertificateHeader } = await load("certificates/journal");
+      const { verifyCertificates } = await load("actions/verify/verify-certificates");
+      const path = join(folder, "certificates.jsonl");
+      const { certificate, examples } = await readCertificateHeader(path);
+      const model = join(seeds, certificate.kind === "canonical" ? "runs/one" : "runs/vote");
+      const { lines } = await verifyCertificates(path, model, { device: "cpu", threads: 1 }, {});
+      expect(lines === examples, "lines");
+    },
+  ),
+  onnx: overFolder("exported", ["onnx/model.onnx", "config.json"], classify),
   report: overFolder(
     "runs/one",
-    ["results.json", "events.jsonl", "environment.json", "attacks/report.json", "config.yaml"],
+    [
+      ...["results.json", "events.jsonl", "environment.json", "attacks/report.json", "config.yaml", "timings.jsonl"],
+      ...["certificates/canonical.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
+    ],
     async ({ folder, load }) => {
       const { writeReport } = await load("report/index");
       const out = join(folder, "..", "report.html");

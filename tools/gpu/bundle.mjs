@@ -65,6 +65,7 @@ for (const path of [
   "native",
   "experiments",
   "scripts/setup",
+  "scripts/action",
   "tools/gpu",
   "tools/bench",
   "tools/fuzz",

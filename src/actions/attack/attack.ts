@@ -321,8 +321,16 @@ function getJournalSettings({
       contextEncoder: resources.context.encoder.hash,
     }),
   };
+  const { fields, modifiableFields } = task;
   // In the order in which they are drawn, the examples of a smaller sample come first.
-  return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
+  return {
+    ...(modifiableFields.length < fields.length && { modifiableFields }),
+    task: task.name,
+    split,
+    order: "drawn",
+    ...victim.settings,
+    ...constraints,
+  };
 }
 
 async function runAttacker(

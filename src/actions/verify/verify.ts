@@ -20,6 +20,7 @@ import { prepareTexts } from "../exact/prepare-exact.js";
 import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import { noiseOptions } from "../load/random-victim.js";
+import { type RepeatedSearches, repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
 /** What `verify` accepts. */
@@ -32,8 +33,13 @@ export const verifyRequestSchema = z.strictObject({
     "model that was attacked or certified, or its URL; null: that of the journal's run",
   ),
   substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
+  repeat: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("searches of an attack to run again, drawn at random; their outcomes must be the recorded ones"),
   blocks: countSchema.default(100).describe("blocks of a proof to score again, drawn at random"),
-  seed: seedSchema.default(0).describe("random seed of the drawn blocks"),
+  seed: seedSchema.default(0).describe("random seed of the drawn blocks and searches"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
   precision: searchPrecision,
@@ -52,7 +58,8 @@ interface VerifiedFile {
  *
  *     const [first]: Verification[] = await verify({ journals, model: "runs/rose" });
  */
-export type Verification = VerifiedFile & (JournalVerification | ProofVerification);
+export type Verification = VerifiedFile &
+  ((JournalVerification & { readonly repeated: RepeatedSearches | null }) | ProofVerification);
 
 /** The logit margins of other precisions differ by a few percent. */
 const otherMarginTolerance = 0.3;
@@ -62,9 +69,9 @@ const otherPrecisionTolerance = 0.03;
 /**
  * Replays journals. Of an attack, the edits lead from the original to the final text, and the model
  * returns the recorded probabilities. This proves that the model is fooled by the texts that fooled
- * it, and that no example is missing. It does not repeat the searches, so it does not prove that a
- * text marked as robust is. Certificates are computed again. Throws a UserError at the first line
- * that does not hold.
+ * it, and that no example is missing. With `repeat`, random searches run again and must end as
+ * recorded; without it, nothing is proved about texts that are recorded as robust. Certificates are
+ * computed again. Throws a UserError at the first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
@@ -127,7 +134,8 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
       tolerance,
       exportedFrom: victim.local?.model.session?.exportedFrom,
     });
-    return { journal, substitutions: substitutions?.name ?? null, ...verification };
+    const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
+    return { journal, substitutions: substitutions?.name ?? null, ...verification, repeated };
   } finally {
     victim.close();
   }

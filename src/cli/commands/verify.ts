@@ -11,10 +11,11 @@ export const note =
   "and the model must return the recorded probabilities. Of a proof, all candidates are\n" +
   "listed again, and random blocks are scored again. Certificates are computed again.\n" +
   "The exit code is 2 if a line fails.\n" +
-  "This proves every text that fooled the model. The searches are not repeated: a text that is recorded as\n" +
-  "robust is only as robust as the journal says. To check that, attack again with the same --seed.";
+  "This proves every text that fooled the model. A text that is recorded as robust is only as robust as the\n" +
+  "journal says, unless --repeat runs its search again, with the recorded settings and seed.";
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
+  "temper verify runs/sst2-standard-seed0 --repeat 50",
   "temper verify runs/voting/certificates/hash-vote.jsonl",
   "temper verify runs/sst2-ascc-seed0/exact/k2-0123456789ab.jsonl --blocks 300",
   "temper verify attacks/endpoint/pwws.jsonl --model http://127.0.0.1:8080",
@@ -24,7 +25,7 @@ export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withJournals = command.argument("<journals...>", shape.journals.description);
   addOptions(withJournals, shape, {
-    ...{ model: "<reference>", substitutions: "<table>", blocks: "<count>", seed: "<number>" },
+    ...{ model: "<reference>", substitutions: "<table>", repeat: "<count>", blocks: "<count>", seed: "<number>" },
     ...runtimeFlags,
   })
     .addOption(endpointOption())
@@ -50,12 +51,18 @@ function formatAttack({
   lines,
   outcomes,
   substitutions,
+  repeated,
 }: Extract<Verification, { outcomes: unknown }>): string {
   const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
   const counts =
-    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} recorded as robust (not searched again), ` +
+    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} recorded as robust ` +
+    `(${repeated ? formatCount(repeated.robust) : "not"} searched again), ` +
     `${formatCount(outcomes.skipped)} misclassified before the attack`;
-  return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})\n`;
+  const searches = repeated
+    ? `; ${formatCount(repeated.searches)} searches repeated with the same outcomes, ${formatCount(repeated.identical)} ` +
+      "with the same queries and texts"
+    : "";
+  return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})${searches}\n`;
 }
 
 function formatProof(proof: Extract<Verification, { readonly blocks: number }>): string {

@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
+import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest } from "../../jobs/work-request.js";
@@ -19,26 +20,34 @@ export function define(command: Command, io: Io): void {
     .argument("[result]", "where the result goes (JSON)")
     .option("--item <index>", "index of the work item", createIntegerParser(0))
     .option("--allow-code", "run the modules that the request names")
-    .action((file, result, { item, allowCode }) => {
+    .option("--outputs <folder...>", "files that the request names may be written below these folders")
+    .action((file, result, { item, allowCode, outputs }) => {
       const trust = allowCode ? "user" : "data";
       if (item !== undefined) return runJob(io, file, item, trust);
       if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
-      return runRequest(io, file, result, trust);
+      return runRequest(io, file, result, trust, outputs);
     });
 }
 
-async function runRequest(io: Io, requestPath: string, resultPath: string, trust: Trust): Promise<void> {
+async function runRequest(
+  io: Io,
+  requestPath: string,
+  resultPath: string,
+  trust: Trust,
+  outputs: readonly string[] = [],
+): Promise<void> {
   const request = await readWorkRequest(requestPath);
   const stop = new AbortController();
   let unlisten = (): void => undefined;
-  const { result, cause } = await executeToResult(request, trust, {
+  const callbacks: Callbacks = {
     signal: stop.signal,
     onEvent(event) {
       if (event.type === "warning") io.stderr.write(removeControls(`warning: ${event.message}\n`));
       // Before training starts nothing can be lost, and other actions save their work as they go.
       if (event.type === "start") unlisten = onStopSignals(() => stop.abort());
     },
-  });
+  };
+  const { result, cause } = await executeToResult(request, trust, callbacks, outputs);
   unlisten();
   if (cause)
     io.stderr.write(removeControls(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`));

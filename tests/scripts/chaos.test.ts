@@ -1,0 +1,33 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+import { commands } from "../../src/cli/command-list.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+
+test("make chaos disturbs a job of the studio, resumes it and compares the results", () => {
+  const env = { ...process.env, CHAOS_KILLS: "1", CHAOS_SEED: "test", CHAOS_WORKLOADS: "studio", TMPDIR: folder };
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["tools/chaos/chaos.mjs"], { env, encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect(stdout).toMatch(/1 faults hit in \d+ rounds; each round was resumed and compared/);
+});
+
+test("make chaos covers every command that works for more than a moment", async () => {
+  const url = pathToFileURL("tools/chaos/workloads.mjs").href;
+  const { createWorkloads } = (await import(url)) as {
+    createWorkloads(folder: string): { name: string; getCommand(out: string, program: string[]): string[] }[];
+  };
+  mkdirSync(join(folder, "inputs"));
+  const covered = createWorkloads(join(folder, "inputs")).map(({ name, getCommand }) => {
+    const [program, command] = getCommand(mkdtempSync(join(folder, `${name}-`)), ["temper"]);
+    return program === "temper" ? command! : name;
+  });
+  for (const name of covered) expect(Object.keys(commands)).toContain(name);
+  expect([...new Set(covered)].sort()).toEqual([
+    ...["analyze", "attack", "augment", "certify", "exact", "export", "gate", "harden", "pretrain", "report"],
+    ...["studio", "sweep", "train"],
+  ]);
+});
