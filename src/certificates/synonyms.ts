@@ -1,3 +1,4 @@
+// Clusters of synonyms, and the noise that draws from them, for certificates of substitutions.
 import { isOneWord } from "../text/find-words.js";
 import type { TextFields } from "./scoring.js";
 import type { NoiseKernel } from "./smoothing.js";

@@ -1,3 +1,4 @@
+// Starts the processes of a data-parallel training (ranks), and runs a command as one of them.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";

@@ -1,3 +1,4 @@
+// Reads the settings of a run from flags, a file or a program, and resolves them once.
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";

@@ -1,3 +1,4 @@
+// Process-wide settings and statistics of libtorch: threads, TF32, random generators, memory.
 import { UserError } from "../errors.js";
 import { type MemoryStats, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";

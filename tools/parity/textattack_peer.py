@@ -7,8 +7,10 @@ Node process (resources.mjs); models are loaded with transformers. Prints one JS
 
 import functools
 import json
+import math
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -59,7 +61,7 @@ import torch  # noqa: E402
 from textattack import Attack  # noqa: E402
 from textattack.constraints import Constraint  # noqa: E402
 from textattack.constraints.semantics.sentence_encoders import SentenceEncoder  # noqa: E402
-from textattack.models.wrappers import HuggingFaceModelWrapper  # noqa: E402
+from textattack.models.wrappers import HuggingFaceModelWrapper, ModelWrapper  # noqa: E402
 from textattack.shared.utils import words_from_text  # noqa: E402
 from textattack.transformations import WordSwap  # noqa: E402
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer  # noqa: E402
@@ -243,11 +245,29 @@ class StableNumpy:
 
 sys.modules["textattack.search_methods.greedy_word_swap_wir"].np = StableNumpy()
 
-tokenizer = AutoTokenizer.from_pretrained(request["model"])
-tokenizer.model_input_names = ["input_ids", "attention_mask"]
-tokenizer.model_max_length = max_length
-classifier = AutoModelForSequenceClassification.from_pretrained(request["model"]).eval()
-victim = Victim(classifier, tokenizer)
+
+
+class WordVictim(ModelWrapper):
+    """A logistic regression over words, which every language computes alike."""
+
+    model = None
+    known = {}
+
+    def __call__(self, texts):
+        sums = [sum(request["weights"].get(word, 0) for word in re.findall("[a-z]+", text.lower())) for text in texts]
+        return torch.tensor([[1 / (1 + math.exp(value)), 1 / (1 + math.exp(-value))] for value in sums])
+
+
+def load_victim():
+    if "weights" in request:
+        return WordVictim()
+    tokenizer = AutoTokenizer.from_pretrained(request["model"])
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.model_max_length = max_length
+    return Victim(AutoModelForSequenceClassification.from_pretrained(request["model"]).eval(), tokenizer)
+
+
+victim = load_victim()
 for part in request["recipes"]:
     name = part["recipe"]
     attack = build_attack(victim, name, part["options"])

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { describeAttacks } from "../../src/attacks/describe-attacks.js";
+import { attacks } from "../../src/attacks/recipes/index.js";
+import type { AttackResources } from "../../src/attacks/resources.js";
+
+test("attacks that use gradients are white-box, and no others", () => {
+  const names = describeAttacks().flatMap(({ name, isWhiteBox }) => (isWhiteBox ? [name] : []));
+  expect(names.sort()).toEqual(["a2t", "ascc", "hotflip"]);
+});
+
+test("the description of an attack follows from its parts and options", () => {
+  const { options, build } = attacks.get("random")!;
+  const resources = { substitutions: { name: "table" } } as AttackResources;
+  const create = (given: object) => build(options.parse(given), resources);
+  const { search, cost, transformations } = describeAttacks("random")[0]!;
+  const standard = create({});
+  expect([search, cost]).toEqual([standard.search.name, standard.search.cost]);
+  expect(transformations).toHaveLength(standard.transformations.length);
+  expect(create({ samples: 5 }).search.cost).toBe("up to 6");
+});
