@@ -40,10 +40,16 @@ function describeAttack(definition: AttackDefinition): AttackDescription {
   const shown = { ...named, labels: ["the benign class"] } as unknown as AttackResources;
   const { goal, transformations, constraints, search } = definition.build(parsed, shown);
   return {
-    ...{ name, summary, paper, isWhiteBox: usesGradients(definition), goal: goal.name, differences },
+    name,
+    summary,
+    paper,
+    isWhiteBox: usesGradients(definition),
+    goal: goal.name,
+    differences,
     transformations: transformations.map((each) => each.name),
     constraints: constraints.map((each) => each.name),
-    ...{ search: search.name, cost: search.cost },
+    search: search.name,
+    cost: search.cost,
     resources: [...new Set(needs.flatMap((each) => resourceFacts[each].title ?? []))],
     options: describeOptions(options),
   };

@@ -66,7 +66,12 @@ export function* runRecipe(
   const common = { before, space, ...(goal.name !== "untargeted" && { goal: goal.name }) };
   const stop = (outcome: "skipped" | "failed") =>
     createAttackResult(id, label, {
-      ...{ ...common, ...tally.counts, outcome, exhausted: false, text: original, after: before },
+      ...common,
+      ...tally.counts,
+      outcome,
+      exhausted: false,
+      text: original,
+      after: before,
       ...(outcome === "failed" && { isAttacked: false as const }),
     });
   if (isMisclassified(before, label)) return stop("skipped");

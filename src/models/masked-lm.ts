@@ -84,8 +84,15 @@ export function toTrainableModel(maskedLm: MaskedLm, maxLength: number): Model {
   const { config, weights, tokenizer, folder, reference, newlyInitialized } = maskedLm;
   return {
     architecture: { config, head: "masked-lm", pooling: "cls", numLabels: 0 },
-    ...{ weights, tokenizer, tokenization: "subword", maxLength, labels: config.labels, task: null },
-    ...{ folder, reference, newlyInitialized },
+    weights,
+    tokenizer,
+    tokenization: "subword",
+    maxLength,
+    labels: config.labels,
+    task: null,
+    folder,
+    reference,
+    newlyInitialized,
   };
 }
 

@@ -90,7 +90,9 @@ export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInpu
   const attentionBias = staging.get("attentionBias");
   const tokenTypeIds = staging.get("tokenTypeIds");
   return {
-    ...{ inputIds, tokenTypeIds, attentionBias },
+    inputIds,
+    tokenTypeIds,
+    attentionBias,
     packing: readPacking(staging, inputIds.size(1)),
     predictedPositions: staging.get("predictedPositions"),
   };

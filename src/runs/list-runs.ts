@@ -80,8 +80,17 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
 function describeDamage(folder: string, error: unknown): RunSummary {
   if (!(error instanceof UserError)) throw error;
   return {
-    ...{ folder, task: null, method: null, seed: null, state: "damaged", step: 0, steps: null },
-    ...{ model: null, tags: [], started: null, seconds: 0 },
+    folder,
+    task: null,
+    method: null,
+    seed: null,
+    state: "damaged",
+    step: 0,
+    steps: null,
+    model: null,
+    tags: [],
+    started: null,
+    seconds: 0,
     ...{
       accuracy: null,
       testExamples: null,

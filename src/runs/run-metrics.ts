@@ -113,7 +113,9 @@ export function readAttackMetrics({ journals }: AttackFolder): [string, MetricVa
     id,
     {
       value: mean(Array.from(outcomes.values(), Number)),
-      ...{ examples: outcomes.size, outcomes, attackedLabel },
+      examples: outcomes.size,
+      outcomes,
+      attackedLabel,
       isPaired: !isAttackMetric(id) || paired.includes(id),
     },
   ]);

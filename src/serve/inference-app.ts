@@ -102,7 +102,9 @@ export function createInferenceApp<Item>(
   );
   const answer: Handler = async (context) => {
     const body = await readJsonBody(context, {
-      ...{ maxBytes, memory, example },
+      maxBytes,
+      memory,
+      example,
       maxDepth: 3,
       maxValues: 4 * maxTexts + 16,
     });
@@ -116,7 +118,8 @@ export function createInferenceApp<Item>(
     if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));
     const probabilities = rows.map((row) => Array.from(row));
     return context.json({
-      ...{ predictions, probabilities },
+      predictions,
+      probabilities,
       ...(handler.isFlagged && { flagged: rows.map(handler.isFlagged) }),
       ...(certified.length > 0 && { certified }),
     });

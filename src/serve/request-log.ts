@@ -33,7 +33,9 @@ export function createRequestLog(
     context.res.headers.delete(countHeader);
     context.res.headers.set("x-request-id", id);
     report({
-      ...{ time: new Date().toISOString(), id, method: context.req.method },
+      time: new Date().toISOString(),
+      id,
+      method: context.req.method,
       // Paths that do not exist would be time series without bounds.
       route: routes.includes(context.req.path) ? context.req.path : "other",
       status: context.res.status,

@@ -102,12 +102,17 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     createInferenceApp(
       { modelInfo, ...handler },
       {
-        ...{ maxTexts, maxCharacters, maxQueuedTexts: parsed.maxQueuedTexts },
+        maxTexts,
+        maxCharacters,
+        maxQueuedTexts: parsed.maxQueuedTexts,
         maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
       },
       {
-        ...{ allowedHosts: [host, ...allowedHosts], onError: (message: string) => warn(callbacks, message) },
-        ...{ apiKey, onRequest, version: readPackageVersion() },
+        allowedHosts: [host, ...allowedHosts],
+        onError: (message: string) => warn(callbacks, message),
+        apiKey,
+        onRequest,
+        version: readPackageVersion(),
       },
     );
   const { app, stop } = rule

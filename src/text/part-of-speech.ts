@@ -45,8 +45,22 @@ export type UniversalTag =
   | ".";
 
 const universalByTag: Partial<Record<WinkTag, UniversalTag>> = {
-  ...{ PROPN: "NOUN", AUX: "VERB", CCONJ: "CONJ", SCONJ: "ADP", PART: "PRT", INTJ: "X", SYM: "X", PUNCT: "." },
-  ...{ ADJ: "ADJ", ADP: "ADP", ADV: "ADV", DET: "DET", NOUN: "NOUN", NUM: "NUM", PRON: "PRON", VERB: "VERB" },
+  PROPN: "NOUN",
+  AUX: "VERB",
+  CCONJ: "CONJ",
+  SCONJ: "ADP",
+  PART: "PRT",
+  INTJ: "X",
+  SYM: "X",
+  PUNCT: ".",
+  ADJ: "ADJ",
+  ADP: "ADP",
+  ADV: "ADV",
+  DET: "DET",
+  NOUN: "NOUN",
+  NUM: "NUM",
+  PRON: "PRON",
+  VERB: "VERB",
 };
 
 /** Tags every word with NLTK's universal tag set, as TextAttack's recipes compare them. */

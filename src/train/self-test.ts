@@ -43,9 +43,16 @@ const maxError = 0.5;
 /** Two layers of MiniLM: the speed of products depends on their sizes. */
 const config = parseModelConfig(
   {
-    ...{ model_type: "bert", vocab_size: 1000, hidden_size: 384, num_hidden_layers: 2, num_attention_heads: 12 },
-    ...{ intermediate_size: 1536, max_position_embeddings: 64, num_labels: 2 },
-    ...{ hidden_dropout_prob: 0, attention_probs_dropout_prob: 0 },
+    model_type: "bert",
+    vocab_size: 1000,
+    hidden_size: 384,
+    num_hidden_layers: 2,
+    num_attention_heads: 12,
+    intermediate_size: 1536,
+    max_position_embeddings: 64,
+    num_labels: 2,
+    hidden_dropout_prob: 0,
+    attention_probs_dropout_prob: 0,
   },
   "self-test",
 );

@@ -134,8 +134,12 @@ class Trainer {
     const { step, epoch, best } = this.#state;
     const seconds = (performance.now() - started) / 1000;
     return {
-      ...{ steps: step, epochs: epoch, bestStep, validation: best?.metrics ?? null },
-      ...{ validationDegeneracy: best?.degeneracy ?? null, seconds },
+      steps: step,
+      epochs: epoch,
+      bestStep,
+      validation: best?.metrics ?? null,
+      validationDegeneracy: best?.degeneracy ?? null,
+      seconds,
     };
   }
 
@@ -227,7 +231,10 @@ class Trainer {
       ? { distance: computeRelativeDistances(model.weights, this.#training.getPretrainedWeights()) }
       : {};
     this.#logger.writeEvent({
-      ...{ step, evaluation: metrics, best: improved, ...distance },
+      step,
+      evaluation: metrics,
+      best: improved,
+      ...distance,
       ...(degeneracy !== null && { degeneracy }),
     });
     onEvent?.({ type: "evaluation", step, metrics, isBest: improved });

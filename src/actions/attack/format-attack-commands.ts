@@ -32,8 +32,15 @@ function toAttackRequest(header: JournalHeader, model: string, substitutions: st
   return {
     model,
     attacks: [{ name: attack, options: options ?? {} }],
-    ...{ task, split, substitutions, maxModificationRate, protectStopWords, matchPartOfSpeech },
-    ...{ queryBudget: budget, numExamples: examples, seed },
+    task,
+    split,
+    substitutions,
+    maxModificationRate,
+    protectStopWords,
+    matchPartOfSpeech,
+    queryBudget: budget,
+    numExamples: examples,
+    seed,
   };
 }
 

@@ -195,7 +195,8 @@ export async function createLocalVictim(
       name: model.reference,
       victim,
       settings: {
-        ...{ tokenization: used, maxLength: model.maxLength },
+        tokenization: used,
+        maxLength: model.maxLength,
         ...(voting && run?.certificate && { certificate: run.certificate }),
         backend: session ? "onnx" : "libtorch",
         ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),

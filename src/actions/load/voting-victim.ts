@@ -26,7 +26,11 @@ export function createVotingVictim(
   const [unkToken] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]) as [string];
   const { name, numLabels, hashes, isDeterministic, maxBatchSize, maxBatchTokens } = base;
   return {
-    ...{ name, numLabels, hashes, isDeterministic, maxBatchSize },
+    name,
+    numLabels,
+    hashes,
+    isDeterministic,
+    maxBatchSize,
     ...(maxBatchTokens !== undefined && { maxBatchTokens }),
     hash: createHash("sha256").update(JSON.stringify(identity)).digest("hex"),
     prepare(input) {

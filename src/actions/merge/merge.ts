@@ -148,7 +148,11 @@ async function mixWithPretrained({ request, first, callbacks }: MergeContext): P
   const { head, pooling } = architecture;
   const { device } = runtime;
   const pretrained = await loadModel(reference, {
-    ...{ labels, tokenization, maxLength, pooling, device },
+    labels,
+    tokenization,
+    maxLength,
+    pooling,
+    device,
     ...(head !== "masked-lm" && { head }),
     onEvent: callbacks.onEvent,
   });

@@ -51,7 +51,8 @@ export async function findVoteOptions(
   if (run?.certificate?.kind !== "hash-vote") return null;
   const editableFields = run.config.task === null ? null : findModifiableFields(run.config.task);
   return createVoteOptions(run.certificate, {
-    ...{ numLabels: labels.length, precision },
+    numLabels: labels.length,
+    precision,
     ...(editableFields && { editableFields }),
   });
 }

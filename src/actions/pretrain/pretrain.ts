@@ -206,8 +206,13 @@ export async function preparePretraining(config: Config, callbacks: Callbacks): 
 
 /** Texts without labels. */
 const textTask: Task = {
-  ...{ name: "texts", labels: [], fields: ["text"], modifiableFields: [], metrics: ["perplexity"] },
-  ...{ splits: ["train", "validation"], sourceNames: {} },
+  name: "texts",
+  labels: [],
+  fields: ["text"],
+  modifiableFields: [],
+  metrics: ["perplexity"],
+  splits: ["train", "validation"],
+  sourceNames: {},
   load: async () => [],
 };
 
@@ -243,7 +248,9 @@ async function trainPrepared(
       }));
     const outcome = await train({
       ...job,
-      ...{ ranks: singleRank, onEvent, signal },
+      ranks: singleRank,
+      onEvent,
+      signal,
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),

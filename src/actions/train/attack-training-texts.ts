@@ -25,7 +25,9 @@ export function createTextAttack(
     const victim = await createLocalVictim({ ...model, newlyInitialized: [] }, place);
     try {
       const request = {
-        ...{ vectors: null, maskedLm: null, sentenceEncoder: recipeResourceOptions.sentenceEncoder.parse(undefined) },
+        vectors: null,
+        maskedLm: null,
+        sentenceEncoder: recipeResourceOptions.sentenceEncoder.parse(undefined),
         substitutions: config.substitutions,
         inVocabSubstitutes: config.inVocabSubstitutes,
         caseSensitiveSubstitutes: config.caseSensitiveSubstitutes,

@@ -90,7 +90,8 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
 export function findPreparedVoting({ config, job, runtime }: PreparedRun): HashVoteOptions | null {
   const { model, task } = job;
   return createVoteOptions(findTrainedCertificate(config.methods), {
-    ...{ numLabels: model.labels.length, precision: runtime.precision },
+    numLabels: model.labels.length,
+    precision: runtime.precision,
     editableFields: task.modifiableFields,
   });
 }

@@ -151,7 +151,9 @@ async function trainPreparedRun(
   try {
     const outcome = await runTraining({
       ...job,
-      ...{ ranks, onEvent, signal },
+      ranks,
+      onEvent,
+      signal,
       async attackTexts(request) {
         const { createTextAttack } = await import("./attack-training-texts.js");
         return createTextAttack(prepared, { onEvent, signal })(request);

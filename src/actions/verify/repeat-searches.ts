@@ -63,7 +63,8 @@ export async function repeatSearches(
   const request = report.request as Readonly<Record<"runtime" | "constraints", object>>;
   const examples = drawn.map(({ result: { id, texts, label } }) => ({ id, texts, label }));
   const task = createTask({
-    ...{ name: report.task, labels: report.labels },
+    name: report.task,
+    labels: report.labels,
     fields: first.result.texts.map((_, field) => `text ${field + 1}`),
     modifiableFields: settings.modifiableFields as number[] | undefined,
     read: { test: async () => examples },
@@ -74,8 +75,13 @@ export async function repeatSearches(
     const runtime = { ...request.runtime, device, threads, endpoint, cache: false };
     const repeated = {
       ...request,
-      ...{ model, out, outputs: {}, resume: false, transferFrom: [] },
-      ...{ attacks: [{ name: header.attack, options: header.options }], seed: header.seed },
+      model,
+      out,
+      outputs: {},
+      resume: false,
+      transferFrom: [],
+      attacks: [{ name: header.attack, options: header.options }],
+      seed: header.seed,
       constraints: { ...request.constraints, queryBudget: settings.budget ?? null },
       runtime: { ...runtime, precision: settings.searchPrecision ?? settings.precision ?? null },
     };

@@ -155,7 +155,10 @@ async function verifyExact(
   const isSame = header.hashes.victim === victim.victim.hash;
   const check = (listWords?: VerifyProofOptions["listWords"]): Promise<ProofVerification> =>
     verifyProof(path, victim.victim, {
-      ...{ blocks, seed, substitutionsHash: substitutions?.hash, tolerance: isSame ? 1e-3 : otherMarginTolerance },
+      blocks,
+      seed,
+      substitutionsHash: substitutions?.hash,
+      tolerance: isSame ? 1e-3 : otherMarginTolerance,
       ...(listWords && { listWords }),
       onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
     });

@@ -26,9 +26,30 @@ import { textfooler } from "./textfooler.js";
 
 /** The built-in attacks. */
 const builtIn = {
-  ...{ pwws, genetic, greedy, random, exhaustive, ascc },
-  ...{ textfooler, deepwordbug, textbugger, pruthi, inputReduction, checklist, badCharacters, leap, pso },
-  ...{ alzantot, fasterAlzantot, iga, hotflip, a2t, bae, bertAttack, clare, evasion },
+  pwws,
+  genetic,
+  greedy,
+  random,
+  exhaustive,
+  ascc,
+  textfooler,
+  deepwordbug,
+  textbugger,
+  pruthi,
+  inputReduction,
+  checklist,
+  badCharacters,
+  leap,
+  pso,
+  alzantot,
+  fasterAlzantot,
+  iga,
+  hotflip,
+  a2t,
+  bae,
+  bertAttack,
+  clare,
+  evasion,
 };
 
 /** The built-in attacks by name. */

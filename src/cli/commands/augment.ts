@@ -21,8 +21,15 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption("train"))
     .requiredOption("--out <file>", shape.out.description);
   addOptions(withSplit, shape, {
-    ...{ recipe: "<name>", perText: "<count>", rate: "<fraction>", excludeOriginal: "", seed: "<number>" },
-    ...{ ...columns, substitutions: "<table>", vectors: "<file>", maskedLm: "<model>" },
+    recipe: "<name>",
+    perText: "<count>",
+    rate: "<fraction>",
+    excludeOriginal: "",
+    seed: "<number>",
+    ...columns,
+    substitutions: "<table>",
+    vectors: "<file>",
+    maskedLm: "<model>",
   })
     .option("--json", "print the result as JSON")
     .addOption(quietOption())

@@ -29,8 +29,16 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption());
   addOptions(withKind, shape, {
     ...dataFlags,
-    ...{ numExamples: "<count>", seed: "<number>", edits: "<count>", alpha: "<probability>", maxSamples: "<count>" },
-    ...{ windows: "<words>", positiveLabel: "<label>", out: "<folder>", resume: "", ...runtimeFlags },
+    numExamples: "<count>",
+    seed: "<number>",
+    edits: "<count>",
+    alpha: "<probability>",
+    maxSamples: "<count>",
+    windows: "<words>",
+    positiveLabel: "<label>",
+    out: "<folder>",
+    resume: "",
+    ...runtimeFlags,
   })
     .option("--json", "print kind, examples, clean accuracy and certified accuracy by edits as JSON")
     .addOption(quietOption())

@@ -37,10 +37,21 @@ export function define(command: Command, io: Io): void {
     )
     .addOption(splitOption());
   addOptions(withSplit, shape, {
-    ...{ maxChanges: "<count>", budget: "<texts>", substitutions: "<table>" },
-    ...{ inVocabSubstitutes: "", caseSensitiveSubstitutes: "", minContextSimilarity: "<number>" },
-    ...{ sentenceEncoder: "<model>", ...dataFlags, numExamples: "<count>", sampling: "<name>", seed: "<number>" },
-    ...{ out: "<folder>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
+    maxChanges: "<count>",
+    budget: "<texts>",
+    substitutions: "<table>",
+    inVocabSubstitutes: "",
+    caseSensitiveSubstitutes: "",
+    minContextSimilarity: "<number>",
+    sentenceEncoder: "<model>",
+    ...dataFlags,
+    numExamples: "<count>",
+    sampling: "<name>",
+    seed: "<number>",
+    out: "<folder>",
+    tokenization: "<name>",
+    maxLength: "<tokens>",
+    ...runtimeFlags,
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")

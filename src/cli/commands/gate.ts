@@ -34,9 +34,16 @@ export function define(command: Command, io: Io): void {
       seed: "<number>",
     },
     minContextSimilarity: "<number>",
-    ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
-    ...{ minCertified: "<percent>", edits: "<count>" },
-    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags, allowCode: "" },
+    queryBudget: "<count>",
+    maxDrop: "<points>",
+    maxCleanDrop: "<points>",
+    minRobust: "<percent>",
+    minCertified: "<percent>",
+    edits: "<count>",
+    lock: "<file>",
+    out: "<folder>",
+    ...runtimeFlags,
+    allowCode: "",
   };
   addOptions(command.argument("<model>", shape.model.description), shape, flags)
     .requiredOption("--baseline <model>", shape.baseline.description)

@@ -26,11 +26,24 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   addOptions(command, hardenRequestSchema.shape, {
     ...dataFlags,
-    ...{ validationData: "<file>", testData: "<file>", out: "<folder>" },
-    ...{ model: "<reference>", method: "<name[:key=value,…]>", tokenization: "<name>", substitutions: "<table>" },
-    ...{ maxLength: "<tokens>", epochs: "<number>", batchSize: "<count>", learningRate: "<rate>" },
-    ...{ attacks: "--attack <name[:key=value,…]>", numExamples: "<count>", attackedLabel: "<label>" },
-    ...{ minContextSimilarity: "<number>", seed: "<number>", resume: "", ...runtimeFlags },
+    validationData: "<file>",
+    testData: "<file>",
+    out: "<folder>",
+    model: "<reference>",
+    method: "<name[:key=value,…]>",
+    tokenization: "<name>",
+    substitutions: "<table>",
+    maxLength: "<tokens>",
+    epochs: "<number>",
+    batchSize: "<count>",
+    learningRate: "<rate>",
+    attacks: "--attack <name[:key=value,…]>",
+    numExamples: "<count>",
+    attackedLabel: "<label>",
+    minContextSimilarity: "<number>",
+    seed: "<number>",
+    resume: "",
+    ...runtimeFlags,
   })
     .option("--no-resume", "stop with an error if the folder already has runs")
     .option("--json", "print the accuracies and the verdict as JSON")

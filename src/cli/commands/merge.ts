@@ -20,8 +20,14 @@ export function define(command: Command, io: Io): void {
   const { shape } = mergeRequestSchema;
   const required = { mode: "<name>", out: "<folder>" };
   const flags = {
-    ...{ ...required, alpha: "<number>", pretrained: "<model>", ...dataFlags },
-    ...{ split: "<name>", maxSamples: "<count>", seed: "<number>", ...runtimeFlags },
+    ...required,
+    alpha: "<number>",
+    pretrained: "<model>",
+    ...dataFlags,
+    split: "<name>",
+    maxSamples: "<count>",
+    seed: "<number>",
+    ...runtimeFlags,
   };
   const described = addOptions(command.argument("<models...>", shape.models.description), shape, flags);
   for (const option of command.options) option.makeOptionMandatory(option.attributeName() in required);

@@ -27,13 +27,27 @@ export const examples = [
 
 function addPretrainOptions(command: Command) {
   const withSettings = addOptions(command, pretrainRequestSchema.shape, {
-    ...{ model: "<reference>", data: "<file>", validationData: "<file>", validationFraction: "<number>" },
-    ...{ maxValidationSequences: "<count>", maxLength: "<tokens>", maskProbability: "<number>", wholeWordMasking: "" },
-    ...{ methods: "--method <name[:key=value,…]>", seed: "<number>", ...runtimeFlags },
+    model: "<reference>",
+    data: "<file>",
+    validationData: "<file>",
+    validationFraction: "<number>",
+    maxValidationSequences: "<count>",
+    maxLength: "<tokens>",
+    maskProbability: "<number>",
+    wholeWordMasking: "",
+    methods: "--method <name[:key=value,…]>",
+    seed: "<number>",
+    ...runtimeFlags,
   });
   const trainFlags = {
-    ...{ epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", weightDecay: "<number>" },
-    ...{ warmupRatio: "<number>", evalSteps: "<count>", saveSteps: "<count>", saveTotalLimit: "<count>" },
+    epochs: "<number>",
+    batchSize: "<count>",
+    learningRate: "<rate>",
+    weightDecay: "<number>",
+    warmupRatio: "<number>",
+    evalSteps: "<count>",
+    saveSteps: "<count>",
+    saveTotalLimit: "<count>",
     gradientAccumulationSteps: "<count>",
   };
   return addOptions(withSettings, trainSettingsSchema.shape, trainFlags)
@@ -90,7 +104,14 @@ async function readRequest(
     flags;
   const { gradientAccumulationSteps, cudaGraphs, ...settings } = rest;
   const trainFlags = {
-    ...{ epochs, batchSize, learningRate, weightDecay, warmupRatio, evalSteps, saveSteps, saveTotalLimit },
+    epochs,
+    batchSize,
+    learningRate,
+    weightDecay,
+    warmupRatio,
+    evalSteps,
+    saveSteps,
+    saveTotalLimit,
     gradientAccumulationSteps,
   };
   const given = removeUndefined({ ...settings, cudaGraphs: cudaGraphs ? undefined : false });

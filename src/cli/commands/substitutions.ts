@@ -37,7 +37,11 @@ function defineBuild(command: Command, io: Io): void {
     .showHelpAfterError("Run `temper substitutions build --help` to see its options.")
     .requiredOption("--vectors <file>", shape.vectors.description);
   addOptions(build, shape, {
-    ...{ vocabulary: "<file>", maxNeighbors: "<count>", maxDistance: "<number>", out: "<file>", threads: "<count>" },
+    vocabulary: "<file>",
+    maxNeighbors: "<count>",
+    maxDistance: "<number>",
+    out: "<file>",
+    threads: "<count>",
   })
     .option("--json", "print the result as JSON")
     .addOption(quietOption())
@@ -59,8 +63,14 @@ function defineLmConstraint(command: Command, io: Io): void {
     .showHelpAfterError("Run `temper substitutions lm-constraint --help` to see its options.")
     .requiredOption("--out <file>", shape.out.description);
   addOptions(constraint, shape, {
-    ...{ scores: "<file>", maskedLm: "<model>", data: "<file>", substitutions: "<table>", minDifference: "<number>" },
-    ...{ maxLength: "<tokens>", device: "<name>", threads: "<count>" },
+    scores: "<file>",
+    maskedLm: "<model>",
+    data: "<file>",
+    substitutions: "<table>",
+    minDifference: "<number>",
+    maxLength: "<tokens>",
+    device: "<name>",
+    threads: "<count>",
   })
     .option("--json", "print the result as JSON")
     .addOption(quietOption())

@@ -28,12 +28,22 @@ export const examples = [
 function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
   const withRequest = addOptions(command.argument("[file]", `${shape.file.description}; none: list those`), shape, {
-    ...{ out: "<folder>", profile: "<name>", set: "<key=value>", jobs: "<count>", resume: "", allowManyRuns: "--yes" },
+    out: "<folder>",
+    profile: "<name>",
+    set: "<key=value>",
+    jobs: "<count>",
+    resume: "",
+    allowManyRuns: "--yes",
     allowCode: "",
-    ...{ backend: "<name>", detach: "" },
+    backend: "<name>",
+    detach: "",
   });
   return addOptions(withRequest, slurmKeys, {
-    ...{ partition: "<name>", gpus: "<count>", cpus: "<count>", time: "<limit>", memory: "<size>" },
+    partition: "<name>",
+    gpus: "<count>",
+    cpus: "<count>",
+    time: "<limit>",
+    memory: "<size>",
     options: "--sbatch <option>",
   })
     .option("--dry-run", "print the plan and its cost; write nothing")

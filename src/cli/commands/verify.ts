@@ -25,7 +25,11 @@ export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withJournals = command.argument("<journals...>", shape.journals.description);
   addOptions(withJournals, shape, {
-    ...{ model: "<reference>", substitutions: "<table>", repeat: "<count>", blocks: "<count>", seed: "<number>" },
+    model: "<reference>",
+    substitutions: "<table>",
+    repeat: "<count>",
+    blocks: "<count>",
+    seed: "<number>",
     ...runtimeFlags,
   })
     .addOption(endpointOption())

@@ -39,7 +39,14 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
     head === "masked-lm"
       ? undefined
       : {
-          ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels], note },
+          format: 2,
+          tokenization,
+          head,
+          pooling,
+          maxLength,
+          task,
+          labels: [...labels],
+          note,
           sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
         };
   const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };

@@ -264,7 +264,8 @@ export function applyBertOutput(
   const attention = { dense: `${name}.attention.output.dense`, norm: `${name}.attention.output.LayerNorm` };
   const attended = addAndNormalize(config, weights, attention, context, residual, mode);
   const names = {
-    ...{ inner: `${name}.intermediate.dense`, outer: `${name}.output.dense` },
+    inner: `${name}.intermediate.dense`,
+    outer: `${name}.output.dense`,
     norm: `${name}.output.LayerNorm`,
   };
   const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
