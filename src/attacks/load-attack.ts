@@ -126,11 +126,12 @@ export function createRecipeAttack(
   const { name, options, definition } = attack;
   const parts = buildParts(attack, resources, constraints);
   if (!isRecipe(parts)) throw new UserError(`attack ${name}: expected a search with a function run`);
+  const canUseGradients = definition.optional?.includes("gradient") ?? false;
   return {
     name,
     options,
     hasBudget: definition.hasBudget ?? false,
-    isWhiteBox: usesGradients(definition),
+    isWhiteBox: usesGradients(definition) || (canUseGradients && resources.gradient !== undefined),
     recipe: parts,
     hashes: hashResources(attack, resources),
   };

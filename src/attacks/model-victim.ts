@@ -13,13 +13,21 @@ import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import type { Encoding } from "../text/encoding.js";
 import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
+import { createWordComposer } from "./compose-words.js";
 import { softmax } from "./goals/score.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 /** A tokenized text. Its bytes are its content. */
-export interface EncodedInput extends PreparedInput {
-  readonly content: Uint8Array;
-  readonly encoding: Encoding;
+export class EncodedInput implements PreparedInput {
+  constructor(readonly encoding: Encoding) {}
+
+  get content(): Uint8Array {
+    return getContentBytes(this.encoding);
+  }
+
+  get length(): number {
+    return this.encoding.ids.length;
+  }
 }
 
 /**
@@ -68,20 +76,22 @@ export async function createModelVictim(
     hashes,
     isDeterministic: true,
     maxBatchSize: maxBatchSize[deviceType === "cpu" ? "cpu" : "gpu"],
-    ...(deviceType === "cpu" && { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens }),
+    ...(deviceType === "cpu" ? { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens } : { canOverlap: true }),
     findWords: tokenization === "word" ? createWordFinder(model) : findWordPlaces,
-    prepare: (input) => toPrepared(encode([input])[0]!),
-    prepareAll: (inputs) => encode(inputs).map(toPrepared),
+    prepare: (input) => new EncodedInput(encode([input])[0]!),
+    prepareAll: (inputs) => encode(inputs).map((encoding) => new EncodedInput(encoding)),
+    ...(tokenization === "word" && {
+      createComposer(original, substitutions) {
+        const compose = createWordComposer(model.tokenizer, maxLength, original, substitutions);
+        return compose && ((chosen) => new EncodedInput(compose(chosen)));
+      },
+    }),
     async probabilities(inputs) {
       const rows = await compute(inputs);
       return returnsLogits ? rows.map(softmax) : rows;
     },
     ...(returnsLogits && { logits: compute }),
   };
-}
-
-function toPrepared(encoding: Encoding): EncodedInput {
-  return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };
 }
 
 /** The words of a model with word tokenization are its tokens. */

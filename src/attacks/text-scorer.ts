@@ -85,8 +85,7 @@ export class TextScorer<Prepared extends PreparedInput> {
         this.maxCallSize,
       )) {
         const inputs = call.map(getFirst);
-        const rows = await (victim.logits?.(inputs) ?? victim.probabilities(inputs));
-        checkRows(rows, call.length, victim);
+        const rows = await callVictim(victim, inputs);
         const found = new Map<number, Float32Array>();
         call.forEach((same, row) => {
           cache.set(requests[same[0]!]!.key, rows[row]!);
@@ -110,8 +109,7 @@ export class TextScorer<Prepared extends PreparedInput> {
 
   /** Whether float32 may misclassify a text with these probabilities in low precision. */
   #isUndecided(row: Float32Array, { label, use }: ScoreRequest<Prepared>): boolean {
-    const { decidedMargin = Number.POSITIVE_INFINITY } = this.victim;
-    return use === "decision" && margin(this.toScore(row), label) < decidedMargin;
+    return use === "decision" && isUndecided(this.victim, this.toScore(row), label);
   }
 
   /** The score of a row, which has logits if the victim knows them. */
@@ -126,12 +124,17 @@ export class TextScorer<Prepared extends PreparedInput> {
   }
 }
 
+/** Whether float32 may misclassify a text with this score of a victim in low precision. */
+export function isUndecided({ decidedMargin = Number.POSITIVE_INFINITY }: Victim, score: Score, label: number): boolean {
+  return margin(score, label) < decidedMargin;
+}
+
 /** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */
-function* splitIntoCalls<T>(
+export function* splitIntoCalls<T>(
   texts: readonly T[],
   getLength: (text: T) => number,
   { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim,
-  maxCallSize: number,
+  maxCallSize = Number.POSITIVE_INFINITY,
 ): Generator<T[]> {
   const maxTexts = Math.min(maxBatchSize, maxCallSize);
   let call: T[] = [];
@@ -147,6 +150,16 @@ function* splitIntoCalls<T>(
     tokens += length;
   }
   if (call.length > 0) yield call;
+}
+
+/** Scores texts in one call: rows of logits if the victim knows them, otherwise of probabilities. */
+export async function callVictim<Prepared extends PreparedInput>(
+  victim: Victim<Prepared>,
+  inputs: readonly Prepared[],
+): Promise<Float32Array[]> {
+  const rows = await (victim.logits?.(inputs) ?? victim.probabilities(inputs));
+  checkRows(rows, inputs.length, victim);
+  return rows;
 }
 
 function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {

@@ -1,4 +1,5 @@
 import type { WordFinder } from "../text/find-words.js";
+import type { EditedText } from "./edited-text.js";
 
 /**
  * One text as an attack passes it to a victim: a function that returns one string per field, with a
@@ -38,6 +39,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   readonly maxBatchSize: number;
   /** Maximum number of tokens per call, so that a call takes seconds at most. */
   readonly maxBatchTokens?: number;
+  /** True if the host can prepare the next call while the victim computes, as with a GPU. */
+  readonly canOverlap?: boolean;
   /**
    * The same model in float32, if this one computes in low precision. It confirms every text that
    * may reach the goal.
@@ -53,6 +56,15 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   prepare(input: VictimInput): Prepared;
   /** Prepares many inputs, if this is faster than one after the other. */
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];
+  /**
+   * Returns a function that prepares the text with some of these substitutions, given by their
+   * indices. It gives what `prepare` gives for the rendered text, but is much faster. Null if this
+   * cannot be guaranteed for the text.
+   */
+  createComposer?(
+    original: EditedText,
+    substitutions: readonly (readonly [position: number, word: string])[],
+  ): ((chosen: readonly number[]) => Prepared) | null;
   /** Returns one row of probabilities per input, in the same order. */
   probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;
   /** Returns one row of logits per input, if the victim knows them. A search then uses these. */

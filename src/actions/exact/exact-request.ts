@@ -16,7 +16,7 @@ const { tokenization, maxLength, device, precision, threads } = attackGroups.run
 /** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
   model,
-  maxChanges: z.int().min(0).max(16).default(2).describe("maximum number of substitutions per text"),
+  maxChanges: z.int().min(0).max(64).default(2).describe("maximum number of substitutions per text"),
   attacks: attackRequestSchema.shape.attacks.describe(
     "attacks with substitutes of the table, which run first and are compared with the exact result",
   ),
@@ -94,6 +94,10 @@ export interface ExactReport {
   readonly split: string;
   /** Texts that the enumeration scored. */
   readonly scored: number;
+  /** How many of them float32 scored again, because low precision could not decide them. */
+  readonly repeated: number;
+  /** Texts per second of this call; null if the proof was complete. */
+  readonly textsPerSecond: number | null;
   /** Path of the proof, for `temper verify`. */
   readonly proof: string;
 }

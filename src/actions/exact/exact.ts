@@ -72,7 +72,7 @@ export async function exact(
   const named = { ...request, model: typeof model === "function" ? model.name || "function" : model };
   const parsed = validate(exactRequestSchema, named, "exact");
   const { onEvent } = callbacks;
-  const victim = await loadVictim(model, { ...parsed, precision: parsed.precision ?? "auto", onEvent });
+  const victim = await loadVictim(model, { ...parsed, precision: parsed.precision ?? "auto", isConfirmed: true, onEvent });
   try {
     const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
     const { examples } = given ?? (await sampleAttacked(task, { ...parsed, attackedLabel: null }, null));
@@ -108,7 +108,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
     const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
     const found = await runAttacks(prepared, path, callbacks);
     const bounds = texts.map((text, i) => chooseBound(found, text, i));
-    const results = await writeProof(prepared, path, header, texts, bounds, callbacks);
+    const { results, repeated, textsPerSecond } = await writeProof(prepared, path, header, texts, bounds, callbacks);
     return {
       examples: examples.length,
       exact: summarizeResults(results, maxChanges),
@@ -117,7 +117,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
       task: task.name,
       split: request.split,
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
-      proof: path,
+      ...{ repeated, textsPerSecond, proof: path },
     };
   } finally {
     release();
@@ -224,7 +224,7 @@ async function writeProof(
   texts: readonly PreparedText[],
   attacks: readonly (Substitutions | null)[],
   callbacks: ExactCallbacks,
-): Promise<ResultLine[]> {
+): Promise<{ results: ResultLine[] } & Pick<ExactReport, "repeated" | "textsPerSecond">> {
   const { maxChanges } = request;
   const budget = request.budget ?? Number.POSITIVE_INFINITY;
   const writer = await openProof(path, header);
@@ -236,7 +236,8 @@ async function writeProof(
     });
     const total = sizes.reduce((sum, size) => sum + size, 0);
     const results: ResultLine[] = [];
-    let [finished, scored] = [0, 0];
+    let [finished, scored, repeated] = [0, 0, 0];
+    const start = performance.now();
     for (const [index, { original, words }] of texts.entries()) {
       const lines = known.get(index) ?? [];
       const problem = { index, example: examples[index]!, original, words, attack: attacks[index]! };
@@ -251,13 +252,15 @@ async function writeProof(
       let position = 0;
       for await (const line of proveText(victim.victim, problem, { maxChanges, budget, onCall }, lines)) {
         if (position++ >= lines.length) writer.append(line);
+        if (line.kind === "block") repeated += line.repeated;
         if (line.kind === "result") results.push(line);
       }
       finished += sizes[index]!;
       reportProgress(callbacks, "exact", finished, total);
       stopIfAborted(callbacks, results.length, examples);
     }
-    return results;
+    const textsPerSecond = scored > 0 ? (1000 * scored) / (performance.now() - start) : null;
+    return { results, repeated, textsPerSecond };
   } finally {
     writer.close();
   }

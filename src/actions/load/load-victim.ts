@@ -57,6 +57,8 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly noise?: NoiseOptions["noise"] | undefined;
   readonly deletionRate?: NoiseOptions["deletionRate"] | undefined;
   readonly draws?: NoiseOptions["draws"] | undefined;
+  /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
+  readonly isConfirmed?: boolean;
 }
 
 /** Enough searches to fill batches; more would only make progress coarser. */
@@ -146,7 +148,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     closeModel(model);
   };
   try {
-    const victim = await createLocalVictim(model, runtime, quantized);
+    const victim = await createLocalVictim(model, runtime, quantized, options.isConfirmed);
     const close = (): void => {
       victim.close();
       closeLoaded();
@@ -163,15 +165,17 @@ export async function createLocalVictim(
   model: Model,
   runtime: RuntimeConfig,
   quantized: LocalModel["quantized"] = null,
+  confirmsOnGpu = false,
 ): Promise<LoadedVictim> {
   const { session } = model;
   const searched = quantized ? { ...model, session: quantized } : model;
   const classifier = createClassifier(searched, model.weights, { ...runtime, returnsLogits: true });
-  // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
-  const isConfirmed = session ? quantized !== null : runtime.device === "cpu" && runtime.precision !== "fp32";
-  const exact = isConfirmed
-    ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true, returnsLogits: true })
-    : null;
+  // A search may be less precise than its result, which belongs to the float32 model.
+  const { device, precision } = runtime;
+  const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
+  const isConfirmed = session ? quantized !== null : isLow;
+  const float32: DeviceConfig = device === "cpu" ? { ...cpuFloat32, isPacked: true } : { device, computeDtype: "float32" };
+  const exact = isConfirmed ? createClassifier(model, model.weights, { ...float32, returnsLogits: true }) : null;
   const close = (): void => {
     exact?.close();
     classifier.close();
@@ -185,7 +189,7 @@ export async function createLocalVictim(
     };
     const victim: Victim<PreparedInput> = {
       ...(await createVictim(classifier, searched, runtime)),
-      ...(exact && { exact: await createVictim(exact, model, cpuFloat32) }),
+      ...(exact && { exact: await createVictim(exact, model, float32) }),
       // The margin of a vote is that of other scores: every decision is confirmed.
       ...(exact && !voting && { decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision) }),
     };

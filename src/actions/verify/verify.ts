@@ -114,7 +114,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   // A model that does not say how it reads text is read as it was when it was attacked.
   const victim = await loadVictim(request.model, {
     ...request,
-    ...(isProof && { precision: request.precision ?? proofPrecision }),
+    ...(isProof && { precision: request.precision ?? proofPrecision, isConfirmed: true }),
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
     ...z.object(noiseOptions).partial().safeParse(header.settings).data,

@@ -18,19 +18,33 @@ export function countCombinations(substitutes: readonly number[], changes: numbe
  * substitution is less promising. So the sets of the best substitutions come first, and no list has
  * to be sorted or stored.
  */
-export function* enumerateCombinations(
-  positions: ArrayLike<number>,
-  changes: number,
-  end = positions.length,
-): Generator<number[]> {
-  if (changes === 0) {
-    yield [];
-    return;
+export function enumerateCombinations(positions: ArrayLike<number>, changes: number): Generator<number[]> {
+  const { length } = positions;
+  /** For each substitution the first one of its word, and how many words come before it. */
+  const firsts = new Int32Array(length);
+  const wordsBefore = new Int32Array(length + 1);
+  const known = new Map<number, number>();
+  for (let i = 0; i < length; i++) {
+    firsts[i] = known.get(positions[i]!) ?? i;
+    known.set(positions[i]!, firsts[i]!);
+    wordsBefore[i + 1] = known.size;
   }
-  for (let last = changes - 1; last < end; last++)
-    for (const others of enumerateCombinations(positions, changes - 1, last)) {
-      if (others.some((each) => positions[each] === positions[last])) continue;
-      others.push(last);
-      yield others;
+  const chosen = new Array<number>(changes);
+  function* choose(count: number, end: number): Generator<number[]> {
+    for (let last = count - 1; last < end; last++) {
+      let isUsed = false;
+      let left = wordsBefore[last]! - Number(firsts[last]! < last);
+      for (let i = count; i < changes; i++) {
+        const first = firsts[chosen[i]!]!;
+        if (first === firsts[last]) isUsed = true;
+        if (first < last) left--;
+      }
+      // Without enough other words before this one, no set ends here.
+      if (isUsed || left < count - 1) continue;
+      chosen[count - 1] = last;
+      if (count === 1) yield chosen.slice();
+      else yield* choose(count - 1, last);
     }
+  }
+  return choose(changes, length);
 }

@@ -5,7 +5,7 @@ import { type ProofLine, proofLineSchema } from "./proof-lines.js";
 
 export const proofFormat: LineFormat<JournalHeader> = {
   format: "temper exact proof",
-  version: 1,
+  version: 2,
   header: journalHeaderSchema,
   parts: ["settings", "hashes"],
 };

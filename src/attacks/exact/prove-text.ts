@@ -33,6 +33,14 @@ export function countCandidates(words: readonly WordSubstitutes[], maxChanges: n
 }
 
 /**
+ * The candidates of a level to score. Of a level that the budget does not cover, only the most
+ * promising ones are, because they may fool the victim, but cannot prove that no other does.
+ */
+export function limitLevel(total: number, budget: number): number {
+  return total <= budget ? total : Math.min(blockSize, budget);
+}
+
+/**
  * Finds the smallest number of substitutions that fools the victim. Yields the lines of the proof,
  * the result last. Lines of an earlier process are `known`: they are yielded without computing them
  * again, so that a resumed proof is the same as one without a stop.
@@ -72,14 +80,14 @@ export async function* proveText(
   const last = bound === null ? maxChanges : bound - 1;
   for (let changes = 1; changes <= last; changes++) {
     const total = countCombinations(sizes, changes);
-    const level = new LevelScorer(victim, { original, label, index, changes, substitutions });
+    const end = limitLevel(total, budget - scored);
     const margins: number[] = [];
-    let done = 0;
-    while (done < total && scored < budget) {
+    let [done, level]: [number, LevelScorer | null] = [0, null];
+    while (done < end) {
       const recorded = take("block", changes);
-      if (recorded) level.skip(recorded.count);
-      const maxCount = Math.min(blockSize, budget - scored);
-      const block = recorded ?? (await level.scoreBlock(maxCount, onCall, changes === 1 ? margins : []));
+      if (!recorded)
+        level ??= new LevelScorer(victim, { original, label, index, changes, substitutions, start: done, end });
+      const block = recorded ?? (await level!.scoreBlock(onCall, changes === 1 ? margins : undefined));
       if (!block) break;
       yield block;
       done += block.count;
@@ -118,11 +126,9 @@ async function sortByMargin(
   let margins = known;
   if (margins.length < substitutions.length) {
     margins = [];
-    const level = new LevelScorer(victim, { original, label, index: 0, changes: 1, substitutions });
-    for (;;) {
-      const block = await level.scoreBlock(blockSize, () => undefined, margins as number[]);
-      if (!block) break;
-    }
+    const end = substitutions.length;
+    const level = new LevelScorer(victim, { original, label, index: 0, changes: 1, substitutions, end });
+    while (await level.scoreBlock(() => undefined, margins as number[]));
   }
   return [...substitutions.keys()].sort((a, b) => margins[a]! - margins[b]! || a - b);
 }

@@ -1,14 +1,13 @@
 import { createHash } from "node:crypto";
 import type { EditedText } from "../edited-text.js";
-import { logitMargin } from "../goals/score.js";
-import { ScoreCache } from "../score-cache.js";
-import { TextScorer } from "../text-scorer.js";
+import { createScore, logitMargin } from "../goals/score.js";
+import { callVictim, isUndecided, splitIntoCalls } from "../text-scorer.js";
 import type { PreparedInput, Victim } from "../victim.js";
 import { type Combination, enumerateCombinations } from "./combinations.js";
 import { type BlockLine, blockSize, type Substitutions, type TextLine } from "./proof-lines.js";
 
-/** The texts of calls. The first calls are small, because successes come early. */
-const [minCallSize, maxCallSize] = [256, 4096];
+/** The texts of the first call of a level. It is small, because successes come early. */
+const minCallSize = 256;
 
 /** The single substitutions of a text in a list, which combinations index. */
 export function listSubstitutions({ words }: Pick<TextLine, "words">): Substitutions {
@@ -20,32 +19,59 @@ export function applySubstitutions(original: EditedText, edits: Substitutions): 
   return edits.length === 0 ? original : original.replaceAll(new Map(edits));
 }
 
-/**
- * Computes the logit margins of texts. Nothing is remembered between two calls, so the batches and
- * the last bits of the scores depend on these texts only.
- */
+/** Logit margins of texts. */
+interface Margins {
+  readonly margins: Float32Array;
+  /** Texts that float32 scored again, because low precision could not decide them. */
+  readonly repeated: number;
+}
+
+/** Computes the logit margins of texts, which depend on these texts only. */
 export async function computeMargins(
   victim: Victim<PreparedInput>,
   texts: readonly EditedText[],
   label: number,
 ): Promise<Float32Array> {
-  const entries = 4 * texts.length;
-  const caches = { cache: new ScoreCache(victim.numLabels, { entries }) };
-  const scorer = new TextScorer(victim, {
-    ...caches,
-    exactCache: new ScoreCache(victim.numLabels, { entries }),
-  });
+  return (await scoreInputs(victim, prepareTexts(victim, texts), label)).margins;
+}
+
+function prepareTexts(victim: Victim<PreparedInput>, texts: readonly EditedText[]): PreparedInput[] {
   const inputs = texts.map((text) => () => text.texts);
-  const prepared = victim.prepareAll?.(inputs) ?? inputs.map((input) => victim.prepare(input));
-  // Sorting is stable, so texts of equal length stay in their order.
-  const order = [...prepared.keys()].sort((a, b) => prepared[a]!.length - prepared[b]!.length);
-  const rows = await scorer.score(
-    order.map((i) => scorer.createRequest(prepared[i]!, label, "decision")),
-    () => undefined,
-  );
-  const margins = new Float32Array(texts.length);
-  for (const [row, i] of order.entries()) margins[i] = logitMargin(scorer.toScore(rows[row]!), label);
-  return margins;
+  return victim.prepareAll?.(inputs) ?? inputs.map((input) => victim.prepare(input));
+}
+
+async function scoreInputs(
+  victim: Victim<PreparedInput>,
+  inputs: readonly PreparedInput[],
+  label: number,
+): Promise<Margins> {
+  const margins = new Float32Array(inputs.length);
+  const undecided: number[] = [];
+  const { exact } = victim;
+  const score = async (scoring: Victim<PreparedInput>, indices: readonly number[], canRepeat: boolean) => {
+    const isLogits = scoring.logits !== undefined;
+    // Sorting is stable, so texts of equal length stay in their order.
+    const order = indices.toSorted((a, b) => inputs[a]!.length - inputs[b]!.length);
+    for (const call of splitIntoCalls(order, (i) => inputs[i]!.length, scoring)) {
+      const rows = await callVictim(
+        scoring,
+        call.map((i) => inputs[i]!),
+      );
+      for (const [row, i] of call.entries()) {
+        const found = createScore(rows[row]!, isLogits);
+        if (canRepeat && isUndecided(scoring, found, label)) undecided.push(i);
+        margins[i] = logitMargin(found, label);
+      }
+    }
+  };
+  await score(victim, [...inputs.keys()], exact !== undefined);
+  if (exact && undecided.length > 0)
+    await score(
+      exact,
+      undecided.toSorted((a, b) => a - b),
+      false,
+    );
+  return { margins, repeated: undecided.length };
 }
 
 /** The candidates of one level of a text. */
@@ -56,66 +82,113 @@ export interface Level {
   readonly changes: number;
   /** The substitutions, the most promising first. */
   readonly substitutions: Substitutions;
+  /** The first candidate to score. Default: 0. */
+  readonly start?: number;
+  /** The number of candidates up to which the level is scored. */
+  readonly end: number;
 }
 
-/** Enumerates the candidates of a level and scores them block by block. */
+/** Candidates that the victim scores at once. */
+interface Call {
+  readonly combinations: readonly Combination[];
+  readonly answer: Promise<Margins>;
+}
+
+/**
+ * Enumerates the candidates of a level and scores them block by block. Which texts a call has
+ * depends on their ranks only, so a block has the same scores whoever computes it.
+ */
 export class LevelScorer {
   readonly #combinations: Iterator<Combination>;
-  #rank = 0;
+  readonly #compose: (chosen: Combination) => PreparedInput;
+  readonly #maxCallSize: number;
+  /** Candidates of finished calls, and of all calls that were started. */
+  #done: number;
+  #started: number;
+  /** The next call, which the victim answers while the host prepares the one after it. */
+  #next: Call | null = null;
+  /** Whether no further block will be scored. */
+  #isOver = false;
 
   constructor(
     readonly victim: Victim<PreparedInput>,
     readonly level: Level,
   ) {
-    const positions = level.substitutions.map(([position]) => position);
-    this.#combinations = enumerateCombinations(positions, level.changes);
-  }
-
-  /** Passes over candidates whose scores are known. */
-  skip(count: number): void {
-    for (let i = 0; i < count; i++) this.#combinations.next();
-    this.#rank += count;
+    const { original, changes, substitutions, start = 0 } = level;
+    const positions = substitutions.map(([position]) => position);
+    this.#combinations = enumerateCombinations(positions, changes);
+    for (let i = 0; i < start; i++) this.#combinations.next();
+    [this.#done, this.#started] = [start, start];
+    this.#maxCallSize = Math.max(minCallSize, Math.floor(victim.maxBatchSize / 2));
+    this.#compose =
+      victim.createComposer?.(original, substitutions) ??
+      ((chosen) => prepareTexts(victim, [applySubstitutions(original, this.#listEdits(chosen))])[0]!);
   }
 
   /**
-   * Scores the next block: up to `maxCount` candidates, or fewer if one of them fools the victim.
-   * Returns null if no candidate is left. `allMargins` receives the margins.
+   * Scores the next block, or fewer candidates if one of them fools the victim. Returns null if no
+   * candidate is left. `allMargins` receives the margins.
    */
-  async scoreBlock(
-    maxCount: number,
-    onCall: (count: number) => void,
-    allMargins: number[] = [],
-  ): Promise<BlockLine | null> {
-    const { original, label, index, changes, substitutions } = this.level;
-    const block = Math.floor(this.#rank / blockSize);
-    const end = Math.min(this.#rank + maxCount, (block + 1) * blockSize);
+  async scoreBlock(onCall: (count: number) => void, allMargins?: number[]): Promise<BlockLine | null> {
+    try {
+      return await this.#scoreBlock(onCall, allMargins);
+    } finally {
+      // After a failure or success, nobody reads the call that was started ahead.
+      if (this.#isOver) await this.#next?.answer.catch(() => undefined);
+    }
+  }
+
+  async #scoreBlock(onCall: (count: number) => void, allMargins?: number[]): Promise<BlockLine | null> {
+    this.#isOver = true;
+    const { index, changes } = this.level;
+    const block = Math.floor(this.#done / blockSize);
+    const end = (block + 1) * blockSize;
     const hash = createHash("sha256");
-    let [count, margin] = [0, Number.POSITIVE_INFINITY];
-    let edits: Substitutions = [];
-    while (this.#rank < end && margin >= 0) {
-      const size = Math.min(end - this.#rank, maxCallSize, Math.max(minCallSize, this.#rank));
-      const call: Substitutions[] = [];
-      while (call.length < size) {
-        const next = this.#combinations.next();
-        if (next.done) break;
-        call.push(next.value.map((each) => substitutions[each]!));
-      }
-      if (call.length === 0) break;
-      const texts = call.map((each) => applySubstitutions(original, each));
-      const margins = await computeMargins(this.victim, texts, label);
-      hash.update(new Uint8Array(margins.buffer));
-      for (const [i, each] of margins.entries()) {
-        allMargins.push(each);
+    let [count, margin, repeated] = [0, Number.POSITIVE_INFINITY, 0];
+    let best: Combination = [];
+    while (this.#done < end && margin >= 0) {
+      const call = this.#next ?? this.#startCall();
+      if (!call) break;
+      this.#next = this.victim.canOverlap ? this.#startCall() : null;
+      const found = await call.answer;
+      hash.update(new Uint8Array(found.margins.buffer));
+      for (const [i, each] of found.margins.entries()) {
+        allMargins?.push(each);
         if (each >= margin) continue;
         margin = each;
-        edits = call[i]!;
+        best = call.combinations[i]!;
       }
-      count += call.length;
-      this.#rank += call.length;
-      onCall(call.length);
+      repeated += found.repeated;
+      count += found.margins.length;
+      this.#done += found.margins.length;
+      onCall(found.margins.length);
     }
+    this.#isOver = margin < 0;
     if (count === 0) return null;
-    const sorted = edits.toSorted(([a], [b]) => a - b);
-    return { kind: "block", index, changes, block, count, margin, edits: sorted, hash: hash.digest("hex") };
+    const edits = this.#listEdits(best).toSorted(([a], [b]) => a - b);
+    return { kind: "block", index, changes, block, count, margin, edits, repeated, hash: hash.digest("hex") };
+  }
+
+  #startCall(): Call | null {
+    const { label, end } = this.level;
+    const rank = this.#started;
+    const blockEnd = Math.min(end, (Math.floor(rank / blockSize) + 1) * blockSize);
+    const size = Math.min(blockEnd - rank, this.#maxCallSize, Math.max(minCallSize, 3 * rank));
+    const combinations: Combination[] = [];
+    while (combinations.length < size) {
+      const next = this.#combinations.next();
+      if (next.done) break;
+      combinations.push(next.value);
+    }
+    if (combinations.length === 0) return null;
+    this.#started += combinations.length;
+    const answer = scoreInputs(this.victim, combinations.map(this.#compose), label);
+    // The error is reported when the call is read. Until then nobody awaits the promise.
+    answer.catch(() => undefined);
+    return { combinations, answer };
+  }
+
+  #listEdits(combination: Combination): Substitutions {
+    return combination.map((each) => this.level.substitutions[each]!);
   }
 }

@@ -10,7 +10,7 @@ import type { PreparedInput, Victim } from "../victim.js";
 import { countCombinations } from "./combinations.js";
 import { type Proof, readProof } from "./proof-file.js";
 import { type BlockLine, blockSize, type ProofLine, type ResultLine, type TextLine } from "./proof-lines.js";
-import { createOriginal, proveText } from "./prove-text.js";
+import { createOriginal, limitLevel, proveText } from "./prove-text.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
@@ -150,7 +150,8 @@ async function checkLines(
     }
     if (line.kind !== "block") continue;
     if (line.changes !== changes) [changes, done] = [line.changes, 0];
-    const expected = Math.min(blockSize, countCombinations(sizes, changes) - done, limit - scored);
+    const end = limitLevel(countCombinations(sizes, changes), limit - (scored - done));
+    const expected = Math.min(blockSize, end - done);
     if (line.block !== Math.floor(done / blockSize)) fail("a block is missing");
     if (line.count > expected || (line.count < expected && line.margin >= 0))
       fail(`expected ${expected} candidates in a block, found ${line.count}`);
@@ -184,12 +185,17 @@ async function checkWitnesses(
   for (const [i, text] of texts.entries()) {
     const [margin] = await computeMargins(victim, [text], start.label);
     if (i === 0) checkMargin(location, "the original text", start.margin, margin!, tolerance);
-    else if (margin! >= tolerance)
+    else if (margin! >= 0)
       throw new UserError(`${location}: expected a text that fools the victim, received a margin of ${margin}.`);
   }
 }
 
 function checkMargin(location: string, what: string, recorded: number, found: number, tolerance: number): void {
+  if (recorded < 0 !== found < 0)
+    throw new UserError(
+      `${location}: ${what} has another class here: its margin is recorded as ${recorded}, the victim returns ${found}. ` +
+        "The proof was changed, or it belongs to another model or to other hardware.",
+    );
   const scale = Math.max(1, Math.abs(recorded));
   if (Math.abs(recorded - found) > tolerance * scale)
     throw new UserError(
@@ -208,9 +214,10 @@ async function checkBlock(
   const listed = listSubstitutions(start);
   const substitutions = block.changes === 1 || !order ? listed : order.map((each) => listed[each]!);
   const { index, changes } = block;
-  const level = new LevelScorer(victim, { original, label: start.label, index, changes, substitutions });
-  level.skip(block.block * blockSize);
-  const found = await level.scoreBlock(block.count, () => undefined);
+  const first = block.block * blockSize;
+  const ranks = { start: first, end: first + block.count };
+  const level = new LevelScorer(victim, { original, label: start.label, index, changes, substitutions, ...ranks });
+  const found = await level.scoreBlock(() => undefined);
   const where = `${location}, ${changes} substitutions, block ${block.block}`;
   if (!found) throw new UserError(`${where}: the block has no candidates. The proof was changed.`);
   checkMargin(where, "the most promising candidate", block.margin, found.margin, tolerance);

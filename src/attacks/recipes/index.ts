@@ -2,6 +2,7 @@ import type { AttackDefinition } from "../define-attack.js";
 import { a2t } from "./a2t.js";
 import { alzantot } from "./alzantot.js";
 import { ascc } from "./ascc.js";
+import { auto } from "./auto.js";
 import { badCharacters } from "./bad-characters.js";
 import { bae } from "./bae.js";
 import { bertAttack } from "./bert-attack.js";
@@ -17,6 +18,7 @@ import { hotflip } from "./hotflip.js";
 import { iga } from "./iga.js";
 import { inputReduction } from "./input-reduction.js";
 import { leap } from "./leap.js";
+import { localSearch } from "./local-search.js";
 import { pruthi } from "./pruthi.js";
 import { pso } from "./pso.js";
 import { pwws } from "./pwws.js";
@@ -32,6 +34,8 @@ const builtIn = {
   random,
   exhaustive,
   ascc,
+  auto,
+  localSearch,
   textfooler,
   deepwordbug,
   textbugger,
