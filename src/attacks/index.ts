@@ -61,6 +61,7 @@ export { auto } from "./recipes/auto.js";
 export { badCharacters } from "./recipes/bad-characters.js";
 export { bae } from "./recipes/bae.js";
 export { bertAttack } from "./recipes/bert-attack.js";
+export { charmer } from "./recipes/charmer.js";
 export { checklist } from "./recipes/checklist.js";
 export { clare } from "./recipes/clare.js";
 export { deepwordbug } from "./recipes/deepwordbug.js";

@@ -125,7 +125,11 @@ export class TextScorer<Prepared extends PreparedInput> {
 }
 
 /** Whether float32 may misclassify a text with this score of a victim in low precision. */
-export function isUndecided({ decidedMargin = Number.POSITIVE_INFINITY }: Victim, score: Score, label: number): boolean {
+export function isUndecided(
+  { decidedMargin = Number.POSITIVE_INFINITY }: Victim,
+  score: Score,
+  label: number,
+): boolean {
   return margin(score, label) < decidedMargin;
 }
 

@@ -3,6 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
+import { interruptedExitCode } from "../processes.js";
 import { ExitCode, formatHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
@@ -73,6 +74,8 @@ function reportError(error: unknown, { stderr }: Io): number {
   const message = getErrorMessage(error);
   stderr.write(removeControls(`temper: ${message}\n`));
   if (error instanceof UserError) return 2;
+  // A command that was stopped has said what is done.
+  if (error instanceof Error && error.name === "Interrupted") return interruptedExitCode;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write("Reduce --batch-size or --max-length.\n");
     return 2;

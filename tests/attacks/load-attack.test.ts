@@ -18,7 +18,7 @@ const folder = temporaryFolder();
 
 describe("loadAttack", () => {
   test("loads every built-in attack by its name, and a value, and validates the options", async () => {
-    expect(attackNames).toHaveLength(24);
+    expect(attackNames).toHaveLength(27);
     for (const name of attackNames) {
       const options = name === "evasion" ? { benignLabel: 0 } : {};
       expect((await loadAttack({ name, options })).definition.name).toBe(name);

@@ -260,6 +260,90 @@ describe("exhaustive", () => {
   });
 });
 
+describe("local-search", () => {
+  test("takes the best change of any word, restores words, and ends at a local optimum", async () => {
+    const table: Record<string, number> = {
+      "the fine old film": 0.8,
+      "the nice aged film": 0.62,
+      "the good aged film": 0.7,
+      "the fine aged film": 0.65,
+      "the nice old film": 0.58,
+    };
+    const { queries, final, result } = await run("local-search", replacements, (text) => table[text] ?? 0.9);
+    expect(queries).toEqual([
+      ["the fine old film", "the nice old film", "the good aged film", "the good old movie"],
+      ["the good old film", "the fine old film", "the nice aged film", "the nice old movie"],
+    ]);
+    expect({ final, outcome: result.outcome }).toEqual({ final: "the nice old film", outcome: "failed" });
+  });
+
+  test("tries the opposite text if each word has one substitute", async () => {
+    const words = [["a", "b"], ["c", "d"], ["e"]];
+    const { queries, final } = await run(
+      "local-search",
+      words,
+      (text) => ({ "a d e": 0.7, "b c e": 0.3 })[text] ?? 0.9,
+    );
+    expect(final).toBe("b c e");
+    expect(queries).toEqual([["b c e", "a d e"]]);
+    const late = await run("local-search", words, (text) => ({ "a d e": 0.7 })[text] ?? 0.9);
+    expect(late.queries.at(-1)).toEqual(["b c e"]);
+  });
+});
+
+describe("auto", () => {
+  const words = Array.from({ length: 7 }, (_, i) => [`w${i}`, `x${i}`, `y${i}`]);
+
+  test("finds combinations that no single change points to, within the limit of changed words", async () => {
+    const rng = new Rng("needles");
+    for (let i = 0; i < 10; i++) {
+      const positions = rng.shuffle([...words.keys()]).slice(0, 3);
+      const chosen = new Map(positions.map((position) => [position, words[position]![1 + rng.integer(2)]!]));
+      const needle = words.map(([word], position) => chosen.get(position) ?? word).join(" ");
+      // Every step toward the needle looks worse, so ascents lead away from it.
+      const gold = (text: string): number => {
+        const near = text.split(" ").filter((word, position) => chosen.get(position) === word).length;
+        return text === needle ? 0.1 : 0.8 + 0.02 * near;
+      };
+      const { final, result } = await run("auto", words, gold, { rng: new Rng(i), maxChanged: 3 });
+      expect({ final, outcome: result.outcome }).toEqual({ final: needle, outcome: "success" });
+    }
+  });
+
+  test("ends after its queries if nothing fools the victim", async () => {
+    const words = Array.from({ length: 20 }, (_, i) => [`w${i}`, `x${i}`, `y${i}`, `z${i}`]);
+    const { result, queries } = await run("auto", words, (text) => 0.8 + text.length / 1e4, { maxChanged: 3 });
+    expect(result.outcome).toBe("failed");
+    expect(queries.flat().length).toBeGreaterThan(5000);
+    expect(queries.flat().length).toBeLessThanOrEqual(10_000);
+    for (const text of queries.flat())
+      expect(text.split(" ").filter((word, i) => word !== words[i]![0]).length).toBeLessThanOrEqual(3);
+  });
+});
+
+describe("charmer", () => {
+  test("ranks places by a space, and tries every character at the best ones", async () => {
+    // A space at the place of "o" matters most; "0" in its place fools the victim.
+    const gold = (text: string): number => (text === "n0t" ? 0.2 : text === "n t" ? 0.6 : 0.9);
+    const { queries, final } = await run("charmer:places=1,alphabet=0z", [["not"]], gold);
+    expect(queries[0]).toEqual([" not", " ot", "n ot", "n t", "no t", "no ", "not "]);
+    expect(queries[1]).toEqual(["n0t", "nzt", "nt"]);
+    expect(final).toBe("n0t");
+  });
+
+  test("with all places, one edit is the best of all texts at distance 1", async () => {
+    const { queries } = await run("charmer:places=99,edits=1,alphabet=ab", [["ab"]], () => 0.9);
+    const all = ["aab", "bab", "bb", "b", "aab", "abb", "aa", "a", "aba", "abb", " ab", " b", "a b", "a ", "ab "];
+    expect(new Set(queries.flat())).toEqual(new Set(all));
+  });
+
+  test("two edits reach what one does not", async () => {
+    const gold = (text: string): number => (text === "xx" ? 0.1 : text === "xb" ? 0.7 : 0.9);
+    const { final, result } = await run("charmer:edits=2,alphabet=x", [["ab"]], gold);
+    expect({ final, outcome: result.outcome }).toEqual({ final: "xx", outcome: "success" });
+  });
+});
+
 test("a fraction of words is rounded up, in every attack", async () => {
   const words = Array.from({ length: 15 }, (_, i) => [`w${i}`, `x${i}`]);
   const example = createExample("0", words);

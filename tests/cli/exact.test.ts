@@ -180,7 +180,7 @@ describe("temper exact", () => {
   test("rejects bad input with exit code 2", async () => {
     const tooMany = await run("bad", "--max-changes", "99");
     expect(tooMany.code).toBe(2);
-    expect(tooMany.stderr).toContain("Expected an integer from 0 to 16");
+    expect(tooMany.stderr).toContain("Expected an integer from 0 to 64");
     const missing = await run("bad", "--substitutions", join(folder, "missing.json"));
     expect(missing.code).toBe(2);
     expect(missing.stderr).not.toMatch(/\n\s+at /);

@@ -52,7 +52,7 @@ const options: Readonly<Record<string, string>> = {
   ...{ genetic: small, alzantot: small, "faster-alzantot": small, iga: small, pso: small, leap: small },
   ...{ random: "samples=5", exhaustive: "maxCandidates=30", "bad-characters": "populationSize=3,iterations=2" },
   ...{ evasion: "benignLabel=positive,paddingWords=5,maxAddedWords=3", bae: "variant=I,similarity=-1" },
-  clare: "similarity=-1",
+  ...{ clare: "similarity=-1", charmer: "edits=1,places=2" },
 };
 
 /** Attacks without random draws, which depend on the ID of the example. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Texts per second of `temper exact`, of the attack pool and of the classifier alone, on a model with random weights.
-//   node tools/gpu/bench-exact.mjs [--sizes minilm,base] [--device cuda:0] [--texts 6] [--words 32] [--precision bf16]
+//   node tools/gpu/bench-exact.mjs [--sizes minilm,base] [--device cuda:0] [--texts 6] [--words 32] [--seconds 5] [--batch 8192]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,8 +22,10 @@ const { values } = parseArgs({
     texts: { type: "string", default: "6" },
     words: { type: "string", default: "32" },
     seconds: { type: "string", default: "5" },
+    batch: { type: "string", default: "8192" },
   },
 });
+const batch = Number(values.batch);
 const deviceConfig = { device: values.device, computeDtype: "bfloat16", returnsLogits: true };
 const rng = new Rng("bench exact");
 const createText = () => Array.from({ length: Number(values.words) }, () => 1000 + rng.integer(29_000)).join(" ");
@@ -58,7 +60,8 @@ for (const size of values.sizes.split(",")) {
   // Random weights decide by chance. With this bias, no text is misclassified, so nothing ends early.
   const victim = {
     ...base,
-    logits: async (inputs) => (await base.logits(inputs)).map((row) => row.map((value, i) => value + (i === 0 ? 9 : 0))),
+    logits: async (inputs) =>
+      (await base.logits(inputs)).map((row) => row.map((value, i) => value + (i === 0 ? 9 : 0))),
   };
   console.log(`${size}, ${values.words} words, ${deviceConfig.computeDtype}, random weights`);
   const table = createSubstitutions();
@@ -69,19 +72,19 @@ for (const size of values.sizes.split(",")) {
       const substitutions = original.words.flatMap((word, position) =>
         table.getSubstitutes(word).map((each) => [position, each]),
       );
-      const level = { original, label: 0, index, changes: 3, substitutions, end: 200_000 };
+      const level = { original, label: 0, index, changes: 3, substitutions, end: 24 * batch };
       const scorer = new LevelScorer(victim, level);
       while (!isOver() && (await scorer.scoreBlock((texts) => (scored += texts))));
     }
     return scored;
   };
   await scoreLevels(1, createDeadline());
-  const encodings = Array.from({ length: 32_768 }, () => used.tokenizer.encodeWords([createText()], 512));
+  const encodings = Array.from({ length: 4 * batch }, () => used.tokenizer.encodeWords([createText()], 512));
   const classifyAll = async () => {
     const isOver = createDeadline();
     let count = 0;
-    for (let i = 0; i < 4 && !isOver(); i++, count += 8192)
-      await classify(classifier, encodings.slice(i * 8192, (i + 1) * 8192));
+    for (let i = 0; i < 4 && !isOver(); i++, count += batch)
+      await classify(classifier, encodings.slice(i * batch, (i + 1) * batch));
     return count;
   };
   await classifyAll();

@@ -42,8 +42,8 @@ export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 
 /** What happens during an exact evaluation. */
 export interface ExactCallbacks extends Callbacks {
-  /** Called after each call of the victim with the number of texts that it scored so far. */
-  readonly onScored?: ((scored: number) => void) | undefined;
+  /** Called before the enumeration with the texts that an earlier call scored, and with all. */
+  readonly onStart?: ((done: number, total: number) => void) | undefined;
 }
 
 /** One text of an exact evaluation. */

@@ -72,7 +72,12 @@ export async function exact(
   const named = { ...request, model: typeof model === "function" ? model.name || "function" : model };
   const parsed = validate(exactRequestSchema, named, "exact");
   const { onEvent } = callbacks;
-  const victim = await loadVictim(model, { ...parsed, precision: parsed.precision ?? "auto", isConfirmed: true, onEvent });
+  const victim = await loadVictim(model, {
+    ...parsed,
+    precision: parsed.precision ?? "auto",
+    isConfirmed: true,
+    onEvent,
+  });
   try {
     const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
     const { examples } = given ?? (await sampleAttacked(task, { ...parsed, attackedLabel: null }, null));
@@ -236,6 +241,12 @@ async function writeProof(
     });
     const total = sizes.reduce((sum, size) => sum + size, 0);
     const results: ResultLine[] = [];
+    // The most that can be left. A text that is fooled early needs less.
+    const isFinished = (index: number): boolean => known.get(index)?.at(-1)?.kind === "result";
+    callbacks.onStart?.(
+      sizes.reduce((sum, size, index) => sum + (isFinished(index) ? size : 0), 0),
+      total,
+    );
     let [finished, scored, repeated] = [0, 0, 0];
     const start = performance.now();
     for (const [index, { original, words }] of texts.entries()) {
@@ -245,7 +256,6 @@ async function writeProof(
       const onCall = (count: number): void => {
         scored += count;
         inText += count;
-        callbacks.onScored?.(scored);
         reportProgress(callbacks, "exact", Math.min(finished + inText, total), total);
         stopIfAborted(callbacks, results.length, examples);
       };

@@ -174,7 +174,8 @@ export async function createLocalVictim(
   const { device, precision } = runtime;
   const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
   const isConfirmed = session ? quantized !== null : isLow;
-  const float32: DeviceConfig = device === "cpu" ? { ...cpuFloat32, isPacked: true } : { device, computeDtype: "float32" };
+  const float32: DeviceConfig =
+    device === "cpu" ? { ...cpuFloat32, isPacked: true } : { device, computeDtype: "float32" };
   const exact = isConfirmed ? createClassifier(model, model.weights, { ...float32, returnsLogits: true }) : null;
   const close = (): void => {
     exact?.close();

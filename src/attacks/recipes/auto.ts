@@ -7,7 +7,8 @@ import { swapFromTable } from "../transformations/swap-from-table.js";
 
 export const auto = defineAttack({
   name: "auto",
-  summary: "local search with restarts, a beam and a genetic algorithm, within one number of queries",
+  summary:
+    "local search with restarts, a beam and a genetic algorithm within 10,000 queries; all texts if they are few",
   paper: "a portfolio without parameters, tuned against exact results on training texts of SST-2",
   options: z.strictObject(goalOptions),
   resources: ["substitutions", "labels"],

@@ -6,6 +6,7 @@ import { auto } from "./auto.js";
 import { badCharacters } from "./bad-characters.js";
 import { bae } from "./bae.js";
 import { bertAttack } from "./bert-attack.js";
+import { charmer } from "./charmer.js";
 import { checklist } from "./checklist.js";
 import { clare } from "./clare.js";
 import { deepwordbug } from "./deepwordbug.js";
@@ -54,6 +55,7 @@ const builtIn = {
   bertAttack,
   clare,
   evasion,
+  charmer,
 };
 
 /** The built-in attacks by name. */

@@ -30,6 +30,13 @@ export function exhaustiveSearch(maxCandidates: number): Search {
   };
 }
 
+/** Whether there are at most so many combinations of the candidates of words. */
+export function hasAtMost(problem: Problem, words: readonly (readonly EditedText[])[], limit: number): boolean {
+  let count = 0;
+  for (const _ of enumerateTexts(problem, words)) if (++count > limit) return false;
+  return true;
+}
+
 /** All texts with one changed word, then with two, and so on. */
 function* enumerateTexts(problem: Problem, words: readonly (readonly EditedText[])[]): Generator<EditedText> {
   const { text } = problem.original;

@@ -12,6 +12,7 @@ import {
 import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
 import { beamSearch } from "./beam.js";
+import { exhaustiveSearch, hasAtMost } from "./exhaustive.js";
 import { geneticSearch } from "./genetic.js";
 import { climb } from "./local-search.js";
 import { drawIndex } from "./population.js";
@@ -24,9 +25,10 @@ const beamWidth = 8;
 const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "best" });
 
 /**
- * Several searches, one after the other, until one reaches the goal or the queries are spent: the
- * steepest ascent with exchanges of two words, a beam, ascents from random texts, and a genetic
- * algorithm. `gradient` tells which words the random texts change.
+ * Several searches, one after the other, until one reaches the goal or the queries are spent. The
+ * steepest ascent with exchanges of two words comes first. If the queries suffice for all texts,
+ * all are tried. Otherwise a beam, ascents from random texts and a genetic algorithm follow.
+ * `gradient` tells which words the random texts change.
  */
 export function portfolioSearch(gradient: GradientSource | null): Search {
   return {
@@ -36,9 +38,17 @@ export function portfolioSearch(gradient: GradientSource | null): Search {
       const counter = new QueryCounter(problem, maxQueries);
       const first = yield* counter.run(climb(problem, problem.original, true), counter.left);
       if (counter.reached || first === null) return counter.best.text;
+      const candidates = yield* expandWords(problem);
+      if (hasAtMost(problem, [...candidates.values()], counter.left)) {
+        yield* counter.run(exhaustiveSearch(counter.left).run(problem, rng), counter.left);
+        return counter.best.text;
+      }
       yield* counter.run(beamSearch(beamWidth).run(problem, rng), beamPart * counter.left);
       if (counter.reached) return counter.best.text;
-      yield* counter.run(restart(problem, first, gradient, rng.fork("restarts")), restartPart * counter.left);
+      yield* counter.run(
+        restart(problem, candidates, first, gradient, rng.fork("restarts")),
+        restartPart * counter.left,
+      );
       if (counter.reached) return counter.best.text;
       yield* counter.run(genetic.run(problem, rng.fork("genetic")), counter.left);
       return counter.best.text;
@@ -92,11 +102,11 @@ class QueryCounter {
 /** Ascents from texts with random changes, until they are stopped. */
 function* restart(
   problem: Problem,
+  candidates: ReadonlyMap<number, readonly EditedText[]>,
   optimum: ScoredText,
   gradient: GradientSource | null,
   rng: Rng,
 ): SearchGenerator<void> {
-  const candidates = yield* expandWords(problem);
   const positions = [...candidates.keys()];
   const count = Math.max(1, optimum.text.numChanged);
   if (positions.length <= count) return;

@@ -62,19 +62,12 @@ export function define(command: Command, io: Io): void {
       const display = createCallbacks(io, quiet);
       const signals = stopOnSignals(io);
       signals.listen();
-      const start = performance.now();
-      let speed = 0;
       const report = await exact(
         { model, attacks, ...request },
         {
           signal: signals.signal,
-          onScored: (scored) => {
-            speed = scored / ((performance.now() - start) / 1000);
-          },
-          onEvent(event) {
-            if (event.type !== "progress" || event.stage !== "exact") return display.onEvent(event);
-            display.update("exact", event.done, event.total, { "texts/s": formatNumber(speed, 3) });
-          },
+          onEvent: display.onEvent,
+          onStart: (done, total) => display.start("exact", done, total, "texts"),
         },
       ).finally(() => {
         display.end();

@@ -1,0 +1,58 @@
+import type { EditedText } from "../edited-text.js";
+import { type Problem, type ScoredText, type Search, score } from "../protocol.js";
+import { type CharacterPlace, editCharacter, listCharacterPlaces } from "../transformations/edit-character.js";
+
+interface CharacterSearchOptions {
+  /** Maximum number of edits: the Levenshtein distance. */
+  readonly edits: number;
+  /** Places of which every character is tried. */
+  readonly places: number;
+  readonly alphabet: readonly string[];
+}
+
+/**
+ * Charmer's search (Abad Rocamora et al. 2024): per edit, a space at every place ranks the places,
+ * and every character is tried at the best ones. The best text is kept, even if it is not better.
+ */
+export function characterSearch({ edits, places, alphabet }: CharacterSearchOptions): Search {
+  return {
+    name: `up to ${edits} edits of one character, each at one of ${places} places`,
+    cost: `per edit: twice the characters of the text + ${places} x ${alphabet.length + 1}`,
+    *run(problem) {
+      const open = problem.findOpenPositions(problem.original.text);
+      const fields = [...new Set(open.map((position) => problem.original.text.slots[position]!.field))];
+      let current = problem.original;
+      let best = problem.original;
+      for (let edit = 0; edit < edits; edit++) {
+        const tests = listCharacterPlaces(current.text, fields).flatMap((place) => {
+          const text = testPlace(problem, current.text, place);
+          return text ? [{ place, text }] : [];
+        });
+        const ranks = yield* score(tests.map(({ text }) => ({ text })));
+        const order = [...tests.keys()].sort((a, b) => ranks[b]!.value - ranks[a]!.value || a - b);
+        const texts = order.slice(0, places).flatMap((i) =>
+          [...alphabet, ""].flatMap((character) => {
+            const text = editCharacter(current.text, tests[i]!.place, character);
+            return text && problem.isAllowed(text) ? [text] : [];
+          }),
+        );
+        const scored = yield* score(texts.map((text) => ({ text })));
+        const next = [...ranks, ...scored].reduce<ScoredText | null>(
+          (found, each) => (found && found.value >= each.value ? found : each),
+          null,
+        );
+        if (!next) break;
+        if (next.value > best.value) best = next;
+        if (next.isReached && !problem.isMaximized) return next.text;
+        current = next;
+      }
+      return best.text;
+    },
+  };
+}
+
+/** The text with a space at a place, or without a space that is there; null if it is not allowed. */
+function testPlace(problem: Problem, text: EditedText, place: CharacterPlace): EditedText | null {
+  const tested = editCharacter(text, place, " ") ?? editCharacter(text, place, "");
+  return tested && problem.isAllowed(tested) ? tested : null;
+}
