@@ -10,6 +10,8 @@ const fixtures = "tests/fixtures/textattack";
 const folder = temporaryFolder();
 
 interface Fixture {
+  /** Without it, texts of unknown words would be ties, which TextAttack decides for the first class. */
+  readonly bias: number;
   readonly weights: Readonly<Record<string, number>>;
   readonly table: Readonly<Record<string, readonly string[]>>;
   readonly examples: readonly { readonly id: string; readonly label: number; readonly text: string }[];
@@ -21,7 +23,7 @@ interface FrozenLine {
   readonly text: string;
 }
 
-const { weights, table, examples } = JSON.parse(readFileSync(join(fixtures, "victim.json"), "utf8")) as Fixture;
+const { bias, weights, table, examples } = JSON.parse(readFileSync(join(fixtures, "victim.json"), "utf8")) as Fixture;
 
 function classify(texts: readonly unknown[]): number[][] {
   return texts.map((text) => {
@@ -29,16 +31,12 @@ function classify(texts: readonly unknown[]): number[][] {
       String(text)
         .toLowerCase()
         .match(/[a-z]+/g) ?? [];
-    const sum = words.reduce((total, word) => total + (weights[word] ?? 0), 0);
+    const sum = words.reduce((total, word) => total + (weights[word] ?? 0), bias);
     return [1 / (1 + Math.exp(sum)), 1 / (1 + Math.exp(-sum))];
   });
 }
 
-test.each([
-  ["pwws", "pwws:compat=textattack"],
-  ["textfooler", "textfooler:compat=textattack"],
-  ["input-reduction", "input-reduction"],
-])("%s finds what TextAttack 0.3.11 found, with as many queries", async (name, spec) => {
+test.each(["pwws", "textfooler"])("%s finds what TextAttack 0.3.11 found, with as many queries", async (name) => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const [path, substitutions, out] = ["data.jsonl", "table.json", name].map((file) => join(folder, file));
   const rows = examples.map(({ text, label }) => JSON.stringify({ text, label: ["no", "yes"][label] }));
@@ -46,7 +44,7 @@ test.each([
   writeFileSync(substitutions!, JSON.stringify(table));
   await attack({
     model: classify,
-    attacks: [spec],
+    attacks: [`${name}:compat=textattack`],
     out: out!,
     data: { path: path!, textColumn: ["text"], labelColumn: "label" },
     resources: { substitutions: substitutions!, sentenceEncoder: "tests/fixtures/bert-tiny" },
@@ -66,7 +64,7 @@ test.each([
   const lines = frozen.map((line) => JSON.parse(line) as FrozenLine);
   expect(examples.map(({ text }) => found.get(text))).toEqual(
     lines.map(({ outcome, queries, text }) => ({
-      isFooled: ["successful", "maximized"].includes(outcome),
+      isFooled: outcome === "successful",
       queries,
       text,
     })),

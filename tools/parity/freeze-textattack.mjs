@@ -7,13 +7,13 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 const folder = resolve("tests/fixtures/textattack");
-const { weights, table, examples } = JSON.parse(readFileSync(join(folder, "victim.json"), "utf8"));
+const { bias, weights, table, examples } = JSON.parse(readFileSync(join(folder, "victim.json"), "utf8"));
 /** Recipes without random choices. The sentences are too short for the sentence encoder of TextFooler. */
-const recipes = ["pwws", "textfooler", "input-reduction"];
+const recipes = ["pwws", "textfooler"];
 const work = mkdtempSync(join(tmpdir(), "temper-freeze-"));
 writeFileSync(join(work, "table.json"), JSON.stringify(table));
 const request = {
-  ...{ weights, examples, texts: [], threads: 1, maxLength: 128, encoder: resolve("tests/fixtures/bert-tiny") },
+  ...{ bias, weights, examples, texts: [], threads: 1, maxLength: 128, encoder: resolve("tests/fixtures/bert-tiny") },
   resources: [process.execPath, resolve("tools/parity/resources.mjs"), join(work, "table.json")],
   recipes: recipes.map((recipe) => ({ recipe, options: {}, seeds: [0] })),
 };

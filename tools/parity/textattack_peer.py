@@ -254,7 +254,8 @@ class WordVictim(ModelWrapper):
     known = {}
 
     def __call__(self, texts):
-        sums = [sum(request["weights"].get(word, 0) for word in re.findall("[a-z]+", text.lower())) for text in texts]
+        weigh = request["weights"].get
+        sums = [sum((weigh(word, 0) for word in re.findall("[a-z]+", text.lower())), request["bias"]) for text in texts]
         return torch.tensor([[1 / (1 + math.exp(value)), 1 / (1 + math.exp(-value))] for value in sums])
 
 
