@@ -1,14 +1,8 @@
+import type { Example } from "../tasks/example.js";
 import type { EditedText } from "./edited-text.js";
 import type { HiddenWord } from "./protocol.js";
 import type { QueryCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
-
-/** An example to attack. */
-export interface AttackExample {
-  readonly id: string;
-  readonly label: number;
-  readonly texts: readonly string[];
-}
 
 /** A text that the victim has scored. */
 export interface ScoredCandidate {
@@ -44,8 +38,5 @@ export interface Attacker {
   /** Seconds that other processes have spent, if they attack instead of this one. */
   readonly seconds?: number;
   /** Yields one result per example, in order, without the first `skip`. */
-  run(
-    examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
-    options: AttackerRunOptions,
-  ): AsyncIterable<AttackResult>;
+  run(examples: Iterable<Example> | AsyncIterable<Example>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }

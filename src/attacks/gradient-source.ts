@@ -1,17 +1,12 @@
-import { embedWords, forward, getFamily, type Model, toModelInput } from "../models/index.js";
-import { evalMode, mapWeights, type Weights } from "../nn/index.js";
+import { embedWords, forward, getFamily, toModelInput } from "../models/index.js";
+import { evalMode, mapWeights } from "../nn/index.js";
 import { crossEntropyLoss, type Device, grad, noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { isOneWord, locateWords } from "../text/find-words.js";
-import type { GradientQuery, GradientSource, TokenGradient } from "./resources.js";
+import type { GradientQuery, GradientSource, GradientVictim, TokenGradient } from "./resources.js";
 
-/** A model on this host. */
-interface GradientModel {
-  readonly model: Pick<Model, "architecture" | "tokenizer" | "tokenization" | "maxLength">;
-  readonly weights: Weights;
-  readonly device: Device;
-}
+type GradientModel = Omit<GradientVictim, "hashes">;
 
 /** Texts per batch, few enough for the activations of a backward pass. */
 const batchSize = 16;

@@ -5,7 +5,8 @@
  * @module attacks
  */
 
-export type { AttackExample, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
+export type { Example } from "../tasks/example.js";
+export type { AttackerRunOptions, ScoredCandidate } from "./attacker.js";
 export { fitContext } from "./constraints/context.js";
 export { maxEditDistance } from "./constraints/edit-distance.js";
 export { allowedByLanguageModel } from "./constraints/language-model.js";

@@ -1,6 +1,7 @@
+import type { Example } from "../tasks/example.js";
 import { Rng } from "../tensor/random.js";
 import { findWordPlaces } from "../text/find-words.js";
-import type { AttackExample, Attacker, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
+import type { Attacker, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
 import { EditedText } from "./edited-text.js";
 import type { Score } from "./goals/score.js";
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
@@ -90,7 +91,7 @@ export class SearchPool<Prepared extends PreparedInput> {
 
   /** Attacks every example and yields the results in order. */
   async *run(
-    examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
+    examples: Iterable<Example> | AsyncIterable<Example>,
     attack: RecipeAttack,
     options: AttackerRunOptions,
   ): AsyncGenerator<AttackResult> {
@@ -110,7 +111,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     }
   }
 
-  #start(example: AttackExample, attack: RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
+  #start(example: Example, attack: RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
     const text = EditedText.create(example.texts, this.victim.findWords ?? findWordPlaces);
     const generator = runRecipe(example, text, attack, rng, budget);
     // The first step of every attack scores the original text.

@@ -2,7 +2,8 @@ import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson, writeFileAtomic } from "../files.js";
-import type { AttackExample, Attacker } from "./attacker.js";
+import type { Example } from "../tasks/example.js";
+import type { Attacker } from "./attacker.js";
 import { type JournalHeader, openJournal } from "./journal.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
@@ -14,7 +15,7 @@ type AttackTiming = z.output<typeof timingSchema>;
 export interface RunAttackOptions {
   readonly attacker: Attacker;
   /** The examples in order. */
-  readonly examples: readonly AttackExample[];
+  readonly examples: readonly Example[];
   readonly seed: number | string;
   /** Maximum number of queries per example. */
   readonly budget?: number | undefined;

@@ -1,7 +1,7 @@
 import { getErrorMessage, UserError } from "../errors.js";
+import type { Example } from "../tasks/example.js";
 import type { Rng } from "../tensor/random.js";
 import type { AttackSpaceSize } from "../text/replacements.js";
-import type { AttackExample } from "./attacker.js";
 import type { EditedText } from "./edited-text.js";
 import { isMisclassified, logitMargin, margin, nearTieMargin, type Score } from "./goals/score.js";
 import {
@@ -51,7 +51,7 @@ export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceReque
  * budget, and scores the final text.
  */
 export function* runRecipe(
-  { id, label }: Pick<AttackExample, "id" | "label">,
+  { id, label }: Pick<Example, "id" | "label">,
   original: EditedText,
   { name, recipe }: Pick<RecipeAttack, "name" | "recipe">,
   rng: Rng,

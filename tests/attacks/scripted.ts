@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import type { AttackExample } from "../../src/attacks/attacker.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
 import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { createVictimInput } from "../../src/attacks/pool.js";
@@ -8,6 +7,7 @@ import type { AttackResources, NeighborTable } from "../../src/attacks/resources
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, type RecipeAttack, runRecipe } from "../../src/attacks/run-recipe.js";
 import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
+import type { Example } from "../../src/tasks/example.js";
 import type { Rng } from "../../src/tensor/random.js";
 import type { WordFinder } from "../../src/text/find-words.js";
 
@@ -65,7 +65,7 @@ export function hashed(numLabels: number, salt = ""): (text: string) => number[]
 /** The words of a text, each with its substitutes. */
 export type Replacements = readonly (readonly string[])[];
 
-export interface ScriptedExample extends AttackExample {
+export interface ScriptedExample extends Example {
   readonly replacements: Replacements;
 }
 
@@ -111,7 +111,7 @@ export async function createTableAttack(
  */
 export function drive(
   attack: RecipeAttack,
-  example: AttackExample,
+  example: Example,
   gold: (text: string) => number | readonly number[],
   rng: Rng,
 ): { readonly queries: string[][]; readonly final: string; readonly result: AttackResult } {

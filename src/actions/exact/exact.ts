@@ -1,4 +1,3 @@
-import type { AttackExample } from "../../attacks/attacker.js";
 import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import { redactUrl } from "../../attacks/endpoint.js";
@@ -276,7 +275,7 @@ async function writeProof(
   }
 }
 
-function stopIfAborted({ signal }: ExactCallbacks, done: number, examples: readonly AttackExample[]): void {
+function stopIfAborted({ signal }: ExactCallbacks, done: number, examples: readonly Example[]): void {
   if (signal?.aborted)
     throw new Interrupted(
       `Stopped after ${done} of ${examples.length} texts. The proof has every finished block; run the same command ` +

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import type { AttackExample } from "../../attacks/attacker.js";
 import { fitContext } from "../../attacks/constraints/context.js";
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import type { EditedText } from "../../attacks/edited-text.js";
@@ -10,6 +9,7 @@ import { computeTogether } from "../../attacks/requests.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import { expandText, findOpenPositions } from "../../attacks/run-recipe.js";
 import { swapFromTable } from "../../attacks/transformations/swap-from-table.js";
+import type { Example } from "../../tasks/example.js";
 import { Rng } from "../../tensor/random.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 
@@ -24,7 +24,7 @@ const groupSize = 64;
 
 /** Lists the substitutions of each text and reduces them. */
 export async function prepareTexts(
-  examples: readonly Pick<AttackExample, "texts">[],
+  examples: readonly Pick<Example, "texts">[],
   { victim, local }: LoadedVictim,
   { substitutions, context }: Partial<AttackResources>,
   { modifiableFields, maxChanges }: { readonly modifiableFields: readonly number[]; readonly maxChanges: number },

@@ -1,4 +1,4 @@
-import type { AttackExample } from "../attacker.js";
+import type { Example } from "../../tasks/example.js";
 import { EditedText } from "../edited-text.js";
 import type { PreparedInput, Victim } from "../victim.js";
 import { countCombinations } from "./combinations.js";
@@ -9,7 +9,7 @@ import type { WordSubstitutes } from "./substitution-space.js";
 /** What one text needs for its proof. */
 export interface TextProblem {
   readonly index: number;
-  readonly example: AttackExample;
+  readonly example: Example;
   readonly original: EditedText;
   readonly words: readonly WordSubstitutes[];
   /** The substitutions with which an attack fooled the victim; null if it failed. */

@@ -22,7 +22,7 @@ export const alzantot = defineAttack({
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(20).describe("generations after the first"),
     likeliest: z.int().min(1).default(4).describe("neighbors per word that the masked language model keeps"),
-    maxFraction: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
+    maxModificationRate: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
@@ -35,7 +35,7 @@ export const alzantot = defineAttack({
     constraints: [
       noRepeat,
       keepStopWords(),
-      maxWordsChanged({ fraction: options.maxFraction }),
+      maxWordsChanged({ fraction: options.maxModificationRate }),
       minWordSimilarity(neighbors, minCosine),
       ...(mlm ? [keepMostLikely(mlm, options.likeliest)] : []),
     ],

@@ -3,10 +3,11 @@ import { findWorstCaseSubstitutions, type HullSelection } from "../../hull/attac
 import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
 import { checkOutputs, forward, toModelInput } from "../../models/index.js";
 import { evalMode } from "../../nn/index.js";
+import type { Example } from "../../tasks/example.js";
 import { noGrad, Rng, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import type { AttackExample, Attacker } from "../attacker.js";
+import type { Attacker } from "../attacker.js";
 import { fitContext } from "../constraints/context.js";
 import { defineAttack } from "../define-attack.js";
 import { EditedText } from "../edited-text.js";
@@ -93,14 +94,14 @@ function createAsccAttacker(victim: GradientVictim, options: HullOptions, parts:
 }
 
 /** An example with the candidates of its words. */
-interface HullExample extends AttackExample {
+interface HullExample extends Example {
   readonly original: EditedText;
   readonly candidates: readonly EditedText[];
 }
 
 async function findCandidates(
   { model }: GradientVictim,
-  examples: readonly AttackExample[],
+  examples: readonly Example[],
   parts: AttackParts,
   compute: Parameters<typeof computeTogether>[1],
 ): Promise<HullExample[]> {

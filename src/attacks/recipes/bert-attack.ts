@@ -22,7 +22,7 @@ export const bertAttack = defineAttack({
       .nullable()
       .default(null)
       .describe("candidates per word; null: 48, or 8 with compat=textattack"),
-    maxFraction: z.number().gt(0).max(1).default(0.4).describe("maximum fraction of changed words"),
+    maxModificationRate: z.number().gt(0).max(1).default(0.4).describe("maximum fraction of changed words"),
     similarity: z.number().min(-1).max(1).default(0.2).describe("minimum cosine similarity of texts"),
   }),
   resources: ["mlm", "encoder", "labels"],
@@ -36,7 +36,7 @@ export const bertAttack = defineAttack({
       constraints: [
         noRepeat,
         keepStopWords({ caseSensitive: isTextAttack }),
-        maxWordsChanged({ fraction: options.maxFraction }),
+        maxWordsChanged({ fraction: options.maxModificationRate }),
         minSentenceSimilarity(encoder, { threshold: options.similarity }),
       ],
       search: rankWordsAndReplace({ by: "unk", unkWord: isTextAttack ? "[UNK]" : undefined }),

@@ -22,7 +22,7 @@ export const fasterAlzantot = defineAttack({
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(40).describe("generations after the first"),
     likelihoodDrop: z.number().min(0).default(5).describe("maximum drop of a word's log-likelihood"),
-    maxFraction: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
+    maxModificationRate: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
@@ -34,7 +34,7 @@ export const fasterAlzantot = defineAttack({
     constraints: [
       noRepeat,
       keepStopWords(),
-      maxWordsChanged({ fraction: options.maxFraction }),
+      maxWordsChanged({ fraction: options.maxModificationRate }),
       minWordSimilarity(neighbors, minCosine),
       ...(mlm ? [maxLikelihoodDrop(mlm, options.likelihoodDrop)] : []),
     ],

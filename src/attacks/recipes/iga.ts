@@ -20,7 +20,7 @@ export const iga = defineAttack({
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(20).describe("generations after the first"),
     maxReplacements: z.int().min(1).default(5).describe("how often a word may change"),
-    maxFraction: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
+    maxModificationRate: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
@@ -29,7 +29,7 @@ export const iga = defineAttack({
     transformations: [swapNeighbors(neighbors, options.neighbors)],
     constraints: [
       keepStopWords(),
-      maxWordsChanged({ fraction: options.maxFraction }),
+      maxWordsChanged({ fraction: options.maxModificationRate }),
       minWordSimilarity(neighbors, minCosine),
     ],
     search: geneticSearch({

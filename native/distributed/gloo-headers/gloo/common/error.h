@@ -1,2 +1,3 @@
+// A declaration to compile ProcessGroupGloo.hpp against: see gloo/context.h.
 #pragma once
 #include <gloo/context.h>
