@@ -37,7 +37,7 @@ const specs = [
   ...["pwws", "pwws:adaptive=true", "genetic:population=4,iterations=3", "greedy", "random:samples=9"],
   ...["exhaustive:maxCandidates=50", "deepwordbug", "pruthi", "input-reduction:beamWidth=2", "checklist"],
   ...["alzantot:population=4,iterations=2", "iga:population=4,iterations=2", "leap:population=3,iterations=2"],
-  ...["pso:population=3,iterations=2", "bad-characters:populationSize=2,iterations=2"],
+  ...["pso:population=3,iterations=2", "bad-characters:population=2,iterations=2"],
   ...["evasion:benignLabel=1,maxAddedWords=2,placement=insert", "pwws:compat=textattack"],
 ];
 

@@ -208,7 +208,7 @@ describe("searches with scripted scores", () => {
     }),
     pso: particleSwarmSearch({ population: 4, iterations: 3 }),
     leap: particleSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
-    evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { populationSize: 3, iterations: 3 }),
+    evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { population: 3, iterations: 3 }),
     evasion: evasionSearch({ maxAddedWords: 2 }),
   };
 

@@ -42,7 +42,7 @@ const specs = attackNames
     const small = { population: 4, iterations: 2 };
     const options: Record<string, Record<string, unknown>> = {
       ...{ alzantot: small, "faster-alzantot": small, iga: small, pso: small, leap: small },
-      "bad-characters": { populationSize: 4, iterations: 2 },
+      "bad-characters": { population: 4, iterations: 2 },
       evasion: { benignLabel: "positive", paddingWords: 20 },
     };
     return { name, options: options[name] ?? {} };

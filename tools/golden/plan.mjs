@@ -73,7 +73,7 @@ const recipes = [
   "pruthi",
   "input-reduction",
   "checklist",
-  "bad-characters:populationSize=6,iterations=3",
+  "bad-characters:population=6,iterations=3",
   `leap:${evolution}`,
   `pso:${evolution}`,
   `alzantot:${evolution}`,
@@ -90,9 +90,9 @@ const variants = [
   "textfooler:hardLabel=true",
   "textfooler:similarity=0.5",
   "deepwordbug:target=negative",
-  "bad-characters:kind=invisible,changes=2,populationSize=4,iterations=3",
-  "bad-characters:kind=deletions,populationSize=4,iterations=3",
-  "bad-characters:kind=reorderings,populationSize=4,iterations=3",
+  "bad-characters:kind=invisible,changes=2,population=4,iterations=3",
+  "bad-characters:kind=deletions,population=4,iterations=3",
+  "bad-characters:kind=reorderings,population=4,iterations=3",
   "evasion:benignLabel=negative,placement=insert,paddingWords=0,maxAddedWords=4",
   "evasion:benignLabel=positive,characters=false,paddingWords=0,maxAddedWords=4",
 ];
@@ -106,7 +106,7 @@ const maskedVariants = [
 const compatible = [
   ...["pwws", "textfooler", "deepwordbug", "textbugger", "input-reduction", "a2t", "pruthi"],
   ...["leap", "pso", "alzantot", "faster-alzantot", "iga"].map((name) => `${name}:${evolution}`),
-  ...["bae:candidates=6", "bert-attack:candidates=6", "bad-characters:populationSize=4,iterations=3"],
+  ...["bae:candidates=6", "bert-attack:candidates=6", "bad-characters:population=4,iterations=3"],
 ].map((spec) => `${spec}${spec.includes(":") ? "," : ":"}compat=textattack`);
 
 /**

@@ -25,7 +25,7 @@ const recipes = {
   deepwordbug: { isRandom: true },
   pruthi: { isRandom: true },
   "input-reduction": {},
-  "bad-characters": { isRandom: true, options: { populationSize: 8, iterations: 4 } },
+  "bad-characters": { isRandom: true, options: { population: 8, iterations: 4 } },
   textbugger: { isRandom: true },
   leap: { isRandom: true, options: { population: 10, iterations: 3 } },
   textfooler: {},

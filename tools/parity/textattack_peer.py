@@ -217,7 +217,7 @@ def build_attack(victim, name, options):
         from textattack.search_methods import DifferentialEvolution
         from textattack.transformations import WordSwapHomoglyphSwap
 
-        search = DifferentialEvolution(popsize=options["populationSize"], maxiter=options["iterations"], max_perturbs=1)
+        search = DifferentialEvolution(popsize=options["population"], maxiter=options["iterations"], max_perturbs=1)
         return Attack(UntargetedClassification(victim), [], WordSwapHomoglyphSwap(), search)
     attack = load_recipe(*recipes[name]).build(victim)
     for own, other in (("population", "pop_size"), ("iterations", "max_iters")):

@@ -15,7 +15,7 @@ export const badCharacters = defineAttack({
       .default("homoglyphs")
       .describe("what changes"),
     changes: z.int().min(1).max(50).default(1).describe("number of changes per text"),
-    populationSize: z.int().min(1).default(32).describe("population per number of the vector"),
+    population: z.int().min(1).default(32).describe("population per number of the vector"),
     iterations: z.int().min(0).default(10).describe("generations of differential evolution"),
   }),
   resources: ["labels"],

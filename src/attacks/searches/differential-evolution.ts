@@ -18,18 +18,18 @@ const recombination = 0.7;
  */
 export function differentialEvolutionSearch(
   encoding: VectorEncoding,
-  { populationSize, iterations }: { readonly populationSize: number; readonly iterations: number },
+  { population, iterations }: { readonly population: number; readonly iterations: number },
 ): Search {
   return {
     name: `differential evolution, ${iterations} generations`,
-    cost: `${populationSize} per number of the vector, per generation`,
+    cost: `${population} per number of the vector, per generation`,
     *run(problem, stream) {
       const rng = stream.fork("search");
       const { text } = problem.original;
       const positions = problem.findOpenPositions(text);
       const limits = encoding.getLimits(text, positions);
       if (limits.some((limit) => limit <= 0)) return text;
-      let vectors = sampleLatinHypercube(limits, populationSize * limits.length, rng);
+      let vectors = sampleLatinHypercube(limits, population * limits.length, rng);
       let members = yield* score(vectors.map((vector) => ({ text: encoding.decode(text, positions, vector) })));
       for (let iteration = 0; ; iteration++) {
         const best = members.reduce((a, b, i) => (b.value > members[a]!.value ? i : a), 0);
