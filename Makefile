@@ -52,6 +52,13 @@ test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on
 check-gate: setup ## the gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20 (RUNS=their folder)
 	@node tools/check-gate.mjs $(RUNS)
 
+check-certificates: export TEMPER_LONG := 1
+check-certificates: setup ## more than 1,000,000 edits within certificates of random models: none may change a prediction; planted mistakes must be found
+	@node_modules/.bin/vitest run tests/certificates
+
+check-guard: setup ## append benign words to what a guard detects, without and with windows (RUN=a run with two labels, BENIGN=a .jsonl file)
+	@node tools/check-guard.mjs $(RUN) --benign $(BENIGN)
+
 check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
 	@node tools/check-export.mjs $(RUN)
 

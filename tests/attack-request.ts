@@ -10,6 +10,7 @@ export type FlatRequest = Omit<AttackRequest, keyof Groups> &
   z.input<Groups["constraints"]> &
   z.input<Groups["resources"]> &
   z.input<Groups["outputs"]> &
+  z.input<Groups["guard"]> &
   z.input<Groups["runtime"]>;
 
 /** The request of flat keys. */

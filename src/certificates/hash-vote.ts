@@ -6,7 +6,12 @@ import { findLargestScore, type LabelScores, type ScoringProcess, type TextField
 /** How a text is classified by groups of its words. */
 export interface HashVoteOptions extends GroupOptions {
   readonly numLabels: number;
-  /** Groups whose two largest scores differ by less are undecided. Default: 0. */
+  /**
+   * Each group gives every label its log-probability, but at least -clip. Null, the default: one
+   * vote for the most probable label.
+   */
+  readonly clip?: number | null | undefined;
+  /** Groups whose two largest probabilities differ by less are undecided. Default: 0. */
   readonly minMargin?: number | undefined;
 }
 
@@ -15,28 +20,25 @@ export interface GroupCertificate {
   readonly label: number;
   /** The votes, or the sums of scores, of each label. */
   readonly totals: readonly number[];
-  /**
-   * The label stays the same if at most this many groups change in any way. Below 0, undecided
-   * groups alone can change it.
-   */
+  /** The label stays the same if at most this many groups change in any way; -1 if it is a tie. */
   readonly changeableGroups: number;
-}
-
-/** A vote of groups. */
-export interface VoteCertificate extends GroupCertificate {
-  /** Groups whose vote is a near tie. They are counted as groups that change. */
+  /** Groups whose vote is a near tie. They count as groups that vote for another label. */
   readonly undecided: number;
 }
 
 /**
- * Classifies a text by the vote of its groups, with a deterministic certificate. A substitution
+ * Classifies a text by the scores of its groups, with a deterministic certificate. A substitution
  * changes at most two groups (of the old and of the new word), and an insertion or deletion
- * changes one. A changed group moves at most one vote from the winner A to another label B, so the
- * vote is certified for s substitutions and t insertions or deletions if, for every B,
+ * changes one. With d_g = score of A minus score of B in group g, and scores in a range of size R, a
+ * changed group lowers its d_g by at most d_g + R. So the label A is certified for k changed groups
+ * if, for every B, the sum of all d_g is larger than the sum of the k largest (d_g + R). For votes,
+ * this is
  *
- *     n_A - n_B > 2 (2 s + t), or >= if a tie goes to A.
+ *     n_A - n_B > 2 (2 s + t), or >= if a tie goes to A,
+ *
+ * for s substitutions and t insertions or deletions. An empty group abstains: its d_g is 0.
  */
-export function* certifyHashVote(texts: TextFields, options: HashVoteOptions): ScoringProcess<VoteCertificate> {
+export function* certifyHashVote(texts: TextFields, options: HashVoteOptions): ScoringProcess<GroupCertificate> {
   return certifyVotes(yield listVoters(texts, options), options);
 }
 
@@ -45,41 +47,101 @@ export function listVoters(texts: TextFields, options: GroupOptions): TextFields
   return splitIntoGroups(texts, options).filter((group) => group !== null);
 }
 
-/** Counts the votes of sub-texts by their scores. */
-export function certifyVotes(
+type ScoreRule = Pick<HashVoteOptions, "groups" | "numLabels" | "clip" | "minMargin">;
+
+/** Certifies a prediction from the probabilities of the groups that are not empty. */
+export function certifyVotes(rows: readonly LabelScores[], options: ScoreRule): GroupCertificate {
+  const { label, totals } = sumScores(rows, options);
+  const limits = totals.flatMap((_, other) => {
+    if (other === label) return [];
+    const { differences, range, slack } = compareLabels(rows, label, other, options);
+    const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + range);
+    let margin = differences.reduce((sum, difference) => sum + difference, 0) - slack;
+    if (margin <= 0) return [-1];
+    const limit = losses
+      .sort((first, second) => second - first)
+      .findIndex((loss) => {
+        margin -= loss;
+        return margin <= 0;
+      });
+    return [limit < 0 ? options.groups : limit];
+  });
+  const undecided = rows.filter((row) => isUncertain(row, options)).length;
+  return { label, totals, undecided, changeableGroups: Math.min(...limits) };
+}
+
+/** The prediction of a text by the probabilities of its groups. */
+export function sumScores(
   rows: readonly LabelScores[],
-  { numLabels, minMargin = 0 }: Pick<HashVoteOptions, "numLabels" | "minMargin">,
-): VoteCertificate {
-  const votes = countVotes(rows.map(findLargestScore), numLabels);
-  // An undecided group may vote for another label the next time. So it is one more changed group.
-  const undecided = rows.filter((row) => isUndecided(row, minMargin)).length;
-  return { ...votes, undecided, changeableGroups: votes.changeableGroups - undecided };
+  { numLabels, clip = null }: Pick<HashVoteOptions, "numLabels" | "clip">,
+): { readonly label: number; readonly totals: readonly number[] } {
+  const scores = rows.map((row) => toScores(row, clip));
+  const totals = Array.from({ length: numLabels }, (_, label) => scores.reduce((sum, row) => sum + row[label]!, 0));
+  return { label: findLargestScore(totals), totals };
+}
+
+/** How two labels compare in each group. */
+export interface LabelComparison {
+  /** The score of A minus the score of B, for each group that is not empty. */
+  readonly differences: readonly number[];
+  /** The difference of a group is never below -range. */
+  readonly range: number;
+  /** What the sum of all differences must exceed. */
+  readonly slack: number;
+  /** The difference of another row of probabilities. */
+  subtract(row: LabelScores): number;
+}
+
+/** Compares the scores of two labels, with a near tie counted against the first one. */
+export function compareLabels(
+  rows: readonly LabelScores[],
+  label: number,
+  other: number,
+  options: ScoreRule,
+): LabelComparison {
+  const { clip = null, minMargin = 0, groups } = options;
+  const range = clip ?? 1;
+  const subtract = (row: LabelScores): number => {
+    if (isUncertain(row, options)) return -range;
+    const scores = toScores(row, clip);
+    return scores[label]! - scores[other]!;
+  };
+  // Votes are whole numbers, and a tie goes to the smaller index. Sums of log-probabilities may
+  // differ a little between batches, in every group and for both labels.
+  const slack = clip !== null ? 4 * minMargin * groups : other < label ? 0.5 : -0.5;
+  return { differences: rows.map(subtract), range, slack, subtract };
+}
+
+/** A vote that is a near tie may be another one the next time. */
+function isUncertain(row: LabelScores, { clip = null, minMargin = 0 }: ScoreRule): boolean {
+  return clip === null && isUndecided(row, minMargin);
+}
+
+function toScores(row: LabelScores, clip: number | null): number[] {
+  if (clip === null) {
+    const vote = findLargestScore(row);
+    return Array.from(row, (_, label) => Number(label === vote));
+  }
+  if (!(clip > 0)) throw new RangeError(`expected a positive limit of scores, received ${clip}`);
+  return Array.from(row, (probability, label) => {
+    if (!(probability >= 0 && probability < 1.001))
+      throw new RangeError(`expected a probability as the score of label ${label}, received ${probability}`);
+    return Math.min(0, Math.max(-clip, Math.log(probability)));
+  });
 }
 
 /**
- * The fraction of votes for each label, as the probabilities of a model that votes. Its largest is
- * the label of the vote. All are equal if a text has no words.
+ * Probabilities of a model that classifies by groups: the fractions of votes, or the normalized
+ * geometric mean of clipped probabilities. Their largest is the label. All are equal if a text has
+ * no words.
  */
-export function toVoteFractions({ totals }: GroupCertificate): number[] {
-  const sum = totals.reduce((total, votes) => total + votes, 0);
-  return totals.map((votes) => (sum === 0 ? 1 / totals.length : votes / sum));
-}
-
-/** Counts votes. An empty group abstains: it is not among the votes. */
-export function countVotes(votes: readonly number[], numLabels: number): GroupCertificate {
-  const totals = new Array<number>(numLabels).fill(0);
-  for (const vote of votes) totals[vote]! += 1;
-  const label = findLargestScore(totals);
-  const limits = totals.map((count, other) => {
-    if (other === label) return Number.POSITIVE_INFINITY;
-    return Math.floor((totals[label]! - count - getTiePenalty(label, other)) / 2);
-  });
-  return { label, totals, changeableGroups: Math.min(...limits) };
-}
-
-/** A tie goes to the smaller index, so a label needs one more vote than a label before it. */
-export function getTiePenalty(label: number, other: number): number {
-  return other < label ? 1 : 0;
+export function toGroupProbabilities(
+  totals: readonly number[],
+  { clip = null, groups }: Pick<HashVoteOptions, "clip" | "groups">,
+): number[] {
+  const weights = clip === null ? totals : totals.map((total) => Math.exp(total / groups));
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  return weights.map((weight) => (sum === 0 ? 1 / totals.length : weight / sum));
 }
 
 /** The largest number of groups that these edits can change. */
@@ -88,7 +150,10 @@ function countChangedGroups({ substitutions, insertions }: WordEdits): number {
 }
 
 /** Whether a prediction by groups stays the same under these edits. */
-export function coversEdits({ changeableGroups }: GroupCertificate, edits: WordEdits): boolean {
+export function coversEdits(
+  { changeableGroups }: Pick<GroupCertificate, "changeableGroups">,
+  edits: WordEdits,
+): boolean {
   return countChangedGroups(edits) <= changeableGroups;
 }
 

@@ -10,15 +10,18 @@
  *
  * @module
  */
-export { canonicalize } from "./canonicalize.js";
+export { canonicalize } from "../text/canonicalize.js";
 export { type CertifiedAccuracy, computeCertifiedAccuracy } from "./certified-accuracy.js";
 export {
+  type CertifiedAnswer,
+  type CertifiedEdits,
+  type CertifiedModel,
   createCanonicalModel,
-  createSmoothedModel,
+  createGuardModel,
   createVotingModel,
-  createWindowModel,
+  type Guard,
+  scoreByParts,
 } from "./certified-models.js";
-export { certifyClippedScores, type ScoreRange, sumClippedScores } from "./clipped-scores.js";
 export { calibrateThreshold, type FalsePositiveContract } from "./conformal.js";
 export {
   computeDeletionShift,
@@ -28,15 +31,14 @@ export {
 } from "./deletion.js";
 export { listWordEdits, type WordEdits } from "./edits.js";
 export { computeAlphaPerText, selectCertified } from "./family-confidence.js";
+export { certifyGroupRows, certifyWithDeletions, type EditCertificate, scoreDeletions } from "./group-deletions.js";
 export { assignGroup, type GroupOptions, splitIntoGroups, wordHashVersion } from "./hash-groups.js";
 export {
   certifyHashVote,
-  countVotes,
+  certifyVotes,
   coversEdits,
   type GroupCertificate,
   type HashVoteOptions,
-  toVoteFractions,
-  type VoteCertificate,
 } from "./hash-vote.js";
 export { calibrateLabelSets, type LabelSetRule, listLabels } from "./label-sets.js";
 export { computeMaskShift, countKeptWords, createMaskKernel, type MaskOptions } from "./mask.js";

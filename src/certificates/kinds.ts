@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
 import { Rng } from "../tensor/random.js";
-import { canonicalize } from "./canonicalize.js";
+import { canonicalize } from "../text/canonicalize.js";
 import { type CertifiedAccuracy, computeCertifiedAccuracy } from "./certified-accuracy.js";
 import { computeEditThreshold, createDeletionKernel } from "./deletion.js";
 import type { WordEdits } from "./edits.js";
 import { selectCertified } from "./family-confidence.js";
+import { certifyGroupRows, scoreDeletions } from "./group-deletions.js";
 import { type GuardSummary, summarizeGuard } from "./guard.js";
-import { certifyHashVote, coversEdits } from "./hash-vote.js";
+import { certifyVotes, coversEdits, listVoters } from "./hash-vote.js";
 import { isUndecided } from "./near-ties.js";
 import { findLargestScore, type ScoringProcess, type TextFields } from "./scoring.js";
 import { certifySmoothed } from "./smoothing.js";
@@ -29,6 +30,9 @@ const hashVoteSchema = z.strictObject({
   groups: z.int().min(2),
   hashSeed: z.int().min(0),
   hashVersion: z.int(),
+  clip: z.number().positive().nullable().default(null),
+  /** Whether what each deleted word changes was computed, instead of assumed. */
+  enumeratesDeletions: z.boolean().default(false),
 });
 const deletionSchema = z.strictObject({
   kind: z.literal("deletion"),
@@ -152,37 +156,52 @@ const wordEdits = "any substitutions, insertions and deletions of words, up to t
 
 const voteLineSchema = z.object({
   ...lineShape,
-  votes: z.array(z.int().min(0)),
+  /** The votes, or the sums of clipped log-probabilities, of each label. */
+  votes: z.array(z.number()),
   undecided: z.int().min(0),
   changeableGroups: z.int(),
+  /** With enumerated deletions: the lead that is left in the worst case, for each row of the table. */
+  margins: z.array(z.number()).optional(),
 });
 
 function createHashVote(options: z.output<typeof hashVoteSchema>): CertificateKind<z.output<typeof voteLineSchema>> {
+  const rows = listRows(options.maxEdits);
+  const tolerance = options.clip === null ? 0 : scoreTolerance * options.groups;
+  const isNear = (first: readonly number[], second: readonly number[], limit: number): boolean =>
+    first.length === second.length && first.every((each, i) => Math.abs(each - second[i]!) <= limit);
   return {
     lineSchema: voteLineSchema,
     *certify({ id, label, texts }) {
-      const { label: predicted, totals, undecided, changeableGroups } = yield* certifyHashVote(texts, options);
-      return { id, label, texts: [...texts], predicted, votes: [...totals], undecided, changeableGroups };
+      const scored = options.enumeratesDeletions
+        ? yield* scoreDeletions(texts, options)
+        : { rows: yield listVoters(texts, options), without: null };
+      const { label: predicted, totals, undecided, changeableGroups } = certifyVotes(scored.rows, options);
+      const { without } = scored;
+      return {
+        ...{ id, label, texts: [...texts], predicted, votes: [...totals], undecided, changeableGroups },
+        ...(without && { margins: [...certifyGroupRows({ rows: scored.rows, without }, options, rows).margins] }),
+      };
     },
     summarize: (lines) => ({
       kind: options.kind,
       ...summarizeClean(lines),
-      certified: computeCertifiedAccuracy(
-        lines,
-        listRows(options.maxEdits),
-        ({ label, predicted, votes, changeableGroups }, each) =>
-          label === predicted && coversEdits({ label, totals: votes, changeableGroups }, each),
-      ),
+      certified: rows.map((each, row) => {
+        const isCertified = ({ label, predicted, margins, ...line }: (typeof lines)[number]): boolean =>
+          label === predicted && (margins ? margins[row]! > 0 : coversEdits(line, each));
+        return computeCertifiedAccuracy(lines, [each], isCertified)[0]!;
+      }),
       covers: wordEdits,
       confidence: null,
     }),
     findDifference(recorded, computed) {
       const limit = computed.undecided;
-      const difference = recorded.votes.findIndex((votes, i) => Math.abs(votes - (computed.votes[i] ?? 0)) > limit);
-      if (difference >= 0) return describeDifference("votes", recorded.votes, computed.votes);
-      if (recorded.changeableGroups > computed.changeableGroups + 2 * limit)
+      if (!isNear(recorded.votes, computed.votes, limit + tolerance))
+        return describeDifference("votes", recorded.votes, computed.votes);
+      if (!isNear(recorded.margins ?? [], computed.margins ?? [], 2 * limit + tolerance))
+        return describeDifference("margins", recorded.margins, computed.margins);
+      if (recorded.changeableGroups > computed.changeableGroups + 2 * limit + Math.ceil(tolerance))
         return describeDifference("changeableGroups", recorded.changeableGroups, computed.changeableGroups);
-      return limit === 0 ? compareFields(recorded, computed, ["predicted", "changeableGroups"]) : null;
+      return limit + tolerance === 0 ? compareFields(recorded, computed, ["predicted", "changeableGroups"]) : null;
     },
   };
 }

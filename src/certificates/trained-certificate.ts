@@ -11,6 +11,8 @@ export type TrainedCertificate =
       readonly groups: number;
       readonly hashSeed: number;
       readonly hashVersion: number;
+      /** The limit of the log-probabilities that groups are summed by; null: groups vote. */
+      readonly clip: number | null;
     }
   | {
       readonly kind: "deletion";
@@ -24,7 +26,7 @@ export function createVoteOptions(
   model: { readonly numLabels: number; readonly precision: string; readonly editableFields?: readonly number[] },
 ): HashVoteOptions | null {
   if (certificate?.kind !== "hash-vote") return null;
-  const { groups, hashSeed } = certificate;
+  const { groups, hashSeed, clip } = certificate;
   const { numLabels, precision, editableFields } = model;
-  return { groups, hashSeed, numLabels, editableFields, minMargin: getTieMargin(precision) };
+  return { groups, hashSeed, clip, numLabels, editableFields, minMargin: getTieMargin(precision) };
 }

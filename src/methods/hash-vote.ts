@@ -16,17 +16,29 @@ export const hashVote = defineMethod({
   cost: "1",
   options: z.strictObject({
     groups: z.number().int().min(2).max(1000).default(25).describe("groups of words per text"),
+    hashes: countSchema
+      .max(1000)
+      .default(1)
+      .describe("hash functions that split each training text; the first one is that of the certificate"),
+    clip: orNull(z.number().positive().max(100)).describe(
+      "groups give each label its log-probability, at least -clip, and the largest sum wins; null: groups vote",
+    ),
     perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
     hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
     hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),
   }),
-  certificate: ({ groups, hashSeed, hashVersion }) => ({ kind: "hash-vote", groups, hashSeed, hashVersion }),
-  create: ({ groups, hashSeed, perText }) => ({
+  certificate: ({ groups, clip, hashSeed, hashVersion }) => ({
+    kind: "hash-vote",
+    ...{ groups, clip, hashSeed, hashVersion },
+  }),
+  create: ({ groups, hashSeed, hashes, perText }) => ({
     name: "hash-vote",
     traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by groups of its words" } },
     transformExamples(examples, { modifiableFields: editableFields }, rng) {
       return examples.flatMap((example): Example[] => {
-        const parts = splitIntoGroups(example.texts, { groups, hashSeed, editableFields });
+        const parts = Array.from({ length: hashes }, (_, i) =>
+          splitIntoGroups(example.texts, { groups, hashSeed: hashSeed + i, editableFields }),
+        ).flat();
         const used = [...parts.keys()].filter((group) => parts[group] !== null);
         const chosen = perText === null ? used : rng.fork(example.id).shuffle(used).slice(0, perText);
         return chosen.map((group) => ({ ...example, id: `${example.id}#${group}`, texts: parts[group]! }));

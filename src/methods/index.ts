@@ -30,6 +30,7 @@ import { lora } from "./lora.js";
 import { mixout } from "./mixout.js";
 import { ptwd } from "./ptwd.js";
 import { rDrop } from "./r-drop.js";
+import { randomWindows } from "./random-windows.js";
 import { rift } from "./rift/rift.js";
 import { roast } from "./roast.js";
 import { rose } from "./rose/rose.js";
@@ -88,6 +89,7 @@ export {
   lora,
   mixout,
   ptwd,
+  randomWindows,
   rDrop,
   rift,
   roast,
@@ -99,7 +101,7 @@ export {
 
 const builtInMethods: readonly MethodDefinition[] = [
   ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb, freelbPlus],
-  ...[hashVote, deletionNoise],
+  ...[hashVote, deletionNoise, randomWindows],
   ...[roast, sam, flooding, temperature, lora, bitfit, discreteAdversarial],
 ];
 

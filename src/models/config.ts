@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson, readText } from "../files.js";
+import { normalizations } from "../text/canonical-tokenizer.js";
 import { validate } from "../validate.js";
 import { commonFields, count } from "./families/config-fields.js";
 import type { EncoderConfig } from "./families/family.js";
@@ -13,6 +14,8 @@ import { getFamily, modelTypes } from "./families/index.js";
 export const temperMetadataSchema = z.object({
   format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
   tokenization: z.enum(["subword", "word"]),
+  /** How texts are normalized before the tokenizer. */
+  normalize: z.enum(normalizations).optional(),
   head: z.enum(["hf", "mlp"]),
   pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
   /** Texts were truncated to this many tokens in training, special tokens included. */

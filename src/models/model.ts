@@ -1,5 +1,6 @@
 import type { ForwardMode, Weights } from "../nn/index.js";
 import { free, type Tensor } from "../tensor/index.js";
+import type { Normalization } from "../text/canonical-tokenizer.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
   type EncoderInput,
@@ -171,6 +172,8 @@ export interface Model {
   readonly weights: Weights;
   readonly tokenizer: Tokenizer;
   readonly tokenization: Tokenization;
+  /** With canonical, the tokenizer reads the canonical form of every text. Default: none. */
+  readonly normalize?: Normalization;
   /** Texts are truncated to this many tokens, special tokens included. */
   readonly maxLength: number;
   readonly labels: readonly string[];

@@ -26,13 +26,15 @@ export async function loadOnnxModel(
   file: string,
   options: LoadOnnxOptions,
 ): Promise<Model> {
-  const { config, metadata, tokenizer, tokenization, maxLength } = await readTextSettings(reference, folder, options);
+  const settings = await readTextSettings(reference, folder, options);
+  const { config, metadata, tokenizer, tokenization, normalize, maxLength } = settings;
   const { head = "hf", pooling = "cls", labels = config.labels, task = null, exportedFrom } = metadata ?? {};
   const model = { tokenizer, labels, folder, exportedFrom: exportedFrom ?? null };
   return {
     architecture: { config, head, pooling, numLabels: labels.length },
     weights: new Map(),
     ...{ tokenizer, tokenization, maxLength, labels, task, folder, reference },
+    ...(normalize && { normalize }),
     newlyInitialized: [],
     session: await openSession(file, model, options.threads),
   };

@@ -2,6 +2,7 @@ import { dirname, join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFolder, createFolderAtomic, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
+import { describeIncompatibility } from "../models/checkpoint/compatibility.js";
 import { createTokenizerFiles, getTokenizerSource } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
 import { SUBWORD_TOKENIZER } from "../text/tokenizer.js";
@@ -39,11 +40,12 @@ export async function exportToOnnx(
   const quantized = options.quantize ? encodeOnnx(quantizeGraph(graph), options.version) : null;
   const { config } = model.architecture;
   const architectures = [`${getFamily(config).className}ForSequenceClassification`];
-  const { tokenization, maxLength, task, labels } = model;
+  const { tokenization, normalize, maxLength, task, labels } = model;
   const { head, pooling } = model.architecture;
   if (head === "masked-lm") throw new UserError(`${model.reference}: a masked language model cannot be exported.`);
   const temper: TemperMetadata = {
     ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
+    ...(normalize && { normalize, note: describeIncompatibility(model) ?? undefined }),
     exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },
   };
   const json = toConfigJson(config, labels, architectures, { temper });

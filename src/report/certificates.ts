@@ -20,22 +20,39 @@ export async function readRunCertificates(run: RunFolder, { journals }: AttackFo
     reports.map(async (report) => {
       const attacked = new Map<string, readonly (number | null)[]>();
       for (const [name, { path, header, finished }] of journals) {
-        const certificate = header.settings.certificate as { readonly kind?: unknown } | undefined;
+        const certificate = header.settings.certificate as
+          | { readonly kind?: unknown; readonly positiveLabel?: unknown }
+          | undefined;
         // A model without its vote is another model, and other texts are another sample.
-        const isSame = certificate?.kind === report.kind && header.hashes.data === report.data;
-        if (finished && isSame) attacked.set(name, await countByEdits(path, report));
+        // Enumeration is about the model itself.
+        const { noise, deletionRate } = header.settings;
+        const trained = run.certificate;
+        const isSmoothed = noise === "deletion" && trained?.kind === "deletion" && deletionRate === trained.p;
+        const kind = certificate?.kind ?? (isSmoothed ? "deletion" : "exact");
+        const isSameModel = kind === report.kind && (noise == null || isSmoothed);
+        const isSame = isSameModel && header.hashes.data === report.data;
+        if (finished && isSame) attacked.set(name, await countByEdits(path, report, certificate?.positiveLabel));
       }
       return { report, attacked };
     }),
   );
 }
 
-async function countByEdits(path: string, { certified, examples }: CertificateReport): Promise<(number | null)[]> {
+async function countByEdits(
+  path: string,
+  { kind, certified, examples }: CertificateReport,
+  positiveLabel: unknown,
+): Promise<(number | null)[]> {
   const wrong: number[] = [];
+  let positive = 0;
   for await (const { result } of readJournal(path)) {
+    // A guard is evaded, not triggered, so its number is the recall of the positive label.
+    if (kind === "windows" && result.label !== positiveLabel) continue;
+    positive++;
     if (result.outcome === "skipped") wrong.push(0);
     else if (result.outcome === "success") wrong.push(result.edits.length);
   }
+  if (kind === "windows") return certified.map(() => (positive === 0 ? null : 1 - wrong.length / positive));
   return certified.map(({ substitutions }) =>
     // A row of substitutions covers as many edits of any kind.
     substitutions === 0 ? null : 1 - wrong.filter((edits) => edits <= substitutions).length / examples,

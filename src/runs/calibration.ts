@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { z } from "zod";
 import { writeFileAtomic } from "../files.js";
 import { readJsonIfExists } from "../validate.js";
@@ -21,6 +22,13 @@ export type Calibration = Readonly<z.output<typeof calibrationSchema>>;
 /** Reads the threshold of a run; null if it was never calibrated. */
 export function readCalibration(folder: string): Promise<Calibration | null> {
   return readJsonIfExists(getRunPath(folder, "calibration"), calibrationSchema, "the calibration of the run");
+}
+
+/** The threshold of a run as files of its export; none if it was never calibrated. */
+export async function createCalibrationFiles(folder: string): Promise<{ path: string; content: string }[]> {
+  const calibration = await readCalibration(folder);
+  const path = basename(getRunPath(folder, "calibration"));
+  return calibration ? [{ path, content: `${JSON.stringify(calibration, null, 2)}\n` }] : [];
 }
 
 /** Stores the threshold of a run. */

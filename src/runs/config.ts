@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { MethodDefinition, MethodSpec } from "../methods/index.js";
 import { parseSpec } from "../spec.js";
 import type { InMemoryExample } from "../tasks/index.js";
+import { normalizations } from "../text/canonical-tokenizer.js";
 import { trainSettingsSchema } from "../train/index.js";
 import { isModulePath } from "../trust.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
@@ -79,6 +80,12 @@ export const runConfigSchema = z.strictObject({
   ),
   testData: orNull(z.string()).describe("file of the test split; null: found in --data or held out from it"),
   tokenization: z.enum(["subword", "word"]).default("subword").describe("subword, or word for one token per word"),
+  normalize: z
+    .enum(normalizations)
+    .default("none")
+    .describe(
+      "texts are read as they are (none), or in their canonical form, so that look-alikes cannot fool the model",
+    ),
   head: z
     .enum(["hf", "mlp"])
     .default("hf")

@@ -24,7 +24,15 @@ export const evaluationResultSchema = z.object({
   /** The label that `f1` counts as positive; null if there are not two labels. */
   positiveLabel: z.string().nullable().default(null),
   /** What the run flags at its calibrated threshold; missing if it was never calibrated. */
-  guard: guardSummarySchema.extend({ positiveLabel: z.string(), fpr: z.number() }).optional(),
+  guard: guardSummarySchema
+    .extend({
+      positiveLabel: z.string(),
+      /** The promised false-positive rate; null if the threshold was not calibrated. */
+      fpr: z.number().nullable(),
+      /** Maximum words per window; null if complete texts are scored. */
+      windows: z.int().nullable().default(null),
+    })
+    .optional(),
   /** The precision-recall curve of `positiveLabel`; null if there is none. */
   precisionRecall: precisionRecallSchema.nullable().default(null),
   /**

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Handler, Hono, MiddlewareHandler } from "hono";
-import type { CertifiedEdits } from "../actions/predict/text-classifier.js";
+import type { CertifiedAnswer } from "../certificates/certified-models.js";
 import { UserError } from "../errors.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { validate } from "../validate.js";
@@ -10,12 +10,6 @@ import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody
 import { InferenceMetrics } from "./inference-metrics.js";
 import { createOpenApi, predictBodySchema } from "./openapi.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
-
-/** The probabilities of a text, and the edits that cannot change its label. */
-export interface CertifiedAnswer {
-  readonly probabilities: ArrayLike<number>;
-  readonly certified: CertifiedEdits;
-}
 
 type Answer = ArrayLike<number> | CertifiedAnswer;
 
@@ -111,8 +105,8 @@ export function createInferenceApp<Item>(
     const { texts, isHuggingFace } = parseBody(body, limits);
     noteTextCount(context, texts.length);
     const answers = await queue.run(await encodeInSlices(texts, handler));
-    const certified = answers.flatMap((each) => ("certified" in each ? [each.certified] : []));
-    const rows = answers.map((each) => ("certified" in each ? each.probabilities : each));
+    const certified = answers.flatMap((each) => ("probabilities" in each ? (each.certified ?? []) : []));
+    const rows = answers.map((each) => ("probabilities" in each ? each.probabilities : each));
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
     for (const label of predictions) metrics.countPrediction(label);
     if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));

@@ -1,20 +1,17 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { findGuard, findPositiveLabel } from "../actions/calibrate/find-guard.js";
-import { loadClassifier, type TextClassifier } from "../actions/predict/text-classifier.js";
-import { getTieMargin } from "../certificates/near-ties.js";
+import { guardOptions } from "../actions/calibrate/find-guard.js";
+import { classifyParts } from "../actions/predict/certified-model.js";
+import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
 import { type Callbacks, warn } from "../events.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
-import { readCalibration } from "../runs/calibration.js";
 import { readPackageVersion } from "../runs/environment.js";
-import { RunFolder } from "../runs/run-folder.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
 import { countSchema, orNull, validate } from "../validate.js";
-import { createPartsHandler, createVoteRule, createWindowRule, type PartRule } from "./certified-handlers.js";
 import { listen } from "./http.js";
 import { createInferenceApp, type InferenceApp, type InferenceHandler } from "./inference-app.js";
 import type { LoggedRequest } from "./request-log.js";
@@ -34,11 +31,7 @@ export const serveRequestSchema = z.strictObject({
   maxQueuedTexts: countSchema.default(65_536).describe("maximum texts of all requests that wait; more get status 503"),
   maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),
-  windows: orNull(countSchema.max(1000)).describe(
-    "score texts by their windows of at most this many words, so that text before or after cannot hide them; null: " +
-      "complete texts",
-  ),
-  positiveLabel: orNull(z.string()).describe("label that --windows must find; null: as calibrated, else the second"),
+  ...guardOptions,
   ...runtimeOptions,
 });
 export type ServeRequest = z.input<typeof serveRequestSchema>;
@@ -73,11 +66,11 @@ export interface ServeCallbacks extends Callbacks {
 export async function serveModel(request: ServeRequest, callbacks: ServeCallbacks = {}): Promise<ServedModel> {
   const parsed = validate(serveRequestSchema, request, "serve");
   const { model: reference, host, port, allowedHosts, maxTexts, maxCharacters, maxConnections } = parsed;
-  const { device, precision, threads } = parsed;
+  const { device, precision, threads, windows, positiveLabel } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
-  const loaded = await loadClassifier(reference, { device, precision, threads, onEvent });
-  const { model } = loaded;
+  const loaded = await loadClassifier(reference, { device, precision, threads, windows, positiveLabel, onEvent });
+  const { model, certified, guard } = loaded;
   const classifier = createClassifier(model, model.weights, loaded.runtime);
   const free = (): void => {
     classifier.close();
@@ -93,10 +86,9 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const encodeAll = async (texts: readonly (readonly string[])[]): Promise<readonly Encoding[]> =>
     encodeWords ? texts.map(encodeWords) : tokenizer.encodeAsync(texts, maxLength);
   const predict = (encodings: readonly Encoding[]): Promise<Float32Array[]> => classify(classifier, encodings);
-  const { rule, ...flag } = await findRules(parsed, loaded).catch((error: unknown) => {
-    free();
-    throw error;
-  });
+  const flag = guard && {
+    isFlagged: (probabilities: ArrayLike<number>): boolean => probabilities[guard.positiveLabel]! > guard.threshold,
+  };
   const modelInfo = { model: name, labels, tokenization, maxLength, unkToken };
   const createApp = <Item>(handler: Omit<InferenceHandler<Item>, "modelInfo">): InferenceApp =>
     createInferenceApp(
@@ -115,8 +107,12 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
         version: readPackageVersion(),
       },
     );
-  const { app, stop } = rule
-    ? createApp({ ...createPartsHandler(rule, encodeAll, predict), ...flag })
+  const { app, stop } = certified
+    ? createApp({
+        encode: async (texts) => encodeAll(certified.split(texts)),
+        predict: async (items) => (await classifyParts(items, predict)).map((rows) => certified.answer(rows)),
+        ...flag,
+      })
     : createApp({ encode: encodeWords ?? encodeSubwords, predict, ...flag });
   const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
     free();
@@ -133,36 +129,6 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     free();
   };
   return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
-}
-
-/** How a model answers besides its probabilities. */
-interface ServingRules {
-  /** Classifies by parts of texts; null if complete texts are classified. */
-  readonly rule: PartRule | null;
-  /** For a run with a threshold: whether a text is flagged. */
-  readonly isFlagged?: NonNullable<InferenceHandler<unknown>["isFlagged"]>;
-}
-
-async function findRules(
-  { windows: size, positiveLabel }: z.output<typeof serveRequestSchema>,
-  { voting, model, labels, runtime }: TextClassifier,
-): Promise<ServingRules> {
-  const createFlag = (index: number, threshold: number) => ({
-    isFlagged: (probabilities: ArrayLike<number>): boolean => probabilities[index]! > threshold,
-  });
-  const run = await RunFolder.containing(model.folder);
-  if (size === null) {
-    const found = run && (await readCalibration(run.folder));
-    const isSame = found?.windows === null && (positiveLabel ?? found.positiveLabel) === found.positiveLabel;
-    return {
-      rule: voting && createVoteRule(voting),
-      ...(isSame && createFlag(findPositiveLabel(labels, found.positiveLabel), found.threshold)),
-    };
-  }
-  if (voting) throw new UserError("--windows: this model votes by groups of words. Leave --windows out.");
-  const guard = await findGuard(run, labels, { size, positiveLabel });
-  const minMargin = getTieMargin(runtime.precision);
-  return { rule: createWindowRule({ ...guard, minMargin }), ...createFlag(guard.positiveLabel, guard.threshold) };
 }
 
 function readApiKey(given: string | null): string | null {

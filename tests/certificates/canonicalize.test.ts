@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { confusables } from "../../src/certificates/confusables.js";
 import { canonicalize } from "../../src/certificates/index.js";
 import { Rng } from "../../src/tensor/random.js";
+import { confusables } from "../../src/text/confusables.js";
 import { chooseExtent } from "../extent.js";
 
 test.each([

@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 import {
   certifyHashVote,
   createCanonicalModel,
-  createSmoothedModel,
+  createGuardModel,
   createVotingModel,
-  createWindowModel,
   runScoring,
   type ScoreTexts,
+  scoreByParts,
 } from "../../src/certificates/index.js";
 import { findLargestScore } from "../../src/certificates/scoring.js";
 import { Rng } from "../../src/tensor/random.js";
@@ -17,7 +17,7 @@ test("the voting model predicts what the certificate certifies, ties included", 
   const options = { groups: 6, hashSeed: 0, numLabels: 3 };
   const texts = Array.from({ length: 500 }, () => [drawWords(rng, rng.integer(12)).join(" ")]);
   const base = createLookupModel(1, 3);
-  const scores = await createVotingModel(base, options)(texts);
+  const scores = await scoreByParts(createVotingModel(options), base)(texts);
   const certificates = await runScoring(
     texts.map((text) => certifyHashVote(text, options)),
     base,
@@ -27,25 +27,25 @@ test("the voting model predicts what the certificate certifies, ties included", 
   expect(tied.length).toBeGreaterThan(100);
 });
 
-test("the smoothed model uses the same draws for every text, and the mean approaches the exact one", async () => {
-  // The probability of label 1 is 1 if the word is there: 0.25 after deletion.
-  const base: ScoreTexts = (texts) => texts.map(([text]) => (text!.includes("bad") ? [0, 1] : [1, 0]));
-  const model = createSmoothedModel(base, { p: 0.75, draws: 2000, seed: 0, numLabels: 2 });
-  const [bad, same, good] = await model([["bad film"], ["bad film"], ["good film"]]);
-  expect(Math.abs(bad![1]! - 0.25)).toBeLessThan(0.03);
-  expect(same).toEqual(bad);
-  expect(good).toEqual([1, 0]);
-});
-
 test("the canonical model and the window model", async () => {
   const base: ScoreTexts = (texts) => texts.map(([text]) => (text === "free" ? [0.1, 0.9] : [0.8, 0.2]));
-  const canonical = createCanonicalModel(base);
+  const canonical = scoreByParts(createCanonicalModel(), base);
   expect(await canonical([["frее"], ["f r e e"], ["other"]])).toEqual([
     [0.1, 0.9],
     [0.1, 0.9],
     [0.8, 0.2],
   ]);
-  const windows = createWindowModel(base, [1], 1);
-  expect((await windows([["so much is free here"]]))[0]![1]).toBe(0.9);
-  expect((await createWindowModel(base, [1], 0)([["so free"]]))[0]![0]).toBe(0.8);
+  const guard = { windows: 1, positiveLabel: 1, threshold: 0.5 };
+  const windows = scoreByParts(createGuardModel(guard), base);
+  expect((await windows([["so much is free here"]]))[0]![1]).toBeCloseTo(0.9, 12);
+  const first = scoreByParts(createGuardModel({ ...guard, positiveLabel: 0 }), base);
+  expect((await first([["so free"]]))[0]![0]).toBeCloseTo(0.8, 12);
+});
+
+test("a guard is a model whose decision is its threshold", async () => {
+  const base: ScoreTexts = (texts) => texts.map(([text]) => [1 - Number(text), Number(text)]);
+  const model = scoreByParts(createGuardModel({ windows: null, positiveLabel: 1, threshold: 0.8 }), base);
+  const scores = (await model([["0"], ["0.5"], ["0.8"], ["0.81"], ["1"]])).map((row) => row[1]!);
+  expect(scores.map((score) => score > 0.5)).toEqual([false, false, false, true, true]);
+  expect([...scores].sort((a, b) => a - b)).toEqual(scores);
 });

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { calibrate } from "../../src/actions/calibrate/calibrate.js";
@@ -94,6 +94,51 @@ test("calibrate sets a threshold that keeps its promise, and evaluate and serve 
   const { flagged, probabilities, certified } = await post(served.url, texts);
   expect(flagged).toEqual((probabilities as number[][]).map(([, positive]) => positive! > calibration.threshold));
   expect(certified).toBeUndefined();
+});
+
+test("predict, evaluate and attack use the guard: windows, threshold and flags", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const guarded = join(folder, "guarded");
+  cpSync(plain, guarded, { recursive: true });
+  rmSync(join(guarded, "calibration.json"), { force: true });
+  const attackGuard = (changes: object): ReturnType<typeof attack> =>
+    attack({ ...runtime, model: guarded, numExamples: 16, precision: "fp32", attackedLabel: "negative", ...changes });
+  const evasion = ["evasion:benignLabel=positive,characters=false,paddingWords=40"];
+  await expect(attackGuard({ attacks: evasion, calibrated: true, out: join(folder, "none") })).rejects.toThrow(
+    /--calibrated: expected a run with a threshold/,
+  );
+  const benign = join(folder, "benign-positive.txt");
+  // A window of one bad word has the largest score of all windows.
+  const fresh = createReviews(400, "benign").filter(({ text }) => !/bad|dull|grey|cold/.test(text));
+  writeFileSync(benign, fresh.map(({ text }) => `${text}\n`).join(""));
+  const guard = { positiveLabel: "negative", windows: 4 };
+  const calibration = await calibrate({ ...runtime, model: guarded, benign, fpr: 0.1, ...guard });
+  const { guard: summary } = await evaluate({ ...runtime, model: guarded, ...guard });
+  expect(summary).toMatchObject({ ...guard, fpr: 0.1, threshold: calibration.threshold });
+  // Near ties are flagged, but not certified.
+  expect(summary!.certifiedRecall).toBeLessThanOrEqual(summary!.recall!);
+  expect(summary!.certifiedRecall).toBeGreaterThan(0);
+  await using classifier = await loadClassifier(guarded, { ...runtime, ...guard });
+  const texts = createReviews(30, "flags").map(({ text }) => text);
+  for (const { flagged, certified, probabilities } of await classifier.classify(texts)) {
+    expect(flagged).toBe(probabilities.negative! > calibration.threshold);
+    expect(certified).toEqual({
+      kind: "windows",
+      edits: probabilities.negative! > calibration.threshold + 1e-4 ? null : 0,
+    });
+  }
+  const { stdout } = await invoke(["predict", guarded, "--windows", "4", "--threads", "1", "--json"], `${texts[0]}\n`);
+  expect(JSON.parse(stdout)).toMatchObject({ flagged: expect.any(Boolean), certified: { kind: "windows" } });
+  // Benign words before and after hide nothing that the guard with windows finds.
+  const out = join(folder, "evasion");
+  const protectedReport = await attackGuard({ attacks: evasion, calibrated: true, out });
+  const { recall } = protectedReport.attacks.evasion!;
+  expect(recall!.before).toBeGreaterThan(0);
+  expect(recall!.underAttack).toBe(recall!.before);
+  const [verified] = await verify({ ...runtime, journals: [join(out, "evasion.jsonl")], model: guarded });
+  expect(verified).toBeDefined();
+  const open = await attackGuard({ attacks: evasion, out: join(folder, "evasion-open") });
+  expect(open.attacks.evasion!.recall!.underAttack).toBeLessThan(open.attacks.evasion!.recall!.before);
 });
 
 test("text before or after cannot lower the score of a guard with windows", async () => {

@@ -2,25 +2,33 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   assignGroup,
-  certifyClippedScores,
   certifyHashVote,
+  certifyVotes,
+  certifyWithDeletions,
   computeCertifiedAccuracy,
-  countVotes,
   coversEdits,
+  type EditCertificate,
   type GroupCertificate,
   getWords,
+  type HashVoteOptions,
   listWordEdits,
   runScoring,
   type ScoreTexts,
   type ScoringProcess,
   splitIntoGroups,
-  sumClippedScores,
   type TextFields,
+  type WordEdits,
 } from "../../src/certificates/index.js";
 import { findLargestScore } from "../../src/certificates/scoring.js";
 import { Rng } from "../../src/tensor/random.js";
 import { chooseExtent } from "../extent.js";
 import { createLinearModel, createLookupModel, drawWords, editWords, vocabulary } from "./synthetic.js";
+
+/** A certificate of votes, one per group. */
+function countVotes(votes: readonly number[], numLabels: number, groups = 30): GroupCertificate {
+  const rows = votes.map((vote) => Array.from({ length: numLabels }, (_, label) => Number(label === vote)));
+  return certifyVotes(rows, { groups, numLabels });
+}
 
 const five = { groups: 5, hashSeed: 0 };
 
@@ -76,48 +84,72 @@ test("votes: hand-computed certificates, ties to the smaller index, empty groups
     );
   // 20 - 5 = 15 > 2 * 7, so 7 groups may change: 3 substitutions, or 1 and 5 insertions.
   const clear = vote([20, 5]);
-  expect(clear).toEqual({ label: 0, totals: [20, 5], changeableGroups: 7 });
+  expect(clear).toEqual({ label: 0, totals: [20, 5], changeableGroups: 7, undecided: 0 });
   expect(coversEdits(clear, { substitutions: 3, insertions: 1 })).toBe(true);
   expect(coversEdits(clear, { substitutions: 4, insertions: 0 })).toBe(false);
   expect(coversEdits(clear, { substitutions: 1, insertions: 5 })).toBe(true);
   // After 7 changes 13 : 12; a tie at an even gap goes to label 0, but not to label 1.
   expect(vote([12, 8]).changeableGroups).toBe(2);
-  expect(vote([8, 12])).toEqual({ label: 1, totals: [8, 12], changeableGroups: 1 });
-  expect(vote([3, 3])).toEqual({ label: 0, totals: [3, 3], changeableGroups: 0 });
+  expect(vote([8, 12])).toEqual({ label: 1, totals: [8, 12], changeableGroups: 1, undecided: 0 });
+  expect(vote([3, 3])).toEqual({ label: 0, totals: [3, 3], changeableGroups: 0, undecided: 0 });
   // The runner-up decides, not the first other label.
   expect(vote([1, 9, 6]).changeableGroups).toBe(1);
-  expect(vote([0, 0])).toEqual({ label: 0, totals: [0, 0], changeableGroups: 0 });
-});
-
-test("clipped scores of 0 and 1 are votes", () => {
-  fc.assert(
-    fc.property(fc.array(fc.nat(2), { maxLength: 12 }), (votes) => {
-      const rows = votes.map((vote) => [0, 1, 2].map((label) => Number(label === vote)));
-      expect(sumClippedScores(rows, { groups: 12, numLabels: 3, low: 0, high: 1 })).toEqual(countVotes(votes, 3));
-    }),
-  );
+  expect(vote([0, 0])).toEqual({ label: 0, totals: [0, 0], changeableGroups: 0, undecided: 0 });
 });
 
 test("clipped scores: hand-computed", () => {
   const rows = [
-    [0.9, 0.1],
     [0.8, 0.2],
-    [0.6, 0.4],
+    [0.8, 0.2],
+    [0.5, 0.5],
   ];
-  // The differences are 0.8, 0.6 and 0.2: 1.6 in total. One changed group can take 0.8 + 1, more
-  // than that. With scores below 0.625, the range is a quarter, and it takes 0.25 + 0.25.
-  expect(sumClippedScores(rows, { groups: 3, numLabels: 2, low: 0, high: 1 }).changeableGroups).toBe(0);
-  const clipped = sumClippedScores(rows, { groups: 3, numLabels: 2, low: 0.375, high: 0.625 });
-  expect(clipped.label).toBe(0);
-  expect(clipped.totals[0]! - clipped.totals[1]!).toBeCloseTo(0.7, 5);
-  expect(clipped.changeableGroups).toBe(1);
+  const log4 = Math.log(4);
+  // Without a limit in reach, a group takes at most log 4 + 10 from 2 log 4: one is too much.
+  const wide = certifyVotes(rows, { groups: 3, numLabels: 2, clip: 10 });
+  expect(wide.label).toBe(0);
+  expect(wide.totals[0]! - wide.totals[1]!).toBeCloseTo(2 * log4, 12);
+  expect(wide.changeableGroups).toBe(0);
+  // At least log 0.5 each: differences log 1.6, log 1.6 and 0, and a group takes log 1.6 + log 2.
+  const narrow = certifyVotes(rows, { groups: 3, numLabels: 2, clip: Math.log(2) });
+  expect(narrow.totals[0]! - narrow.totals[1]!).toBeCloseTo(2 * Math.log(1.6), 12);
+  expect(narrow.changeableGroups).toBe(0);
+  // Ten equal groups: 10 d against k (d + R), so k = 4 with d = log 1.6 and R = log 2.
+  const ten = certifyVotes(new Array(10).fill([0.8, 0.2]), { groups: 10, numLabels: 2, clip: Math.log(2) });
+  expect(ten.changeableGroups).toBe(Math.ceil((10 * Math.log(1.6)) / (Math.log(1.6) + Math.log(2))) - 1);
+  // Near ties of the sums are not certified, in every group and for both labels.
+  const sum = { groups: 10, numLabels: 2, clip: Math.log(2) };
+  expect(certifyVotes([[0.6, 0.4]], { ...sum, minMargin: 0.02 }).changeableGroups).toBe(-1);
+});
+
+test("with a small limit, clipped scores give the certificate of the votes", () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat(1), fc.constantFrom(0.6, 0.7, 0.9)), { maxLength: 12 }), (groups) => {
+      const rows = groups.map(([label, p]) => (label === 0 ? [p, 1 - p] : [1 - p, p]));
+      const votes = countVotes(
+        groups.map(([label]) => label),
+        2,
+        12,
+      );
+      // All probabilities of the winner are above 0.5, and log p is clipped at a limit below -log 0.5.
+      const margin = Math.abs(votes.totals[0]! - votes.totals[1]!);
+      fc.pre(margin % 2 === 1);
+      const clipped = certifyVotes(
+        rows.map((row) => row.map((p) => (p > 0.5 ? 1 : 0.5))),
+        { groups: 12, numLabels: 2, clip: 0.1 },
+      );
+      expect(clipped.label).toBe(votes.label);
+      expect(clipped.changeableGroups).toBe(votes.changeableGroups);
+    }),
+  );
 });
 
 test("wrong scores are errors", async () => {
   const certify = (): ScoringProcess<GroupCertificate> => certifyHashVote(["w1 w2"], { ...five, numLabels: 2 });
   await expect(runScoring([certify()], (texts) => texts.map(() => [Number.NaN, 0]))).rejects.toThrow("NaN");
   await expect(runScoring([certify()], () => [])).rejects.toThrow("one row of scores per text");
-  expect(() => sumClippedScores([], { groups: 2, numLabels: 2, low: 1, high: 1 })).toThrow("range of scores");
+  const clipped = { groups: 2, numLabels: 2, clip: 2 };
+  expect(() => certifyVotes([[3, -3]], clipped)).toThrow("expected a probability");
+  expect(() => certifyVotes([[0.5, 0.5]], { ...clipped, clip: 0 })).toThrow("positive limit");
 });
 
 type Certify = (texts: TextFields, model: { groups: number; numLabels: number }) => ScoringProcess<GroupCertificate>;
@@ -128,21 +160,32 @@ interface Findings {
   violations: number;
 }
 
+/** A model that answers at random, or a linear one, with probabilities that are often near 0 and 1. */
+function createProbabilityModel(round: number, numLabels: number): ScoreTexts {
+  const create = round % 2 === 0 ? createLookupModel : createLinearModel;
+  const model = create(round, numLabels);
+  return async (texts) =>
+    (await model(texts)).map((row) => {
+      const weights = Array.from(row, (score) => Math.exp(6 * score));
+      const sum = weights.reduce((total, weight) => total + weight, 0);
+      return weights.map((weight) => weight / sum);
+    });
+}
+
 /** Edits certified texts at random, within what the certificate covers, and counts changed labels. */
 async function searchViolations(certify: Certify, minTrials: number, seed: string): Promise<Findings> {
   const rng = new Rng(seed);
   const findings: Findings = { trials: 0, certified: 0, violations: 0 };
   for (let round = 0; findings.trials < minTrials; round++) {
     const options = { groups: 3 + rng.integer(7), numLabels: 2 + rng.integer(2) };
-    const create = round % 2 === 0 ? createLookupModel : createLinearModel;
-    const model: ScoreTexts = create(round, options.numLabels);
+    const model = createProbabilityModel(round, options.numLabels);
     const texts = Array.from({ length: 50 }, () => drawWords(rng, 1 + rng.integer(15)));
     const certificates = await runScoring(
       texts.map((words) => certify([words.join(" ")], options)),
       model,
     );
     const edited = certificates.flatMap(({ label, changeableGroups }, i) => {
-      if (changeableGroups === 0) return [];
+      if (changeableGroups <= 0) return [];
       findings.certified++;
       return Array.from({ length: 40 }, () => {
         const substitutions = rng.integer(Math.floor(changeableGroups / 2) + 1);
@@ -178,8 +221,7 @@ test(
 test(
   "no edit within the certificate of clipped scores changes the label",
   async () => {
-    const certify: Certify = (texts, options) =>
-      certifyClippedScores(texts, { ...options, hashSeed: 3, low: 0.4, high: 0.6 });
+    const certify: Certify = (texts, options) => certifyHashVote(texts, { ...options, hashSeed: 3, clip: 0.7 });
     const { certified, violations } = await searchViolations(certify, trials, "clipped");
     expect(certified).toBeGreaterThan(trials / 100);
     expect(violations).toBe(0);
@@ -187,11 +229,101 @@ test(
   longTimeout,
 );
 
+type CertifyEdits = (
+  texts: TextFields,
+  options: HashVoteOptions,
+  edits: readonly WordEdits[],
+) => ScoringProcess<EditCertificate>;
+
+/** Edits texts as their margins allow, and counts changed labels. Half of the edits are as bad as they can be. */
+async function searchMarginViolations(certify: CertifyEdits, minTrials: number, seed: string): Promise<Findings> {
+  const rng = new Rng(seed);
+  const findings: Findings = { trials: 0, certified: 0, violations: 0 };
+  const edits = listWordEdits(2, 2).slice(1);
+  for (let round = 0; findings.trials < minTrials; round++) {
+    const numLabels = 2 + rng.integer(2);
+    const clip = round % 3 === 0 ? null : 0.3 + rng.next() * 2;
+    const options = { groups: 4 + rng.integer(9), hashSeed: 3, numLabels, clip };
+    const model = createProbabilityModel(round, numLabels);
+    const texts = Array.from({ length: 30 }, () => drawWords(rng, 1 + rng.integer(15)));
+    const certificates = await runScoring(
+      texts.map((words) => certify([words.join(" ")], options, edits)),
+      model,
+    );
+    const edited = certificates.flatMap(({ label, margins }, i) =>
+      edits.flatMap((each, k) => {
+        if (!(margins[k]! > 0)) return [];
+        findings.certified++;
+        return Array.from({ length: 8 }, () => ({ label, words: editWords(texts[i]!, each, rng) }));
+      }),
+    );
+    const results = await runScoring(
+      edited.map(({ words }) => certifyHashVote([words.join(" ")], options)),
+      model,
+    );
+    findings.trials += results.length;
+    findings.violations += results.filter(({ label }, i) => label !== edited[i]!.label).length;
+  }
+  return findings;
+}
+
+test(
+  "no edit within the certificate with enumerated deletions changes the label",
+  async () => {
+    const { certified, violations } = await searchMarginViolations(certifyWithDeletions, trials, "deletions");
+    expect(certified).toBeGreaterThan(trials / 100);
+    expect(violations).toBe(0);
+  },
+  longTimeout,
+);
+
+test("planted mistake: two deletions in a group that count as two known ones are caught", async () => {
+  const certify: CertifyEdits = function* (texts, options, edits) {
+    const { label, totals, margins } = yield* certifyWithDeletions(texts, options, edits);
+    const single = yield* certifyWithDeletions(texts, options, [
+      { substitutions: 0, insertions: 0 },
+      { substitutions: 0, insertions: 1 },
+    ]);
+    const loss = single.margins[0]! - single.margins[1]!;
+    // As if every edit could only take what the worst single edit takes, spread over two groups.
+    return { label, totals, margins: margins.map((margin) => margin + 0.5 * loss) };
+  };
+  expect((await searchMarginViolations(certify, 5000, "deletions")).violations).toBeGreaterThan(0);
+});
+
+test("enumerated deletions never certify less than the worst case, and sometimes more", async () => {
+  const rng = new Rng("compare");
+  const edits = listWordEdits(2, 2);
+  let more = 0;
+  for (const clip of [null, 1]) {
+    const options = { groups: 8, hashSeed: 0, numLabels: 2, clip };
+    const texts = Array.from({ length: 300 }, () => [drawWords(rng, 20).join(" ")]);
+    const model = createProbabilityModel(1, 2);
+    const simple = await runScoring(
+      texts.map((text) => certifyHashVote(text, options)),
+      model,
+    );
+    const exact = await runScoring(
+      texts.map((text) => certifyWithDeletions(text, options, edits)),
+      model,
+    );
+    for (const [i, certificate] of simple.entries()) {
+      expect(exact[i]!.label).toBe(certificate.label);
+      for (const [k, each] of edits.entries()) {
+        const isCertified = exact[i]!.margins[k]! > 0;
+        if (coversEdits(certificate, each)) expect(isCertified).toBe(true);
+        else if (isCertified) more++;
+      }
+    }
+  }
+  expect(more).toBeGreaterThan(0);
+});
+
 /** A vote over groups that a test chooses. */
 function certifyByGroups(split: (texts: TextFields, groups: number) => string[]): Certify {
   return function* (texts, { groups, numLabels }) {
     const rows = yield split(texts, groups).flatMap((part) => (part === "" ? [] : [[part]]));
-    return countVotes(rows.map(findLargestScore), numLabels);
+    return countVotes(rows.map(findLargestScore), numLabels, groups);
   };
 }
 

@@ -3,8 +3,15 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
-import { splitIntoGroups } from "../../src/certificates/index.js";
-import { createMethods, deletionNoise, findTrainedCertificate, hashVote, methods } from "../../src/methods/index.js";
+import { listWindowSizes, listWindows, splitIntoGroups } from "../../src/certificates/index.js";
+import {
+  createMethods,
+  deletionNoise,
+  findTrainedCertificate,
+  hashVote,
+  methods,
+  randomWindows,
+} from "../../src/methods/index.js";
 import type { RunConfig } from "../../src/runs/config.js";
 import { readConfigFile, resolveRun, userModules } from "../../src/runs/read-config.js";
 import type { Example, Task } from "../../src/tasks/index.js";
@@ -42,6 +49,29 @@ test("hash-vote can train on some of the sub-texts, and keeps fields that no att
   expect(all.map(({ texts }) => texts[0])).toEqual(["A man sleeps.", "A man sleeps."]);
 });
 
+test("hash-vote can train on the sub-texts of several hash functions, and the certificate uses the first", () => {
+  const one = transformExamples([createOne(hashVote({ groups: 3 }))], examples, single, new Rng(0));
+  const two = transformExamples([createOne(hashVote({ groups: 3, hashes: 2 }))], examples, single, new Rng(0));
+  const other = splitIntoGroups(examples[0]!.texts, { groups: 3, hashSeed: 1 }).filter((part) => part !== null);
+  expect(two.map(({ texts }) => texts)).toEqual(expect.arrayContaining(one.map(({ texts }) => texts)));
+  expect(two.map(({ texts }) => texts)).toEqual(expect.arrayContaining(other));
+  expect(new Set(two.map(({ id }) => id)).size).toBe(two.length);
+});
+
+test("random-windows trains on windows that a guard scores", () => {
+  const method = createOne(randomWindows({ size: 4, copies: 20 }));
+  const [first, second] = examples as [Example, Example];
+  const trained = transformExamples([method], examples, single, new Rng(0));
+  const windows = listWindows(first.texts[0]!, listWindowSizes(4, "doubling"));
+  const own = trained.filter(({ id }) => id.startsWith("a#"));
+  expect(own).toHaveLength(20);
+  for (const { texts, label } of own) expect([windows.includes(texts[0]!), label]).toEqual([true, 1]);
+  expect(new Set(own.map(({ texts }) => texts[0])).size).toBeGreaterThan(5);
+  expect(new Set(trained.slice(20).map(({ texts }) => texts[0]))).toEqual(new Set(second.texts));
+  const pair: Example[] = [{ id: "p", texts: ["one two", "three"], label: 0 }];
+  expect(transformExamples([method], pair, single, new Rng(0))).toEqual(pair);
+});
+
 test("deletion-noise trains on noised copies that depend only on the seed and the example", () => {
   const method = createOne(deletionNoise({ p: 0.5, copies: 8 }));
   const transform = (list: readonly Example[], seed = 0): readonly Example[] =>
@@ -54,7 +84,7 @@ test("deletion-noise trains on noised copies that depend only on the seed and th
 });
 
 test("methods that do not replace examples leave them as they are", () => {
-  const others = [...methods.values()].filter(({ certificate }) => !certificate);
+  const others = [...methods.values()].filter(({ certificate, name }) => !certificate && name !== "random-windows");
   const created = createMethods(others.map(({ name }) => ({ name, options: {} })));
   expect(created).toHaveLength(others.length);
   expect(transformExamples(created, examples, single, new Rng(0))).toBe(examples);
@@ -68,7 +98,7 @@ test("texts without words are an error", () => {
 
 test("the certificate of a model follows from its methods", () => {
   expect(findTrainedCertificate([{ name: "hash-vote", options: { groups: 9 } }])).toEqual({
-    ...{ kind: "hash-vote", groups: 9, hashSeed: 0, hashVersion: 1 },
+    ...{ kind: "hash-vote", groups: 9, clip: null, hashSeed: 0, hashVersion: 1 },
   });
   expect(findTrainedCertificate([deletionNoise({ p: 0.8 })])).toEqual({ kind: "deletion", p: 0.8 });
   expect(findTrainedCertificate([{ name: "rose", options: {} }])).toBeNull();
@@ -110,7 +140,9 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
   const request = { ...config, methods: [spec] };
   await train({ ...request, out });
   const recorded = (await readConfigFile(join(out, "config.yaml"))).methods;
-  expect(recorded).toEqual([{ name: "hash-vote", options: { groups: 3, perText: null, hashSeed: 0, hashVersion: 1 } }]);
+  expect(recorded).toEqual([
+    { name: "hash-vote", options: { groups: 3, hashes: 1, clip: null, perText: null, hashSeed: 0, hashVersion: 1 } },
+  ]);
   expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });
   // The same request is the same run, although the record has more options.
   await train({ ...request, out, resume: true });

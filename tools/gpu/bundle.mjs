@@ -67,6 +67,7 @@ for (const path of [
   "scripts/setup",
   "scripts/action",
   "tools/gpu",
+  "tools/check-guard.mjs",
   "tools/bench",
   "tools/fuzz",
   "tools/chaos",

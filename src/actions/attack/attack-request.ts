@@ -8,6 +8,7 @@ import type { Callbacks } from "../../events.js";
 import { dataOptions } from "../../runs/config.js";
 import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
+import { guardOptions } from "../calibrate/find-guard.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { noiseOptions } from "../load/random-victim.js";
 import { attackOutputOptions } from "./attack-outputs.js";
@@ -49,6 +50,13 @@ export const attackGroups = {
     ...recipeResourceOptions,
   }),
   outputs: z.strictObject(attackOutputOptions),
+  guard: z.strictObject({
+    ...guardOptions,
+    calibrated: z
+      .boolean()
+      .default(false)
+      .describe("attack the guard that temper calibrate made: its threshold decides, with its windows"),
+  }),
   runtime: z.strictObject({
     ...runtimeOptions,
     precision: searchPrecision,
@@ -80,6 +88,7 @@ export const attackRequestSchema = z.strictObject({
   constraints: attackGroups.constraints.prefault({}),
   resources: attackGroups.resources.prefault({}),
   outputs: attackGroups.outputs.prefault({}),
+  guard: attackGroups.guard.prefault({}),
   runtime: attackGroups.runtime.prefault({}),
 });
 

@@ -27,10 +27,10 @@ import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 /** Loads the model of an attack, in the precision of the search. */
 export function loadAttackVictim(
   model: string | PredictProbabilities,
-  { runtime }: ParsedAttackRequest,
+  { runtime, guard }: ParsedAttackRequest,
   { onEvent }: Callbacks,
 ): Promise<LoadedVictim> {
-  return loadVictim(model, { ...runtime, precision: runtime.precision ?? "auto", onEvent });
+  return loadVictim(model, { ...runtime, guard, precision: runtime.precision ?? "auto", onEvent });
 }
 
 /** The attacks of a request with everything they need, for examples of any source. */

@@ -1,14 +1,27 @@
+import { z } from "zod";
+import type { Guard } from "../../certificates/certified-models.js";
 import { UserError } from "../../errors.js";
 import { readCalibration } from "../../runs/calibration.js";
 import type { RunFolder } from "../../runs/run-folder.js";
+import { countSchema, orNull } from "../../validate.js";
 
-/** A guard that scores texts by their windows. */
-export interface WindowGuard {
-  /** Maximum words per window. */
-  readonly size: number;
-  /** The index of the label that is flagged. */
-  readonly positiveLabel: number;
-  readonly threshold: number;
+/** The keys of every request that uses a model as a guard. */
+export const guardOptions = {
+  windows: orNull(countSchema.max(1000)).describe(
+    "score texts by their windows of at most this many words, so that text before or after cannot hide them; null: " +
+      "complete texts",
+  ),
+  positiveLabel: orNull(z.string()).describe("label that the guard flags; null: as calibrated, else the second"),
+};
+
+/** How a model is used as a guard. */
+export interface GuardOptions {
+  /** Maximum words per window; null or undefined: complete texts. */
+  readonly windows?: number | null | undefined;
+  /** The label that is flagged; null or undefined: as calibrated, else the second one. */
+  readonly positiveLabel?: string | null | undefined;
+  /** Whether the model must be the guard that was calibrated, with its windows and threshold. */
+  readonly calibrated?: boolean | undefined;
 }
 
 /** The index of the label that a guard flags. */
@@ -23,18 +36,31 @@ export function findPositiveLabel(labels: readonly string[], given: string | nul
 }
 
 /**
- * The guard of a run with windows. If the run was calibrated for the same windows, the label and
- * the threshold are those of the calibration; otherwise the threshold is 0.5.
+ * The guard of a run. If the run was calibrated for the same windows, the label and the threshold
+ * are those of the calibration. Otherwise a guard with windows has the threshold 0.5, and complete
+ * texts have no guard.
  */
 export async function findGuard(
   run: RunFolder | null,
   labels: readonly string[],
-  { size, positiveLabel: given }: { readonly size: number; readonly positiveLabel: string | null },
-): Promise<WindowGuard> {
-  if (labels.length !== 2)
-    throw new UserError(`windows: expected a model with two labels, received ${labels.length}: ${labels.join(", ")}.`);
+  { windows: size = null, positiveLabel: given = null, calibrated = false }: GuardOptions,
+): Promise<Guard | null> {
   const found = run && (await readCalibration(run.folder));
-  const isSame = found?.windows === size && (given === null || given === found.positiveLabel);
-  if (!found || !isSame) return { size, positiveLabel: findPositiveLabel(labels, given), threshold: 0.5 };
-  return { size, positiveLabel: findPositiveLabel(labels, found.positiveLabel), threshold: found.threshold };
+  if (calibrated && !found)
+    throw new UserError("--calibrated: expected a run with a threshold. Set one: temper calibrate RUN --benign FILE");
+  const windows = calibrated ? (size ?? found!.windows) : size;
+  if (windows !== null && labels.length !== 2)
+    throw new UserError(`windows: expected a model with two labels, received ${labels.length}: ${labels.join(", ")}.`);
+  if (given !== null) findPositiveLabel(labels, given);
+  if (found && found.windows === windows && (given === null || given === found.positiveLabel)) {
+    const { threshold, fpr } = found;
+    return { windows, positiveLabel: findPositiveLabel(labels, found.positiveLabel), threshold, fpr };
+  }
+  if (calibrated)
+    throw new UserError(
+      `--calibrated: the run was calibrated for ${found!.windows === null ? "complete texts" : `--windows ${found!.windows}`} ` +
+        `and --positive-label ${found!.positiveLabel}. Use the same, or calibrate it again.`,
+    );
+  if (windows === null) return null;
+  return { windows, positiveLabel: findPositiveLabel(labels, given), threshold: 0.5, fpr: null };
 }

@@ -9,14 +9,23 @@ import { countSchema, orNull, seedSchema } from "../../validate.js";
 export const certifyRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
   kind: z
-    .enum(certificateNames)
+    .enum([...certificateNames, "exact"])
     .default("hash-vote")
-    .describe(`certificate: ${certificateNames.join(", ")}`),
+    .describe(`certificate: ${certificateNames.join(", ")}, exact`),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
   numExamples: countSchema.default(1000).describe("number of texts to certify, the same ones as of an attack"),
   seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
-  edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
+  edits: orNull(countSchema.max(100)).describe(
+    "largest number of word edits in the table; null: 5, or 2 substitutions for exact",
+  ),
+  substitutions: orNull(z.string()).describe(
+    'exact: word substitutions, "wordnet" or a JSON file; null: as in training',
+  ),
+  enumerateDeletions: z
+    .boolean()
+    .default(false)
+    .describe("hash-vote: compute what each deleted word changes, which certifies more and takes ten times as long"),
   alpha: z
     .number()
     .gt(0)

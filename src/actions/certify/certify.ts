@@ -19,6 +19,7 @@ import { validate } from "../../validate.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
+import { certifyExactly } from "./certify-exactly.js";
 import { type CertifyCallbacks, type CertifyRequest, certifyRequestSchema } from "./certify-request.js";
 import { certifyInRounds } from "./certify-rounds.js";
 import { chooseCertificate } from "./choose-certificate.js";
@@ -34,6 +35,7 @@ import { chooseCertificate } from "./choose-certificate.js";
 export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
   const { model: reference, kind, split, numExamples, seed, device, threads } = parsed;
+  if (kind === "exact") return certifyExactly(parsed, callbacks);
   // In float32, hardly any text is a near tie, which would count against the certificate.
   const precision = parsed.precision ?? "fp32";
   const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
@@ -46,7 +48,13 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { model } = classifier;
   const task = await loadRequestedTask(parsed, model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const certificate = await chooseCertificate(parsed, run, model.labels, task, classifier.runtime.precision);
+  const certificate = await chooseCertificate(
+    { ...parsed, kind },
+    run,
+    model.labels,
+    task,
+    classifier.runtime.precision,
+  );
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);

@@ -1,4 +1,4 @@
-import { type CertificateOptions, certificateOptionsSchema } from "../../certificates/kinds.js";
+import { type CertificateName, type CertificateOptions, certificateOptionsSchema } from "../../certificates/kinds.js";
 import { getTieMargin } from "../../certificates/near-ties.js";
 import type { TrainedCertificate } from "../../certificates/trained-certificate.js";
 import { UserError } from "../../errors.js";
@@ -10,6 +10,9 @@ import type { ParsedCertifyRequest } from "./certify-request.js";
 /** Texts that choose the class of a smoothed prediction. */
 const classSamples = 100;
 
+/** Rows of a table for each kind of edit. */
+const defaultEdits = 5;
+
 /** How a run is trained for a certificate, for error messages. */
 const trainingMethods: Readonly<Record<TrainedCertificate["kind"], string>> = {
   "hash-vote": "hash-vote:groups=25",
@@ -18,13 +21,14 @@ const trainingMethods: Readonly<Record<TrainedCertificate["kind"], string>> = {
 
 /** The certificate of a request with the options that the model was trained with. */
 export async function chooseCertificate(
-  request: ParsedCertifyRequest,
+  request: ParsedCertifyRequest & { readonly kind: CertificateName },
   run: RunFolder | null,
   labels: readonly string[],
   task: Pick<Task, "modifiableFields" | "fields">,
   precision: string,
 ): Promise<CertificateOptions> {
-  const { kind, edits: maxEdits } = request;
+  const { kind } = request;
+  const maxEdits = request.edits ?? defaultEdits;
   const shared = {
     numLabels: labels.length,
     editableFields: [...task.modifiableFields],
@@ -34,7 +38,8 @@ export async function chooseCertificate(
     if (kind === "canonical") return { kind, ...shared };
     if (kind === "windows") return createWindowOptions(request, run, labels, task, shared);
     const trained = requireTrained(request, run, kind);
-    if (trained.kind === "hash-vote") return { ...trained, ...shared, maxEdits };
+    if (trained.kind === "hash-vote")
+      return { ...trained, ...shared, maxEdits, enumeratesDeletions: request.enumerateDeletions };
     const { alpha, maxSamples } = request;
     return { ...trained, ...shared, maxEdits, alpha, maxSamples, classSamples };
   };
@@ -57,13 +62,13 @@ function requireTrained(
 
 /** A run that was calibrated for the same windows has its own threshold. */
 async function createWindowOptions(
-  { windows: size, positiveLabel: given }: ParsedCertifyRequest,
+  { windows, positiveLabel: given }: ParsedCertifyRequest,
   run: RunFolder | null,
   labels: readonly string[],
   { fields }: Pick<Task, "fields">,
   shared: Pick<CertificateOptions, "numLabels" | "editableFields" | "minMargin">,
 ): Promise<CertificateOptions> {
   if (fields.length !== 1) throw new UserError("--kind windows: expected single texts, received pairs of texts.");
-  const { positiveLabel, threshold } = await findGuard(run, labels, { size, positiveLabel: given });
-  return { kind: "windows", ...shared, size, positiveLabel, threshold };
+  const { positiveLabel, threshold } = (await findGuard(run, labels, { windows, positiveLabel: given }))!;
+  return { kind: "windows", ...shared, size: windows, positiveLabel, threshold };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import type { CertifiedAnswer, CertifiedModel, Guard } from "../../certificates/certified-models.js";
 import { summarizeGuard } from "../../certificates/guard.js";
-import { type HashVoteOptions, toVoteFractions } from "../../certificates/hash-vote.js";
 import { UserError } from "../../errors.js";
 import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
@@ -8,7 +8,6 @@ import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { checkLabels, type DeviceConfig, type Model, tokenizeAll } from "../../models/index.js";
-import { type Calibration, readCalibration } from "../../runs/calibration.js";
 import { dataOptions } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
@@ -20,8 +19,9 @@ import { type Example, formatSplit, loadTask, type Split, type Task } from "../.
 import type { Encoding } from "../../text/encoding.js";
 import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../../train/index.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
+import { guardOptions } from "../calibrate/find-guard.js";
+import { classifyParts, encodeParts } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
-import { classifyByVote, encodeVoters } from "../predict/voting.js";
 import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
 
 /** What `evaluate` accepts. */
@@ -34,6 +34,7 @@ export const evaluateRequestSchema = z.strictObject({
   threshold: orNull(z.number().min(0).max(1)).describe(
     "predict the second of two labels if its probability is at least this; null: the more probable label",
   ),
+  ...guardOptions,
   ...runtimeOptions,
 });
 
@@ -94,12 +95,12 @@ export async function evaluateAdvglue(
 }
 
 function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Promise<TextClassifier> {
-  const { model, device, precision, threads } = request;
-  return loadClassifier(model, { device, precision, threads, onEvent });
+  const { model, device, precision, threads, windows, positiveLabel } = request;
+  return loadClassifier(model, { device, precision, threads, windows, positiveLabel, onEvent });
 }
 
 async function evaluateSplit(
-  { model, runtime, voting }: TextClassifier,
+  { model, runtime, certified, guard }: TextClassifier,
   task: Task,
   { split, maxSamples, seed, threshold }: ParsedRequest,
   callbacks: Callbacks,
@@ -108,31 +109,24 @@ async function evaluateSplit(
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
   const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, {
     onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
-    voting,
+    certified,
     threshold,
-    calibration: await findCalibration(model.folder),
+    guard,
   });
   for (const warning of listResultWarnings(result)) warn(callbacks, warning);
   return result;
-}
-
-/** The threshold for complete texts that the run of a model was calibrated with; null if none. */
-async function findCalibration(folder: string): Promise<Calibration | null> {
-  const run = await RunFolder.containing(folder);
-  const found = run && (await readCalibration(run.folder));
-  return found?.windows === null ? found : null;
 }
 
 /** How a model is evaluated besides the examples. */
 export interface EvaluateExamplesOptions {
   /** The probability of the second label from which it is predicted; null: the largest one decides. */
   readonly threshold?: number | null;
-  /** The numbers of texts, or of sub-texts of a model that votes. */
+  /** The numbers of texts, or of their parts that a certified model classifies. */
   readonly onProgress?: (done: number, total: number) => void;
-  /** How the model votes; null if it classifies complete texts. */
-  readonly voting?: HashVoteOptions | null;
-  /** The threshold of the run; null if it has none. */
-  readonly calibration?: Calibration | null;
+  /** The certified model that answers; null if complete texts are classified. */
+  readonly certified?: CertifiedModel | null;
+  /** The guard of the run; null if it has no threshold. */
+  readonly guard?: Guard | null;
 }
 
 /** Evaluates a model on examples whose labels are in the model's order. */
@@ -143,7 +137,7 @@ export async function evaluateExamples(
   split: Split,
   deviceConfig: DeviceConfig,
   ranks: Ranks,
-  { onProgress, voting = null, calibration = null, threshold = null }: EvaluateExamplesOptions = {},
+  { onProgress, certified = null, guard = null, threshold = null }: EvaluateExamplesOptions = {},
 ): Promise<EvaluationResult> {
   if (threshold !== null && model.labels.length !== 2)
     throw new UserError(
@@ -153,14 +147,15 @@ export async function evaluateExamples(
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const score = (encodings: readonly Encoding[]): Promise<Float32Array[]> =>
     predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
-  const vote = async (options: HashVoteOptions): Promise<number[][]> => {
+  const answerByParts = async (used: CertifiedModel): Promise<CertifiedAnswer[]> => {
     const texts = examples.map((example) => example.texts);
-    const voters = encodeVoters(texts, options, (subTexts) => tokenizeAll(model, subTexts));
-    return (await classifyByVote(voters, options, score)).map(toVoteFractions);
+    const parts = encodeParts(texts, used, (all) => tokenizeAll(model, all));
+    return (await classifyParts(parts, score)).map((rows) => used.answer(rows));
   };
-  const probabilities = voting
-    ? await vote(voting)
-    : await score(toDataset(model, examples).items.map((item) => item.encoding));
+  const answers = certified && (await answerByParts(certified));
+  const probabilities =
+    answers?.map((answer) => answer.probabilities) ??
+    (await score(toDataset(model, examples).items.map((item) => item.encoding)));
   const labels = examples.map((example) => example.label);
   const predicted = toPredictions(probabilities, threshold);
   const matrix = confusionMatrix(predicted, labels, model.labels.length);
@@ -178,7 +173,7 @@ export async function evaluateExamples(
     degeneracy: describeDegeneracy(matrix, model.labels),
     labels: [...model.labels],
     positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
-    ...(calibration && { guard: evaluateGuard(probabilities, labels, model.labels, calibration) }),
+    ...(guard && { guard: evaluateGuard(probabilities, answers, labels, model.labels, guard) }),
     precisionRecall: model.labels.length === 2 ? computePrecisionRecall(probabilities, labels) : null,
     outcomes: { examples: hashExamples(examples), correct },
   };
@@ -186,11 +181,15 @@ export async function evaluateExamples(
 
 function evaluateGuard(
   probabilities: readonly ArrayLike<number>[],
+  answers: readonly CertifiedAnswer[] | null,
   labels: readonly number[],
   names: readonly string[],
-  { threshold, fpr, positiveLabel }: Calibration,
+  { threshold, fpr, positiveLabel, windows }: Guard,
 ): EvaluationResult["guard"] {
-  const positive = names.indexOf(positiveLabel);
-  const texts = labels.map((label, i) => ({ score: probabilities[i]![positive]!, isPositive: label === positive }));
-  return { ...summarizeGuard(texts, threshold), positiveLabel, fpr };
+  const texts = labels.map((label, i) => ({
+    score: probabilities[i]![positiveLabel]!,
+    isPositive: label === positiveLabel,
+    isCertified: windows === null ? null : answers?.[i]?.certified?.edits === null,
+  }));
+  return { ...summarizeGuard(texts, threshold), positiveLabel: names[positiveLabel]!, fpr, windows };
 }

@@ -92,6 +92,8 @@ export interface ExactReport {
   readonly attacks: Readonly<Record<string, AttackGap>>;
   readonly task: string;
   readonly split: string;
+  /** SHA-256 of the examples. */
+  readonly data: string;
   /** Texts that the enumeration scored. */
   readonly scored: number;
   /** How many of them float32 scored again, because low precision could not decide them. */

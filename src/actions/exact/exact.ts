@@ -120,6 +120,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
       attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
       task: task.name,
       split: request.split,
+      data: hashExamples(examples),
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
       ...{ repeated, textsPerSecond, proof: path },
     };

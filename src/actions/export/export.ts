@@ -5,6 +5,7 @@ import { checkNewFolder } from "../../files.js";
 import { classify, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import { findOnnxRuntime, openOnnxClassifier } from "../../onnx/onnx-classifier.js";
 import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
+import { createCalibrationFiles } from "../../runs/calibration.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { createConfigFile } from "../../runs/run-files.js";
@@ -64,16 +65,22 @@ export async function exportModel(request: ExportRequest, callbacks: Callbacks =
     threads,
     onEvent: callbacks.onEvent,
   });
-  if (classifier.voting)
+  if (classifier.certified)
     warn(
       callbacks,
-      "The exported model classifies one sub-text. Its vote and its certificates are not part of the export: use temper " +
-        "serve for them.",
+      "The ONNX file classifies one sub-text. Temper adds the vote if it runs the exported folder; other programs do not.",
     );
   const options = { quantize: quantize === "int8", version: readPackageVersion() };
   const graph = await exportToOnnx(classifier.model, options);
   const run = await RunFolder.containing(classifier.model.folder);
-  const exported = { ...graph, files: [...graph.files, ...(run ? [createConfigFile(out, run.config)] : [])] };
+  if (classifier.model.normalize === "canonical")
+    warn(
+      callbacks,
+      "The model reads canonical forms. Temper adds them if it runs the exported folder; other programs must call " +
+        "canonicalize of temper-nlp/certificates first.",
+    );
+  const settings = run ? [createConfigFile(out, run.config), ...(await createCalibrationFiles(run.folder))] : [];
+  const exported = { ...graph, files: [...graph.files, ...settings] };
   const checked = await checkExport(classifier, exported, parsed, callbacks);
   await writeExport(out, exported);
   const files = exported.files.map(({ path, content }) => ({ path, bytes: Buffer.byteLength(content) }));

@@ -1,5 +1,6 @@
 import type { AttackResult } from "../../attacks/result.js";
 import type { GateVerdict } from "../../evaluation/non-inferiority.js";
+import type { EvaluationResult } from "../../runs/results.js";
 import type { GateCheck } from "./judge.js";
 
 /** A text that only the candidate gets wrong. */
@@ -23,6 +24,8 @@ export interface GateReport {
   readonly labels: readonly string[];
   readonly examples: number;
   readonly checks: readonly GateCheck[];
+  /** What the calibrated guard of the candidate does with the texts; null if it has none. */
+  readonly guard: NonNullable<EvaluationResult["guard"]> | null;
   /** The worst of the new failures. */
   readonly failures: readonly GateFailure[];
   readonly newFailures: { readonly attacked: number; readonly clean: number };

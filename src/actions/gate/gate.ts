@@ -33,6 +33,7 @@ import {
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { combineVerdicts, type GateCheck, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
+import { measureGuard } from "./measure-guard.js";
 import { type MeasuredModel, measureModel } from "./measure-model.js";
 import { formatSummary } from "./summary.js";
 
@@ -112,8 +113,10 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const { device, threads, edits } = parsed;
   const settings = { device, threads, edits, seed: lock.attack.seed };
   const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
+  const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
-  const report = { ...createReport(parsed, lock, measured, certified), seconds: (performance.now() - started) / 1000 };
+  const found = createReport(parsed, lock, measured, certified);
+  const report = { ...found, guard, seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
 }
@@ -245,7 +248,7 @@ function createReport(
   lock: GateLock,
   measured: MeasuredModel,
   certified: CertifiedCandidate | null,
-): Omit<GateReport, "seconds"> {
+): Omit<GateReport, "seconds" | "guard"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),
   );

@@ -1,3 +1,4 @@
+import { describeGuard } from "../../certificates/guard.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
@@ -6,10 +7,10 @@ import type { GateCheck } from "./judge.js";
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
 
 /** Why a gate decided as it did, in one paragraph. */
-export function describeGate({ verdict, checks, candidate, baseline }: GateReport): string {
+export function describeGate({ verdict, checks, candidate, baseline, guard }: GateReport): string {
   const decisive = checks.filter((check) => check.verdict === verdict);
   const start = `The gate ${titles[verdict]}: ${candidate} compared with ${baseline}.`;
-  return `${start} ${decisive.map(({ reason }) => reason).join(" ")}`;
+  return [start, ...decisive.map(({ reason }) => reason), ...(guard ? [describeGuard(guard)] : [])].join(" ");
 }
 
 function formatRow({ name, verdict, baseline, candidate, low, high, limit }: GateCheck): string {

@@ -21,10 +21,11 @@ import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../runs/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
-import { findVoteOptions } from "../predict/voting.js";
+import type { GuardOptions } from "../calibrate/find-guard.js";
+import { findAttackedModel } from "../predict/certified-model.js";
+import { createCertifiedVictim } from "./certified-victim.js";
 import { type LocalModel, loadLocalModel } from "./load-local-model.js";
 import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
-import { createVotingVictim } from "./voting-victim.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -59,6 +60,8 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly draws?: NoiseOptions["draws"] | undefined;
   /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
   readonly isConfirmed?: boolean;
+  /** How the model is used as a guard: with windows, or with its calibrated threshold. */
+  readonly guard?: GuardOptions;
 }
 
 /** Enough searches to fill batches; more would only make progress coarser. */
@@ -148,7 +151,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     closeModel(model);
   };
   try {
-    const victim = await createLocalVictim(model, runtime, quantized, options.isConfirmed);
+    const victim = await createLocalVictim(model, runtime, quantized, options);
     const close = (): void => {
       victim.close();
       closeLoaded();
@@ -165,7 +168,7 @@ export async function createLocalVictim(
   model: Model,
   runtime: RuntimeConfig,
   quantized: LocalModel["quantized"] = null,
-  confirmsOnGpu = false,
+  { isConfirmed: confirmsOnGpu = false, guard = {} }: Pick<LoadVictimOptions, "isConfirmed" | "guard"> = {},
 ): Promise<LoadedVictim> {
   const { session } = model;
   const searched = quantized ? { ...model, session: quantized } : model;
@@ -183,16 +186,17 @@ export async function createLocalVictim(
   };
   try {
     const run = await RunFolder.containing(model.folder);
-    const voting = await findVoteOptions(model, runtime);
+    const certified = await findAttackedModel(model, runtime, guard);
+    const [unkToken] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]) as [string];
     const createVictim = async (used: Classifier, of: Model, config: DeviceConfig): Promise<Victim<PreparedInput>> => {
       const base: Victim<PreparedInput> = await createModelVictim(of, used, config);
-      return voting ? createVotingVictim(base, of, used, voting) : base;
+      return certified ? createCertifiedVictim(base, certified, unkToken) : base;
     };
     const victim: Victim<PreparedInput> = {
       ...(await createVictim(classifier, searched, runtime)),
       ...(exact && { exact: await createVictim(exact, model, float32) }),
       // The margin of a vote is that of other scores: every decision is confirmed.
-      ...(exact && !voting && { decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision) }),
+      ...(exact && !certified && { decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision) }),
     };
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
@@ -202,7 +206,8 @@ export async function createLocalVictim(
       settings: {
         tokenization: used,
         maxLength: model.maxLength,
-        ...(voting && run?.certificate && { certificate: run.certificate }),
+        ...(certified && { certificate: certified.identity }),
+        ...((guard.windows || guard.calibrated) && { guard }),
         backend: session ? "onnx" : "libtorch",
         ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),
         ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
@@ -212,7 +217,11 @@ export async function createLocalVictim(
       concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
       local: {
         model,
-        gradient: session ? null : { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
+        // Gradients belong to the tokens of the canonical form, not to words of the text.
+        gradient:
+          session || model.normalize === "canonical"
+            ? null
+            : { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
         run,
       },
       close,

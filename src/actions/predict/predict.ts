@@ -3,6 +3,7 @@ import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { validate } from "../../validate.js";
+import { guardOptions } from "../calibrate/find-guard.js";
 import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
 import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
 
@@ -10,6 +11,7 @@ import { findTextColumns, loadClassifier, type Prediction, type TextClassifier }
 export const predictRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
+  ...guardOptions,
   ...labelSetOptions,
   ...runtimeOptions,
 });
@@ -34,8 +36,9 @@ export async function* predict<T extends Input>(
   callbacks: Callbacks = {},
 ): AsyncGenerator<InputPrediction<T>> {
   const parsed = validate(predictRequestSchema, request, "predict");
-  const { model, flushWhenIdle, device, precision, threads } = parsed;
-  await using classifier = await loadClassifier(model, { device, precision, threads, onEvent: callbacks.onEvent });
+  const { model, flushWhenIdle, device, precision, threads, windows, positiveLabel } = parsed;
+  const { onEvent } = callbacks;
+  await using classifier = await loadClassifier(model, { device, precision, threads, windows, positiveLabel, onEvent });
   const labelSets = await createLabelSets(classifier, parsed, callbacks);
   // A single text and a pair are different tasks, and the model would answer either.
   const expected = (await findTextColumns(classifier.model.folder)).length;

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { countCertifiedEdits, type HashVoteOptions, toVoteFractions } from "../../certificates/hash-vote.js";
+import type { CertifiedEdits, CertifiedModel, Guard } from "../../certificates/certified-models.js";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Callbacks } from "../../events.js";
@@ -16,8 +16,9 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
 import type { Encoding } from "../../text/encoding.js";
 import { validate } from "../../validate.js";
+import type { GuardOptions } from "../calibrate/find-guard.js";
 import { loadLocalModel } from "../load/load-local-model.js";
-import { classifyByVote, encodeVoters, findVoteOptions } from "./voting.js";
+import { type CertifiedUse, classifyParts, encodeParts, findCertifiedUse } from "./certified-model.js";
 
 /**
  * What a model says about a text or a pair.
@@ -32,21 +33,13 @@ export interface Prediction {
   readonly truncated: boolean;
   /** For a model with certified predictions: the number of word edits that cannot change it. */
   readonly certified?: CertifiedEdits;
+  /** For a run with a threshold, or with windows: whether the text is flagged. */
+  readonly flagged?: boolean;
   /** With a coverage: the labels that contain the true one with this probability. */
   readonly labelSet?: readonly string[];
 }
 
-/** The edits that cannot change a prediction. */
-export interface CertifiedEdits {
-  readonly kind: "hash-vote" | "windows";
-  /**
-   * The number of words that may be substituted, inserted or deleted. For windows, null if any text
-   * may come before and after, and 0 if nothing is certain.
-   */
-  readonly edits: number | null;
-}
-
-export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onEvent">;
+export type LoadClassifierOptions = RuntimeOptions & GuardOptions & Pick<Callbacks, "onEvent">;
 
 /**
  * Texts that are sorted by length together: enough to avoid most padding, few enough to stay small.
@@ -69,9 +62,18 @@ export class TextClassifier implements AsyncDisposable {
   constructor(
     readonly model: Model,
     readonly runtime: RuntimeConfig,
-    /** How the model votes; null if it classifies complete texts. */
-    readonly voting: HashVoteOptions | null = null,
+    private readonly use: CertifiedUse = { certified: null, guard: null },
   ) {}
+
+  /** The certified model that answers; null if complete texts are classified. */
+  get certified(): CertifiedModel | null {
+    return this.use.certified;
+  }
+
+  /** The guard that flags texts; null if the model has no threshold. */
+  get guard(): Guard | null {
+    return this.use.guard;
+  }
 
   /** The class names in the model's order. */
   get labels(): readonly string[] {
@@ -110,29 +112,23 @@ export class TextClassifier implements AsyncDisposable {
   }
 
   async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
-    const { labels } = this.model;
-    if (this.voting) return this.#vote(inputs, this.voting);
-    const encodings = tokenizeAll(this.model, inputs);
-    const rows = await this.#score(encodings);
-    return rows.map((row, i) => ({
-      label: labels[toPredictions([row])[0]!]!,
-      probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
-      truncated: encodings[i]!.truncated,
-    }));
-  }
-
-  async #vote(inputs: readonly (readonly string[])[], voting: HashVoteOptions): Promise<Prediction[]> {
-    const { labels } = this.model;
-    const voters = encodeVoters(inputs, voting, (texts) => tokenizeAll(this.model, texts));
-    const certificates = await classifyByVote(voters, voting, (encodings) => this.#score(encodings));
-    return certificates.map((certificate, i) => {
-      const fractions = toVoteFractions(certificate);
-      return {
-        label: labels[certificate.label]!,
-        probabilities: Object.fromEntries(labels.map((label, index) => [label, fractions[index]!])),
-        truncated: voters[i]!.some(({ truncated }) => truncated),
-        certified: { kind: "hash-vote", edits: countCertifiedEdits(certificate) },
-      };
+    const { certified, guard } = this.use;
+    const toPrediction = (row: ArrayLike<number>): Omit<Prediction, "truncated"> => ({
+      label: this.labels[toPredictions([row])[0]!]!,
+      probabilities: Object.fromEntries(this.labels.map((label, index) => [label, row[index]!])),
+      ...(guard && { flagged: row[guard.positiveLabel]! > guard.threshold }),
+    });
+    if (!certified) {
+      const encodings = tokenizeAll(this.model, inputs);
+      const rows = await this.#score(encodings);
+      return rows.map((row, i) => ({ ...toPrediction(row), truncated: encodings[i]!.truncated }));
+    }
+    const parts = encodeParts(inputs, certified, (texts) => tokenizeAll(this.model, texts));
+    const rows = await classifyParts(parts, (encodings) => this.#score(encodings));
+    return rows.map((each, i) => {
+      const { probabilities, certified: edits } = certified.answer(each);
+      const truncated = parts[i]!.some((part) => part.truncated);
+      return { ...toPrediction(probabilities), truncated, ...(edits && { certified: edits }) };
     });
   }
 
@@ -156,7 +152,7 @@ export class TextClassifier implements AsyncDisposable {
  *     console.log(model.labels);
  */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
-  const { onEvent, ...given } = options;
+  const { onEvent, windows, positiveLabel, ...given } = options;
   if (/^https?:/.test(reference))
     throw new UserError(
       `${reference}: expected a model, received an endpoint. Only attack and verify query endpoints.`,
@@ -164,8 +160,8 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
   const parsed = validate(runtimeSchema, given, "loadClassifier");
   const { model, runtime } = await loadLocalModel(reference, { ...parsed, onEvent });
   try {
-    const voting = await findVoteOptions(model, runtime);
-    if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime, voting);
+    const use = await findCertifiedUse(model, runtime, { windows, positiveLabel });
+    if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime, use);
   } catch (error) {
     closeModel(model);
     throw error;

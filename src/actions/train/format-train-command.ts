@@ -15,6 +15,7 @@ const trainFlags: ReadonlySet<string> = new Set([
     "testData",
     "labelColumn",
     "tokenization",
+    "normalize",
     "head",
     "pooling",
     "maxLength",

@@ -5,7 +5,7 @@ import { type Ranks, train } from "../../train/index.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
-import { findPreparedVoting, prepareRun } from "./prepare-run.js";
+import { findPreparedModel, prepareRun } from "./prepare-run.js";
 
 /**
  * The part of the other processes in `trainResolved` of process 0: the same data, model and steps,
@@ -21,8 +21,8 @@ export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Ca
     const table = await job.loadSubstitutions?.();
     checkSameInputs(ranks, await describeEnvironment(prepared, table?.hash ?? null, null), examples.test);
     await train({ ...job, ...callbacks, ranks, files: null, resume: false });
-    const voting = findPreparedVoting(prepared);
-    await evaluateExamples(job.model, job.task, examples.test, "test", runtime, ranks, { voting });
+    const certified = findPreparedModel(prepared);
+    await evaluateExamples(job.model, job.task, examples.test, "test", runtime, ranks, { certified });
   } finally {
     free(job.model.weights);
   }

@@ -1,4 +1,4 @@
-import type { HashVoteOptions } from "../../certificates/hash-vote.js";
+import { type CertifiedModel, createVotingModel } from "../../certificates/certified-models.js";
 import { createVoteOptions } from "../../certificates/trained-certificate.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
@@ -44,9 +44,16 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
   const task = await (data ? loadTask({ data, onEvent }) : loadConfiguredTask(config, callbacks));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, callbacks);
-  const { head, headInit, headFromModel, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { head, headInit, headFromModel, pooling, tokenization, normalize, maxLength, seed, substitutions } = config;
   const { device } = runtime;
-  const architecture = { head, headInit, headFromModel, pooling, tokenization, maxLength };
+  // A word edit can change several words of a canonical form, which joins spaced letters.
+  const certificate = findTrainedCertificate(config.methods);
+  if (normalize === "canonical" && certificate)
+    throw new UserError(
+      `normalize: canonical cannot be combined with a method for ${certificate.kind} certificates, because one word edit ` +
+        "can change several words of a canonical form. Leave one of them out.",
+    );
+  const architecture = { head, headInit, headFromModel, pooling, tokenization, normalize, maxLength };
   const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
   const model = await loadModel(config.model, { ...options, onEvent });
   if (model.maxLength < maxLength)
@@ -86,14 +93,15 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
   };
 }
 
-/** How the trained model votes; null if it classifies complete texts. */
-export function findPreparedVoting({ config, job, runtime }: PreparedRun): HashVoteOptions | null {
+/** The certified model around the trained one; null if it classifies complete texts. */
+export function findPreparedModel({ config, job, runtime }: PreparedRun): CertifiedModel | null {
   const { model, task } = job;
-  return createVoteOptions(findTrainedCertificate(config.methods), {
+  const voting = createVoteOptions(findTrainedCertificate(config.methods), {
     numLabels: model.labels.length,
     precision: runtime.precision,
     editableFields: task.modifiableFields,
   });
+  return voting && createVotingModel(voting);
 }
 
 /**

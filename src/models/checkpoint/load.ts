@@ -3,6 +3,7 @@ import { basename, join } from "node:path";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
 import { sha256File } from "../../files.js";
+import { createCanonicalTokenizer, type Normalization } from "../../text/canonical-tokenizer.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { readModelConfig, readTemperMetadata, type TemperMetadata } from "../config.js";
@@ -29,6 +30,7 @@ export interface LoadModelOptions extends ReadWeightsOptions {
   head?: HeadName;
   pooling?: PoolingMode;
   tokenization?: Tokenization;
+  normalize?: Normalization;
   maxLength?: number;
   /** The folder of the model, if it has been found already. */
   folder?: string;
@@ -45,7 +47,8 @@ export interface LoadModelOptions extends ReadWeightsOptions {
  */
 export async function loadModel(reference: string, options: LoadModelOptions = {}): Promise<Model> {
   const folder = options.folder ?? (await resolveModel(reference, { onEvent: options.onEvent })).folder;
-  const { config, metadata, tokenizer, tokenization, maxLength } = await readTextSettings(reference, folder, options);
+  const settings = await readTextSettings(reference, folder, options);
+  const { config, metadata, tokenizer, tokenization, maxLength } = settings;
   await checkWeights(folder, metadata?.sha256);
   const checkpoint = await openCheckpoint(folder);
   const headFile = join(folder, "head.safetensors");
@@ -86,6 +89,7 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
       weights,
       tokenizer,
       tokenization,
+      ...(settings.normalize && { normalize: settings.normalize }),
       maxLength,
       labels,
       task: options.task ?? metadata?.task ?? null,
@@ -99,7 +103,7 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
 }
 
 /** How a model reads text: everything that a model folder says besides the weights. */
-export interface TextSettings extends Pick<Model, "tokenizer" | "tokenization" | "maxLength"> {
+export interface TextSettings extends Pick<Model, "tokenizer" | "tokenization" | "normalize" | "maxLength"> {
   readonly config: EncoderConfig;
   readonly metadata: TemperMetadata | null;
 }
@@ -108,7 +112,7 @@ export interface TextSettings extends Pick<Model, "tokenizer" | "tokenization" |
 export async function readTextSettings(
   reference: string,
   folder: string,
-  options: Pick<LoadModelOptions, "tokenization" | "maxLength">,
+  options: Pick<LoadModelOptions, "tokenization" | "normalize" | "maxLength">,
 ): Promise<TextSettings> {
   const config = await readModelConfig(folder);
   const metadata = readTemperMetadata(config, join(folder, "config.json"));
@@ -121,7 +125,14 @@ export async function readTextSettings(
   const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
   const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
   checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
-  return { config, metadata, tokenizer, tokenization, maxLength };
+  const normalize = metadata?.normalize ?? options.normalize ?? "none";
+  if (normalize === "none") return { config, metadata, tokenizer, tokenization, maxLength };
+  if (tokenization === "word")
+    throw new UserError(
+      `${reference}: normalize: canonical needs tokenization: subword, because the words of a canonical form are not ` +
+        "those of the text.",
+    );
+  return { config, metadata, tokenizer: createCanonicalTokenizer(tokenizer), tokenization, normalize, maxLength };
 }
 
 /** Compares the files of weights with the hashes of config.json, if it has any. */

@@ -33,7 +33,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   await writeSafetensors(join(folder, weightsFile), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, headFile), listTensors(true));
   await saveTokenizer(folder, getTokenizerSource(model));
-  const { tokenization, maxLength, task, labels } = model;
+  const { tokenization, normalize, maxLength, task, labels } = model;
   const note = describeIncompatibility(model) ?? undefined;
   const temper: TemperMetadata | undefined =
     head === "masked-lm"
@@ -41,6 +41,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
       : {
           format: 2,
           tokenization,
+          ...(normalize && { normalize }),
           head,
           pooling,
           maxLength,

@@ -1,3 +1,4 @@
+import { describeGuard } from "../../certificates/guard.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import type { RunCertificates } from "../certificates.js";
@@ -14,9 +15,14 @@ export function renderCertificatesSection(runs: readonly ReportRun[]): Html | nu
 }
 
 function renderTable(folder: string, { report, attacked }: RunCertificates): Html {
-  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split } = report;
+  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard } = report;
   const names = [...attacked.keys()];
-  const headers = ["Edits", "Certified accuracy", "95% CI", ...names.map((name) => `Under ${name}, at most so many`)];
+  const headers = [
+    "Edits",
+    "Certified accuracy",
+    "95% CI",
+    ...names.map((name) => (kind === "windows" ? `Recall under ${name}` : `Under ${name}, at most so many`)),
+  ];
   const renderRow = (name: string, cells: readonly string[]): Html =>
     html`<tr><th scope="row">${name}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
   const rows = [
@@ -38,7 +44,7 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
   return html`
 <h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. ${
     confidence ?? "Every certificate is a proof."
-  } ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
+  } ${guard && describeGuard(guard)} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
 <div class="scroll" role="region" aria-label="Certified accuracy" tabindex="0"><table>
 <caption class="sr-only">Certified accuracy by the number of edits</caption>
 <thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>

@@ -1,0 +1,31 @@
+import { type Callbacks, reportProgress } from "../../events.js";
+import { readCalibration } from "../../runs/calibration.js";
+import type { EvaluationResult } from "../../runs/results.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import { singleRank } from "../../train/index.js";
+import type { GivenExamples } from "../attack/prepare-attack.js";
+import { evaluateExamples } from "../evaluate/evaluate.js";
+import { isEndpoint } from "../load/load-victim.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+
+/** What the calibrated guard of a candidate does with the texts of a gate; null if it has none. */
+export async function measureGuard(
+  model: string,
+  { task, examples }: GivenExamples,
+  { device, threads }: Pick<RuntimeOptions, "device" | "threads">,
+  callbacks: Callbacks,
+): Promise<NonNullable<EvaluationResult["guard"]> | null> {
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  const calibration = run && (await readCalibration(run.folder));
+  if (!calibration) return null;
+  const { windows, positiveLabel } = calibration;
+  const options = { device, threads, precision: "fp32", windows, positiveLabel } as const;
+  await using classifier = await loadClassifier(model, { ...options, onEvent: callbacks.onEvent });
+  const { model: loaded, runtime, certified, guard } = classifier;
+  const result = await evaluateExamples(loaded, task, examples, "test", runtime, singleRank, {
+    ...{ certified, guard },
+    onProgress: (done, total) => reportProgress(callbacks, "guard", done, total),
+  });
+  return result.guard ?? null;
+}

@@ -1,0 +1,42 @@
+import { z } from "zod";
+import { listWindowSizes } from "../certificates/windows.js";
+import type { Example } from "../tasks/example.js";
+import { findWords } from "../text/find-words.js";
+import { countSchema } from "../validate.js";
+import { defineMethod } from "./define-method.js";
+
+/**
+ * Trains on random windows of texts, which a guard with windows scores instead of complete texts.
+ * Pairs of texts stay as they are, because windows are for single texts.
+ */
+export const randomWindows = defineMethod({
+  name: "random-windows",
+  summary: "trains on random windows of each text, for a guard that scores windows",
+  paper: "for the guards of temper calibrate --windows; Kumar et al. 2023 (erase-and-check) have the same aim",
+  cost: "1",
+  options: z.strictObject({
+    size: countSchema.max(1000).default(32).describe("maximum words per window, as of --windows"),
+    copies: countSchema.default(8).describe("windows of each text"),
+  }),
+  create: ({ size, copies }) => ({
+    name: "random-windows",
+    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by windows" } },
+    transformExamples(examples, _task, rng) {
+      const sizes = listWindowSizes(size, "doubling");
+      return examples.flatMap((example): Example[] => {
+        const [text, second] = example.texts;
+        const words = findWords(text!);
+        const fitting = sizes.filter((each) => each <= words.length);
+        if (second !== undefined || fitting.length === 0) return [example];
+        return Array.from({ length: copies }, (_, copy): Example => {
+          const id = `${example.id}#${copy}`;
+          const draw = rng.fork(id);
+          const count = fitting[draw.integer(fitting.length)]!;
+          const start = draw.integer(words.length - count + 1);
+          const window = text!.slice(words[start]!.start, words[start + count - 1]!.end);
+          return { ...example, id, texts: [window] };
+        });
+      });
+    },
+  }),
+});
