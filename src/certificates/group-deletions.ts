@@ -65,11 +65,11 @@ export function certifyGroupRows(
   const margins = edits.map(() => Number.POSITIVE_INFINITY);
   for (const other of totals.keys()) {
     if (other === label) continue;
-    const { differences, range, slack, subtract } = compareLabels(rows, label, other, options);
+    const { differences, slack, subtract } = compareLabels(rows, label, other, options);
     const groups = Array.from({ length: options.groups }, (_, group) => {
       const difference = differences[group] ?? 0;
       const after = without[group]?.map((row) => (row === null ? 0 : subtract(row))) ?? [];
-      return { any: difference + range, one: Math.max(0, ...after.map((each) => difference - each)) };
+      return { any: difference + 1, one: Math.max(0, ...after.map((each) => difference - each)) };
     });
     const losses = computeLargestLosses(groups, most);
     const lead = differences.reduce((sum, difference) => sum + difference, 0) - slack;

@@ -7,8 +7,8 @@ import { findLargestScore, type LabelScores, type ScoringProcess, type TextField
 export interface HashVoteOptions extends GroupOptions {
   readonly numLabels: number;
   /**
-   * Each group gives every label its log-probability, but at least -clip. Null, the default: one
-   * vote for the most probable label.
+   * Each group gives every label its lead over the other labels, in log-probabilities and at most
+   * `clip` in size, which is a full vote. Null, the default: each group has one vote.
    */
   readonly clip?: number | null | undefined;
   /** Groups whose two largest probabilities differ by less are undecided. Default: 0. */
@@ -29,10 +29,9 @@ export interface GroupCertificate {
 /**
  * Classifies a text by the scores of its groups, with a deterministic certificate. A substitution
  * changes at most two groups (of the old and of the new word), and an insertion or deletion
- * changes one. With d_g = score of A minus score of B in group g, and scores in a range of size R, a
- * changed group lowers its d_g by at most d_g + R. So the label A is certified for k changed groups
- * if, for every B, the sum of all d_g is larger than the sum of the k largest (d_g + R). For votes,
- * this is
+ * changes one. With d_g = score of A minus score of B in group g, from -1 to 1, a changed group lowers
+ * its d_g by at most d_g + 1. So the label A is certified for k changed groups if, for every B, the
+ * sum of all d_g is larger than the sum of the k largest (d_g + 1). For votes, this is
  *
  *     n_A - n_B > 2 (2 s + t), or >= if a tie goes to A,
  *
@@ -54,8 +53,8 @@ export function certifyVotes(rows: readonly LabelScores[], options: ScoreRule): 
   const { label, totals } = sumScores(rows, options);
   const limits = totals.flatMap((_, other) => {
     if (other === label) return [];
-    const { differences, range, slack } = compareLabels(rows, label, other, options);
-    const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + range);
+    const { differences, slack } = compareLabels(rows, label, other, options);
+    const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + 1);
     let margin = differences.reduce((sum, difference) => sum + difference, 0) - slack;
     if (margin <= 0) return [-1];
     const limit = losses
@@ -82,10 +81,8 @@ export function sumScores(
 
 /** How two labels compare in each group. */
 export interface LabelComparison {
-  /** The score of A minus the score of B, for each group that is not empty. */
+  /** The score of A minus the score of B, from -1 to 1, for each group that is not empty. */
   readonly differences: readonly number[];
-  /** The difference of a group is never below -range. */
-  readonly range: number;
   /** What the sum of all differences must exceed. */
   readonly slack: number;
   /** The difference of another row of probabilities. */
@@ -100,16 +97,15 @@ export function compareLabels(
   options: ScoreRule,
 ): LabelComparison {
   const { clip = null, minMargin = 0, groups } = options;
-  const range = clip ?? 1;
   const subtract = (row: LabelScores): number => {
-    if (isUncertain(row, options)) return -range;
+    if (isUncertain(row, options)) return -1;
     const scores = toScores(row, clip);
     return scores[label]! - scores[other]!;
   };
-  // Votes are whole numbers, and a tie goes to the smaller index. Sums of log-probabilities may
-  // differ a little between batches, in every group and for both labels.
-  const slack = clip !== null ? 4 * minMargin * groups : other < label ? 0.5 : -0.5;
-  return { differences: rows.map(subtract), range, slack, subtract };
+  // Votes are whole numbers, and a tie goes to the smaller index. Leads may differ a little between
+  // batches, in every group: by 4 times as much as probabilities near 1/2, twice for two labels.
+  const slack = clip !== null ? (8 * minMargin * groups) / clip : other < label ? 0.5 : -0.5;
+  return { differences: rows.map(subtract), slack, subtract };
 }
 
 /** A vote that is a near tie may be another one the next time. */
@@ -123,23 +119,30 @@ function toScores(row: LabelScores, clip: number | null): number[] {
     return Array.from(row, (_, label) => Number(label === vote));
   }
   if (!(clip > 0)) throw new RangeError(`expected a positive limit of scores, received ${clip}`);
-  return Array.from(row, (probability, label) => {
+  const logs = Array.from(row, (probability, label) => {
     if (!(probability >= 0 && probability < 1.001))
       throw new RangeError(`expected a probability as the score of label ${label}, received ${probability}`);
-    return Math.min(0, Math.max(-clip, Math.log(probability)));
+    return Math.log(Math.max(probability, minProbability));
+  });
+  const order = [...logs].sort((first, second) => second - first) as [number, number, ...number[]];
+  return logs.map((log) => {
+    const lead = log - (log === order[0] ? order[1] : order[0]);
+    return Math.max(-1, Math.min(1, lead / clip)) / 2;
   });
 }
 
+/** Probabilities that are rounded to 0 have a logarithm, too. */
+const minProbability = 1e-30;
+
 /**
- * Probabilities of a model that classifies by groups: the fractions of votes, or the normalized
- * geometric mean of clipped probabilities. Their largest is the label. All are equal if a text has
- * no words.
+ * Probabilities of a model that classifies by groups: the fractions of votes, or of clipped leads.
+ * Their largest is the label. All are equal if a text has no words.
  */
 export function toGroupProbabilities(
   totals: readonly number[],
   { clip = null, groups }: Pick<HashVoteOptions, "clip" | "groups">,
 ): number[] {
-  const weights = clip === null ? totals : totals.map((total) => Math.exp(total / groups));
+  const weights = clip === null ? totals : totals.map((total) => total + groups / 2);
   const sum = weights.reduce((total, weight) => total + weight, 0);
   return weights.map((weight) => (sum === 0 ? 1 / totals.length : weight / sum));
 }

@@ -156,7 +156,7 @@ const wordEdits = "any substitutions, insertions and deletions of words, up to t
 
 const voteLineSchema = z.object({
   ...lineShape,
-  /** The votes, or the sums of clipped log-probabilities, of each label. */
+  /** The votes, or the sums of clipped leads, of each label. */
   votes: z.array(z.number()),
   undecided: z.int().min(0),
   changeableGroups: z.int(),

@@ -11,7 +11,7 @@ export type TrainedCertificate =
       readonly groups: number;
       readonly hashSeed: number;
       readonly hashVersion: number;
-      /** The limit of the log-probabilities that groups are summed by; null: groups vote. */
+      /** The lead in log-probability that is a full vote; null: every group has one vote. */
       readonly clip: number | null;
     }
   | {

@@ -21,7 +21,7 @@ export const hashVote = defineMethod({
       .default(1)
       .describe("hash functions that split each training text; the first one is that of the certificate"),
     clip: orNull(z.number().positive().max(100)).describe(
-      "groups give each label its log-probability, at least -clip, and the largest sum wins; null: groups vote",
+      "a group gives a label its lead in log-probability, and a lead of this size is a full vote; null: groups vote",
     ),
     perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
     hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),

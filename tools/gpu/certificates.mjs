@@ -66,6 +66,9 @@ function listLanes() {
     lane(imdb, "vote25-a", vote(25, 3), { epochs: 2, batch: 512, lr: 1e-4 }),
     lane(imdb, "vote41-a", vote(41, 3), { epochs: 2, batch: 768, lr: 1.5e-4 }),
     lane(imdb, "vote25-b", vote(25, 3), { epochs: 2, batch: 512, lr: 2.5e-4 }),
+    lane(imdb, "vote41-b", vote(41, 6), { epochs: 2, batch: 768, lr: 1.5e-4 }),
+    lane(imdb, "vote61", vote(61, 4), { epochs: 2, batch: 1024, lr: 1.5e-4 }),
+    lane(imdb, "vote81", vote(81, 3), { epochs: 2, batch: 1280, lr: 1.5e-4 }),
     lane(imdb, "vote9", vote(9, 3), { epochs: 2, batch: 192, lr: 1e-4 }),
     lane(imdb, "deletion80", noise(0.8, 4), { epochs: 3, batch: 64, lr: 7e-5 }),
     lane(imdb, "deletion90", noise(0.9, 6), { epochs: 3, batch: 96, lr: 7e-5 }),
@@ -80,7 +83,7 @@ function listLanes() {
     lane(spam, "deletion95", noise(0.95, 10), { epochs: 4, batch: 128, lr: 7e-5 }),
     lane(spam, "plain", null, { epochs: 4, batch: 32, lr: 5e-5, length: 512 }),
     ...(values.large
-      ? [lane(imdb, "large25", vote(25, 2), { epochs: 2, batch: 512, lr: 1e-4, model: values.large })]
+      ? [lane(imdb, "large41", vote(41, 3), { epochs: 2, batch: 768, lr: 1e-4, model: values.large })]
       : []),
   ];
   return lanes.filter(({ name }) => new RegExp(values.only).test(name));
@@ -130,7 +133,7 @@ function listStages({ name, kind, train }, work) {
   const runtime = ["--device", values.device, "--threads", "1", "--quiet", "--json"];
   const temper = (...args) => [join(root, "dist/cli/main.js"), ...args, ...runtime];
   const certify = ["certify", run, "--num-examples", isSmall ? "20" : "1000", "--edits", "5"];
-  const count = ["--num-examples", isSmall ? "4" : name.startsWith("imdb") ? "100" : "200"];
+  const count = ["--num-examples", isSmall ? "4" : name.startsWith("imdb") ? "50" : "100"];
   // A smoothed model is a model of its own.
   const rate = /deletion-noise:p=([0-9.]+)/.exec(train.join(" "))?.[1];
   const noise = rate ? ["--noise", "deletion", "--deletion-rate", rate, "--draws", "32"] : [];
@@ -141,6 +144,8 @@ function listStages({ name, kind, train }, work) {
       run,
       "--attack",
       attackName,
+      "--precision",
+      "fp32",
       ...count,
       ...noise,
       ...rest,
@@ -267,7 +272,7 @@ async function scoreRun(run) {
         )),
       );
     tables[split] = [];
-    for (const clip of [null, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6])
+    for (const clip of [null, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2])
       for (const enumerated of [false, true]) {
         const certificates = scored.map((each) => {
           if (enumerated) return certifyGroupRows(each, { ...options, clip }, edits);
