@@ -52,7 +52,8 @@ export function validate<Schema extends z.ZodType>(
       for (const key of issue.keys)
         report(() => {
           const path = [...issue.path, key];
-          return `${locate(path)}: unknown key ${formatPath(path)}${suggestKey(key, known)}`;
+          const group = known.find((name) => listKeysAt(schema, [...issue.path, name]).includes(key));
+          return `${locate(path)}: unknown key ${formatPath(path)}${suggestKey(key, known, group)}`;
         });
     } else
       report(() => {
@@ -73,8 +74,11 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
   return (await exists(path)) ? validate(schema, await readJson(path, what, { kind: "settings" }), path) : null;
 }
 
-function suggestKey(key: string, known: readonly string[]): string {
-  return `${key.length > maxShownCharacters ? "" : didYouMean(key, known)}; expected one of ${known.join(", ")}`;
+/** What was probably meant: the key of a group, or a key that is spelled almost the same. */
+function suggestKey(key: string, known: readonly string[], group: string | undefined): string {
+  const inGroup = group === undefined ? "" : ` (did you mean "${group}.${key}"?)`;
+  const meant = inGroup || (key.length > maxShownCharacters ? "" : didYouMean(key, known));
+  return `${meant}; expected one of ${known.join(", ")}`;
 }
 
 /** Lists the keys that an object schema has at a path. */

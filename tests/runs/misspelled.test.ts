@@ -56,6 +56,10 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
     await expect(attack(request)).rejects.toThrow(
       /attack: unknown key sample.numExample \(did you mean "numExamples"\?\)/,
     );
+    // @ts-expect-error The key belongs to a group.
+    await expect(attack({ model: "m", numExamples: 3 })).rejects.toThrow(
+      /attack: unknown key numExamples \(did you mean "sample.numExamples"\?\)/,
+    );
     // @ts-expect-error The key is called maxSamples.
     await expect(evaluate({ model: "m", limit: 3 })).rejects.toThrow(
       /unknown key limit; expected one of model, .*maxSamples/,
