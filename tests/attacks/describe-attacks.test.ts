@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { attackGroups } from "../../src/actions/attack/attack-request.js";
 import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attacks } from "../../src/attacks/recipes/index.js";
 import type { AttackResources } from "../../src/attacks/resources.js";
@@ -17,4 +19,12 @@ test("the description of an attack follows from its parts and options", () => {
   expect([search, cost]).toEqual([standard.search.name, standard.search.cost]);
   expect(transformations).toHaveLength(standard.transformations.length);
   expect(create({ samples: 5 }).search.cost).toBe("up to 6");
+});
+
+test("the guide lists the groups of an attack request with all their keys", () => {
+  const guide = readFileSync("docs/guide/attacks.md", "utf8");
+  for (const [name, { shape }] of Object.entries(attackGroups)) {
+    const row = new RegExp(`^\\| \`${name}\` \\| (.*) \\|$`, "m").exec(guide);
+    expect(row?.[1]?.split(", ").sort(), name).toEqual(Object.keys(shape).sort());
+  }
 });
