@@ -103,6 +103,7 @@ export default defineConfig({
           page("Performance", "reports/performance"),
           page("Figures", "reports/figures"),
           page("Robust start", "reports/robust-transfer"),
+          page("Certificates", "reports/certificates"),
         ],
       },
     ],

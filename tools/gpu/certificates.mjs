@@ -3,12 +3,12 @@
 //   node tools/gpu/certificates.mjs --imdb DIR --spam DIR --substitutions FILE [--model REFERENCE] [--large DIR]
 //     [--out DIR] [--seconds 400] [--jobs 16] [--device cuda] [--small]
 // Each model is a lane: train, scores of its groups (with and without each word), certify, attacks. Settings are chosen on the
-// validation split. A lane that is not finished in time is left out. --small: few texts, to test this file on a CPU.
+// validation split. --stored DIR: only the tables of the scores in DIR, which a call has stored. A lane that is not finished in time is left out. --small: few texts, to test this file on a CPU.
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { gzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -26,6 +26,7 @@ const { values } = parseArgs({
     only: { type: "string", default: "" },
     small: { type: "boolean", default: false },
     rows: { type: "string" },
+    stored: { type: "string" },
   },
 });
 const isSmall = values.small;
@@ -33,7 +34,8 @@ const started = Date.now();
 const deadline = started + 1000 * Number(values.seconds);
 const elapsed = () => ((Date.now() - started) / 1000).toFixed(0).padStart(4);
 
-if (values.rows) await scoreRun(values.rows);
+if (values.stored) await tabulateStored(values.stored);
+else if (values.rows) await scoreRun(values.rows);
 else await runLanes();
 
 /** The lanes, the most important ones first. */
@@ -228,6 +230,55 @@ function execute(args) {
   });
 }
 
+/** Clean and certified accuracy for each way to count groups. */
+function tabulate(scored, labels, options, { certifyGroupRows, certifyVotes, coversEdits }) {
+  const edits = [1, 2, 3, 4, 5].flatMap((n) => [
+    { substitutions: n, insertions: 0 },
+    { substitutions: 0, insertions: n },
+  ]);
+  const table = [];
+  for (const clip of [null, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2])
+    for (const enumerated of [false, true]) {
+      const certificates = scored.map((each) => {
+        if (enumerated) return certifyGroupRows(each, { ...options, clip }, edits);
+        const found = certifyVotes(each.rows, { ...options, clip });
+        return { ...found, margins: edits.map((edit) => (coversEdits(found, edit) ? 1 : 0)) };
+      });
+      const isRight = certificates.map(({ label }, i) => label === labels[i]);
+      const rate = (list) => list.filter(Boolean).length / list.length;
+      const certified = edits.map((each, k) => ({
+        ...each,
+        accuracy: rate(certificates.map(({ margins }, i) => isRight[i] && margins[k] > 0)),
+      }));
+      table.push({ clip, enumerated, examples: labels.length, clean: rate(isRight), certified });
+    }
+  return table;
+}
+
+/** The tables of scores that an earlier call has stored (rows/NAME-SPLIT.json.gz), without a model. */
+async function tabulateStored(folder) {
+  const load = (path) => import(join(root, "dist", path));
+  const library = { ...(await load("certificates/group-deletions.js")), ...(await load("certificates/hash-vote.js")) };
+  const toRow = (logit) =>
+    logit === null ? null : [1, Math.exp(logit / 100)].map((e) => e / (1 + Math.exp(logit / 100)));
+  const results = {};
+  for (const file of readdirSync(folder).sort()) {
+    const [, name, split] = /^(.*)-(validation|test)\.json\.gz$/.exec(file) ?? [];
+    if (!name) continue;
+    const texts = JSON.parse(gunzipSync(readFileSync(join(folder, file))));
+    const scored = texts.map(({ rows, without }) => ({
+      rows: rows.map(toRow),
+      without: without.map((list) => list.map(toRow)),
+    }));
+    const groups = Number(/vote(\d+)|large(\d+)/.exec(name).slice(1).find(Boolean));
+    const labels = texts.map(({ label }) => label);
+    results[name] ??= { scored: { result: {} } };
+    results[name].scored.result[split] = tabulate(scored, labels, { groups, numLabels: 2, minMargin: 1e-4 }, library);
+  }
+  console.log(formatSummary(results));
+  writeFileSync(join(values.out, "tables.json"), `${JSON.stringify(results)}\n`);
+}
+
 /** Scores the groups of the validation and test texts, chooses the clip on the former, and prints both tables. */
 async function scoreRun(run) {
   const load = (path) => import(join(root, "dist", path));
@@ -250,10 +301,6 @@ async function scoreRun(run) {
     minMargin: getTieMargin("fp32"),
     editableFields: [...task.modifiableFields],
   };
-  const edits = [1, 2, 3, 4, 5].flatMap((n) => [
-    { substitutions: n, insertions: 0 },
-    { substitutions: 0, insertions: n },
-  ]);
   const tables = {};
   for (const [split, limit] of [
     ["validation", isSmall ? 20 : 1000],
@@ -271,22 +318,8 @@ async function scoreRun(run) {
           (texts) => classifier.score(texts),
         )),
       );
-    tables[split] = [];
-    for (const clip of [null, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2])
-      for (const enumerated of [false, true]) {
-        const certificates = scored.map((each) => {
-          if (enumerated) return certifyGroupRows(each, { ...options, clip }, edits);
-          const found = certifyVotes(each.rows, { ...options, clip });
-          return { ...found, margins: edits.map((edit) => (coversEdits(found, edit) ? 1 : 0)) };
-        });
-        const isRight = certificates.map(({ label }, i) => label === examples[i].label);
-        const rate = (list) => list.filter(Boolean).length / list.length;
-        const certified = edits.map((each, k) => ({
-          ...each,
-          accuracy: rate(certificates.map(({ margins }, i) => isRight[i] && margins[k] > 0)),
-        }));
-        tables[split].push({ clip, enumerated, examples: examples.length, clean: rate(isRight), certified });
-      }
+    const labels = examples.map(({ label }) => label);
+    tables[split] = tabulate(scored, labels, options, { certifyGroupRows, certifyVotes, coversEdits });
     const toLogit = (row) => (row ? Math.round(100 * Math.log(Math.max(row[1], 1e-9) / Math.max(row[0], 1e-9))) : null);
     const dump = scored.map(({ rows, without }, i) => ({
       label: examples[i].label,
