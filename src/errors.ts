@@ -9,6 +9,15 @@ export class UserError extends Error {
   override name = "UserError";
 }
 
+/**
+ * Thrown when a signal stops an action. Its state has been saved before.
+ *
+ *     if (error instanceof Interrupted) console.log("Continue later with resume: true.");
+ */
+export class Interrupted extends Error {
+  override name = "Interrupted";
+}
+
 /** Returns the message of a thrown value. */
 export function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

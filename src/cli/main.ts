@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
-import { getErrorMessage, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
+import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
 import { interruptedExitCode } from "../processes.js";
 import { ExitCode, formatHelp } from "./command.js";
 import { commands } from "./command-list.js";
@@ -10,7 +10,7 @@ import { type Io, removeControls } from "./io.js";
 
 /**
  * Runs a command line (without node and the program name). Returns the exit code: 0, 1 for a bug, 2
- * for a user error.
+ * for a user error, 130 after a signal.
  */
 export async function run(argv: readonly string[], io: Io = process): Promise<number> {
   try {
@@ -75,7 +75,7 @@ function reportError(error: unknown, { stderr }: Io): number {
   stderr.write(removeControls(`temper: ${message}\n`));
   if (error instanceof UserError) return 2;
   // A command that was stopped has said what is done.
-  if (error instanceof Error && error.name === "Interrupted") return interruptedExitCode;
+  if (error instanceof Interrupted) return interruptedExitCode;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write("Reduce --batch-size or --max-length.\n");
     return 2;

@@ -1,5 +1,5 @@
 import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { Interrupted, UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import {
   describeMetric,
@@ -15,7 +15,7 @@ import type { Encoding } from "../text/encoding.js";
 import type { Dataset } from "./dataset.js";
 import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
 import type { Ranks } from "./ranks.js";
-import { Interrupted, type Metrics } from "./training-job.js";
+import type { Metrics } from "./training-job.js";
 import type { TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** The metrics of a model, and why it is degenerate; null if it is not. */

@@ -1,5 +1,5 @@
 import { mkdirSync } from "node:fs";
-import { UserError } from "../errors.js";
+import { Interrupted, UserError } from "../errors.js";
 import { warn } from "../events.js";
 import { createFileError } from "../files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
@@ -21,7 +21,7 @@ import type { Ranks } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import type { StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
-import { Interrupted, type TrainResult } from "./training-job.js";
+import type { TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";

@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { Interrupted, UserError } from "../errors.js";
 import { reportProgress, warn } from "../events.js";
 import { isHeadParameter } from "../models/index.js";
 import { AdamW, copyAll_, mapWeights, type Weights } from "../nn/index.js";
@@ -21,7 +21,6 @@ import { createRandomStreams } from "./random-streams.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
 import { countLabels, createTaskLoss, resolveClassWeights, toWeightsTensor } from "./task-loss.js";
-import { Interrupted } from "./training-job.js";
 import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** One training in progress, with what methods do not see. */

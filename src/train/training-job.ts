@@ -40,12 +40,3 @@ export interface TrainResult {
   readonly validationDegeneracy: string | null;
   readonly seconds: number;
 }
-
-/**
- * Thrown when a signal stops an action. Its state has been saved before.
- *
- *     if (error instanceof Interrupted) console.log("Continue later with resume: true.");
- */
-export class Interrupted extends Error {
-  override name = "Interrupted";
-}

@@ -34,6 +34,22 @@ async function report(out: string, ...more: string[]): Promise<ExactReport> {
   return JSON.parse(stdout) as ExactReport;
 }
 
+test.each([
+  ["exact", "--max-changes", "1", "--attack", "greedy"],
+  ["certify", "--kind", "canonical"],
+])("a signal stops temper %s with exit code 130, and its journal is continued", async (command, ...more) => {
+  const data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--num-examples", "24"];
+  const out = join(folder, `stopped-${command}`);
+  const listeners = process.listenerCount("SIGINT");
+  const running = invoke([command, victim.run, ...data, ...more, ...cpu, "--out", out]);
+  await expect.poll(() => process.listenerCount("SIGINT"), { interval: 1 }).toBeGreaterThan(listeners);
+  process.emit("SIGINT");
+  const { code, stderr } = await running;
+  expect(code).toBe(130);
+  expect(stderr).toMatch(/Stopped after \d+ of 24 texts/);
+  expect(stderr).not.toContain("bug");
+});
+
 describe("temper exact", () => {
   test("equals brute force with the model on all combinations of the table", async () => {
     const found = await report("brute");

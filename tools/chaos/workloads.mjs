@@ -78,18 +78,15 @@ function listJobProcesses(out) {
   });
 }
 
-/** The files of a folder by their ending, at any depth. @param {string} out @param {string} ending */
-const listFiles = (out, ending) =>
-  readdirSync(out, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(ending));
-
-/** A command that replaces its own results. @param {string} name @param {string} ending */
-const repeatable = (name, ending, /** @type {(out: string) => string[]} */ getWords) => ({
+/** A command that replaces or continues its own results. @param {string} name @param {RegExp} results their names */
+const repeatable = (name, results, /** @type {(out: string) => string[]} */ getWords) => ({
   name,
   getCommand(/** @type {string} */ out, /** @type {string[]} */ program) {
     mkdirSync(out, { recursive: true });
     return [...program, name, ...getWords(out)];
   },
-  listResults: (/** @type {string} */ out) => listFiles(out, ending),
+  listResults: (/** @type {string} */ out) =>
+    readdirSync(out, { recursive: true, encoding: "utf8" }).filter((path) => results.test(path)),
 });
 
 /** @param {string} folder @returns {Workload[]} */
@@ -139,16 +136,16 @@ export function createWorkloads(folder) {
           : [...program, "export", victim, ...data, "--quantize", "int8", "--out", join(out, "exported"), "--quiet"],
       listResults: () => ["model.onnx", "model_quantized.onnx"].map((name) => join("exported", "onnx", name)),
     },
-    repeatable("gate", ".jsonl", (out) => [
+    repeatable("gate", /\.jsonl$/, (out) => [
       ...[victim, "--baseline", victim, ...data, ...table, "--num-examples", "12", "--max-drop", "100"],
       ...[...runtime, "--out", out, "--lock", join(out, "gate.lock")],
     ]),
-    repeatable("augment", ".jsonl", (out) => [
+    repeatable("augment", /\.jsonl$/, (out) => [
       ...[join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label", "--recipe", "characters"],
       ...["--per-text", "8", "--quiet", "--out", join(out, "augmented.jsonl")],
     ]),
-    repeatable("report", ".html", (out) => [victim, "--out", join(out, "report.html")]),
-    repeatable("exact", "jsonl", (out) => [
+    repeatable("report", /\.html$/, (out) => [victim, "--out", join(out, "report.html")]),
+    repeatable("exact", /\.jsonl$/, (out) => [
       ...[victim, ...data, ...table, "--max-changes", "2", "--num-examples", "40", ...runtime, "--out", out],
     ]),
     {
@@ -157,9 +154,9 @@ export function createWorkloads(folder) {
         ...[...program, "certify", victim, ...data, "--kind", "canonical", "--num-examples", "100", ...runtime],
         ...["--out", out, ...(existsSync(join(out, "canonical.jsonl")) ? ["--resume"] : [])],
       ],
-      listResults: () => ["canonical.jsonl", "canonical.json"],
+      listResults: () => ["canonical.jsonl"],
     },
-    repeatable("harden", ".jsonl", (out) => [
+    repeatable("harden", /(events|attacks\/\w+)\.jsonl$|model\.safetensors$/, (out) => [
       ...[...model, ...data, ...table, "--method", "r-drop", "--epochs", "2", "--batch-size", "8"],
       ...["--learning-rate", "1e-2", "--num-examples", "20", ...runtime, "--out", out],
     ]),
