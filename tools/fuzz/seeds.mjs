@@ -43,6 +43,9 @@ export async function writeSeeds(folder, load, fixtures) {
   const { train } = await load("actions/train/train");
   const { attack } = await load("actions/attack/attack");
   const { runGate } = await load("actions/gate/gate");
+  const { exact } = await load("actions/exact/exact");
+  const { certify } = await load("actions/certify/certify");
+  const { exportModel } = await load("actions/export/export");
   // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
   const before = process.cwd();
   process.chdir(folder);
@@ -58,9 +61,6 @@ export async function writeSeeds(folder, load, fixtures) {
       resources: { substitutions: data.substitutions },
       runtime: { ...common, cache: false },
     });
-    const { exact } = await load("actions/exact/exact");
-    const { certify } = await load("actions/certify/certify");
-    const { exportModel } = await load("actions/export/export");
     await exact({ model: run, ...data, ...common, maxChanges: 2, numExamples: 3 });
     for (const kind of ["canonical", "hash-vote"]) {
       const model = kind === "canonical" ? run : "runs/vote";
