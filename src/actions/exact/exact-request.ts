@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
+import { maxSubstitutions } from "../../attacks/exact/proof-lines.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Interval } from "../../evaluation/statistics.js";
 import type { Callbacks } from "../../events.js";
@@ -16,7 +17,7 @@ const { tokenization, maxLength, device, precision, threads } = attackGroups.run
 /** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
   model,
-  maxChanges: z.int().min(0).max(64).default(2).describe("maximum number of substitutions per text"),
+  maxChanges: z.int().min(0).max(maxSubstitutions).default(2).describe("maximum number of substitutions per text"),
   attacks: attackRequestSchema.shape.attacks.describe(
     "attacks with substitutes of the table, which run first and are compared with the exact result",
   ),

@@ -3,6 +3,9 @@ import { z } from "zod";
 /** Candidates whose scores have one hash. */
 export const blockSize = 65_536;
 
+/** More substitutions cannot be enumerated. */
+export const maxSubstitutions = 64;
+
 const index = z.int().min(0);
 const editsSchema = z.array(z.tuple([index, z.string()]).readonly()).readonly();
 /** The substitutions of a text: pairs of a position and a word. */
@@ -39,7 +42,7 @@ export const proofLineSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("block"),
     index,
-    changes: z.int().min(1),
+    changes: z.int().min(1).max(maxSubstitutions),
     block: index,
     /** The number of candidates: `blockSize`, or fewer at the end of a level. */
     count: z.int().min(1).max(blockSize),

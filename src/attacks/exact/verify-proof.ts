@@ -1,15 +1,24 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { formatExample } from "../../tasks/example.js";
 import { Rng } from "../../tensor/random.js";
+import { validate } from "../../validate.js";
 import type { EditedText } from "../edited-text.js";
 import type { JournalHeader } from "../journal.js";
 import { checkHashes } from "../verify.js";
 import type { PreparedInput, Victim } from "../victim.js";
 import { countCombinations } from "./combinations.js";
 import { type Proof, readProof } from "./proof-file.js";
-import { type BlockLine, blockSize, type ProofLine, type ResultLine, type TextLine } from "./proof-lines.js";
+import {
+  type BlockLine,
+  blockSize,
+  maxSubstitutions,
+  type ProofLine,
+  type ResultLine,
+  type TextLine,
+} from "./proof-lines.js";
 import { createOriginal, limitLevel, proveText } from "./prove-text.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
@@ -50,6 +59,11 @@ interface CheckedText {
   readonly blocks: readonly BlockLine[];
   readonly result: ResultLine;
 }
+
+const proofOptionsSchema = z.looseObject({
+  maxChanges: z.int().min(0).max(maxSubstitutions),
+  budget: z.int().min(1).nullable(),
+});
 
 const falseFractions = [0.01, 0.05, 0.1];
 
@@ -102,7 +116,7 @@ async function checkTexts(
 ): Promise<CheckedText[]> {
   const data = createHash("sha256");
   const checked: CheckedText[] = [];
-  const options = header.options as { readonly maxChanges: number; readonly budget: number | null };
+  const options = validate(proofOptionsSchema, header.options, `${path}:1: options`);
   for (let index = 0; index < header.examples; index++) {
     const location = `${path}: text ${index}`;
     const lines = texts.get(index) ?? [];
@@ -145,7 +159,8 @@ async function checkLines(
   let [changes, done, scored] = [0, 0, 0];
   for (const line of lines) {
     if (line.kind === "order") {
-      const isPermutation = new Set(line.order).size === line.order.length && Math.max(...line.order) < sumOf(sizes);
+      const isPermutation =
+        new Set(line.order).size === line.order.length && line.order.every((each) => each < sumOf(sizes));
       if (!isPermutation || line.order.length !== sumOf(sizes)) fail("the order does not have every substitution once");
     }
     if (line.kind !== "block") continue;
