@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test, vi } from "vitest";
@@ -131,11 +132,19 @@ describe("a constant model", () => {
     expect(attacked.stdout).toMatch(/! The model is degenerate: /);
   });
 
-  test("fails the gate with the reason", async () => {
-    const limits = ["--max-drop", "100", "--quiet"];
+  test("fails the gate with the reason, and is no baseline", async () => {
+    const limits = ["--max-drop", "100", "--num-examples", "10", "--quiet"];
     const candidate = ["gate", constant, "--baseline", sound, ...data, ...limits, "--out", join(folder, "gate")];
     const failed = await invoke(candidate);
     expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining("The candidate is degenerate: ")]);
+    for (const model of [sound, constant]) {
+      const lock = join(folder, "constant.lock");
+      const gate = ["gate", model, "--baseline", constant, ...data, ...limits, "--lock", lock];
+      const refused = await invoke([...gate, "--out", join(folder, "refused")]);
+      expect(refused.code).toBe(2);
+      expect(refused.stderr).toMatch(/--baseline .* is degenerate: .* Choose another baseline/);
+      expect(existsSync(lock)).toBe(false);
+    }
   });
 });
 

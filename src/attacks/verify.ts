@@ -10,6 +10,7 @@ import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals/score.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import { type AttackResult, getWordFields } from "./result.js";
+import { scoreTexts } from "./score-texts.js";
 import { swapFromTable } from "./transformations/swap-from-table.js";
 import type { PreparedInput, Victim } from "./victim.js";
 
@@ -164,20 +165,8 @@ async function replay<Prepared extends PreparedInput>(
   victim: Victim<Prepared>,
   tolerance: number,
 ): Promise<void> {
-  const inputs = batch.flatMap(({ result }) =>
-    [result.texts, result.finalTexts].map((texts) => victim.prepare(() => texts)),
-  );
-  // The victim expects inputs of similar length together, so sort them and restore the order of the
-  // answers.
-  const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);
-  const rows = new Array<Float32Array>(inputs.length);
-  for (let start = 0; start < order.length; start += victim.maxBatchSize) {
-    const chunk = order.slice(start, start + victim.maxBatchSize);
-    const answers = await victim.probabilities(chunk.map((i) => inputs[i]!));
-    chunk.forEach((input, i) => {
-      rows[input] = answers[i]!;
-    });
-  }
+  const texts = batch.flatMap(({ result }) => [result.texts, result.finalTexts]);
+  const rows = await scoreTexts(victim, texts);
   for (const [i, line] of batch.entries()) {
     checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
     await checkFreshEvaluations(line, victim);

@@ -1,5 +1,6 @@
 import { isAbsolute, relative } from "node:path";
 import Table from "cli-table3";
+import { formatDegeneracy } from "../evaluation/degenerate.js";
 import { formatCommandLine } from "../shell.js";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
 
@@ -59,4 +60,12 @@ export function formatPath(path: string): string {
 /** The line that tells people how to go on. */
 export function formatNext(words: readonly string[]): string {
   return `\nNext: ${formatCommandLine(["temper", ...words])}\n`;
+}
+
+/**
+ * The line that marks the result of a degenerate model; nothing for a sound one. It is a part of the
+ * result, so --quiet does not hide it.
+ */
+export function formatDegeneracyLine(io: Io, degeneracy: string | null, result: string): string {
+  return degeneracy === null ? "" : `${getColors(io.stdout).yellow("!")} ${formatDegeneracy(degeneracy, result)}\n`;
 }

@@ -1,4 +1,5 @@
 import { formatCount, formatInterval, formatPercent } from "../format.js";
+import { confusionMatrix as createConfusionMatrix } from "./metrics.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
 
 type ConfusionMatrix = readonly (readonly number[])[];
@@ -33,6 +34,20 @@ export function computeBalancedAccuracy(confusionMatrix: ConfusionMatrix): Balan
     high: value + combine(recalls.map((recall) => recall.high - recall.value)),
     chance: 1 / recalls.length,
   };
+}
+
+/** `describeDegeneracy` of predicted labels. */
+export function describeDegeneratePredictions(
+  predicted: ArrayLike<number>,
+  gold: readonly number[],
+  labels: readonly string[],
+): string | null {
+  return describeDegeneracy(createConfusionMatrix(predicted, gold, labels.length), labels);
+}
+
+/** The sentence that marks the result of a degenerate model, such as its exact accuracy. */
+export function formatDegeneracy(degeneracy: string, result: string): string {
+  return `The model is degenerate: ${degeneracy}. Draw no conclusion from its ${result}.`;
 }
 
 /**

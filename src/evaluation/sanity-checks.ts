@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { formatPercent } from "../format.js";
 import type { AttackSuiteSummary } from "./attack-summary.js";
-import { describeDegeneracy } from "./degenerate.js";
+import { describeDegeneracy, formatDegeneracy } from "./degenerate.js";
 
 /** Facts that a summary does not contain. */
 export interface SanityFacts {
@@ -33,11 +33,7 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   const warn = (name: string, message: string) => warnings.push({ name, message });
 
   const degeneracy = describeDegeneracy(summary.confusionMatrix, facts.labels);
-  if (degeneracy)
-    warn(
-      "degenerate",
-      `The model is degenerate: ${degeneracy}. Its accuracy under attack says nothing about robustness.`,
-    );
+  if (degeneracy) warn("degenerate", formatDegeneracy(degeneracy, "accuracy under attack"));
   // If one label alone was attacked, it is always the most common one.
   if (majority < 1 && isClearlyLower(clean, majority, summary.examples))
     warn(

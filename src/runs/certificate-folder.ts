@@ -11,6 +11,8 @@ import { readJsonIfExists } from "../validate.js";
 export const certificateReportSchema = z.object({
   kind: z.string(),
   examples: z.int(),
+  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  degeneracy: z.string().nullable().default(null),
   /** The accuracy of the certified model without edits. */
   clean: z.number(),
   certified: z.array(

@@ -6,6 +6,12 @@ const letter = "[\\p{L}\\p{M}\\p{N}]";
 export const loneMarksPattern = `(?<!${letter})\\p{Mn}+(?!${letter})`;
 
 /**
+ * Characters that SentencePiece or its approximation in transformers.js reads as spaces or removes.
+ * In `splitWords` each of them is a word. Saved word-level models use this pattern.
+ */
+export const spaceLikePattern = "[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f\u200b-\u200f\u2581\ufffd]";
+
+/**
  * The regular expressions of tokenizers that may run. A hostile one, such as (a+)+$, makes the
  * package end the process, and no time limit of a thread can prevent it. These are linear for every
  * text: those of the supported families, of byte-level tokenizers, and those that we write.
@@ -22,6 +28,7 @@ const knownPatterns: ReadonlySet<string> = new Set([
   // Qwen 2.
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   loneMarksPattern,
+  spaceLikePattern,
   getCaseSensitiveWordPattern(),
 ]);
 

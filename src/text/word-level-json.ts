@@ -1,11 +1,17 @@
 import type { Tokenizer } from "./encoding.js";
-import { loneMarksPattern } from "./known-patterns.js";
+import { loneMarksPattern, spaceLikePattern } from "./known-patterns.js";
 import { toSequence } from "./tokenizer-components.js";
 import { readTokenizerJson, type TokenizerFile } from "./tokenizer-file.js";
-import { getCaseSensitiveWordPattern } from "./words.js";
+import { createNormalizer } from "./word-tokens.js";
+import { getCaseSensitiveWordPattern, splitWords } from "./words.js";
 
-/** Stands for a word that the normalizer would remove. It is in no vocabulary. */
-const removedWord = "\u0001";
+/**
+ * Stands for an unknown word that a normalizer would remove. It is for private use, so it is in no
+ * vocabulary, and no normalizer changes it.
+ */
+const removedWord = "\ue000";
+/** A letter that no English word has: a word with it is unknown, whatever its other letters are. */
+const inertLetter = "\ua840";
 
 /** True for byte-level BPE, in which the token of a word is the first of its pieces. */
 export function readsFirstPieces(tokenizer: Tokenizer, source: string): boolean {
@@ -32,11 +38,13 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
     (part) =>
       part.type === "StripAccents" || (part.type === "BertNormalizer" && (part.strip_accents ?? part.lowercase)),
   );
-  const loneMarks = {
-    type: "Replace",
-    pattern: { Regex: loneMarksPattern },
-    content: removedWord,
-  };
+  const hide = (pattern: string) => ({ type: "Replace", pattern: { Regex: pattern }, content: removedWord });
+  const { replacements, words } = protectWords(tokenizer, normalizers);
+  const protections = [
+    ...(stripsAccents ? [hide(loneMarksPattern)] : []),
+    ...(hasCharsmap(normalizers) ? [hide(spaceLikePattern)] : []),
+    ...replacements,
+  ];
   const special = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
   const sequence = (id: "A" | "B") => ({ Sequence: { id, type_id: 0 } });
   const single = [special(cls), sequence("A"), special(sep)];
@@ -49,7 +57,7 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
     padding: null,
     // A text cannot contain special tokens: their characters are separate words.
     added_tokens: [],
-    normalizer: toSequence("normalizers", [...(stripsAccents ? [loneMarks] : []), ...normalizers]),
+    normalizer: toSequence("normalizers", [...protections, ...normalizers]),
     pre_tokenizer: {
       type: "Split",
       pattern: { Regex: getCaseSensitiveWordPattern() },
@@ -63,8 +71,51 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
       special_tokens: tokens,
     },
     decoder: null,
-    model: { type: "WordLevel", vocab: Object.fromEntries(listWords(tokenizer, file)), unk_token: unk },
+    model: { type: "WordLevel", vocab: Object.fromEntries([...listWords(tokenizer, file), ...words]), unk_token: unk },
   };
+}
+
+/** Whether a normalizer is a table of SentencePiece. transformers.js uses NFKC instead of the table. */
+function hasCharsmap(normalizers: readonly object[]): boolean {
+  return normalizers.some((part) => "type" in part && part.type === "Precompiled");
+}
+
+/** Symbols and compatibility characters of everyday texts: ´ ½ … ™ and their like. */
+const everydayRanges = [
+  [0xa1, 0xff],
+  [0x2010, 0x218f],
+  [0xff01, 0xffee],
+] as const;
+
+/**
+ * Replaces characters whose normal form has other words, such as … and ½: a normalizer runs before
+ * words are split, but words are normalized after they are split. A symbol that has a token gets a
+ * character for private use, which is added to the vocabulary.
+ */
+function protectWords(
+  tokenizer: Tokenizer,
+  normalizers: readonly object[],
+): { readonly replacements: object[]; readonly words: [string, number][] } {
+  const normalize = createNormalizer(toSequence("normalizers", normalizers));
+  const forms = [normalize, ...(hasCharsmap(normalizers) ? [(text: string) => text.normalize("NFKC")] : [])];
+  const replacements: object[] = [];
+  const words: [string, number][] = [];
+  for (const [first, last] of everydayRanges)
+    for (let code = first; code <= last; code++) {
+      const character = String.fromCharCode(code);
+      const text = `a${character}b ${character} 1${character}2`;
+      const split = splitWords(text);
+      if (forms.every((form) => String(splitWords(form(text))) === String(split.map((word) => form(word).trim()))))
+        continue;
+      let content = inertLetter;
+      if (split.includes(character) && !/[\p{L}\p{M}\p{N}]/u.test(character)) {
+        const id = tokenizer.wordToId(character);
+        content = id === tokenizer.special.unkId ? removedWord : String.fromCharCode(0xe001 + words.length);
+        if (content !== removedWord) words.push([content, id]);
+      }
+      replacements.push({ type: "Replace", pattern: { String: character }, content });
+    }
+  return { replacements, words };
 }
 
 /** The start of a word in the vocabularies of SentencePiece. */

@@ -59,7 +59,7 @@ function createWordPieceLookup({ model, addedTokens, normalizers }: TokenizerFil
 }
 
 /** Creates the package's normalizer. It answers without a promise, unlike its tokenizer. */
-function createNormalizer(normalizer: object | null): (text: string) => string {
+export function createNormalizer(normalizer: object | null): (text: string) => string {
   if (normalizer === null) return (text) => text;
   const json = { version: "1.0", added_tokens: [], normalizer, model: { type: "WordLevel", vocab: {}, unk_token: "" } };
   const official = PackageTokenizerClass.fromString(JSON.stringify(json)).getNormalizer()!;

@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runGate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
 import { train } from "../../src/actions/train/train.js";
+import type { TemperEvent } from "../../src/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
@@ -99,7 +100,8 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
     [{ hashes: {} }, "hashes.data"],
     [{ hashes: { data: content.hashes.data } }, "substitutions of the candidate differ"],
     [{ temper: "0.0.1" }, "Temper 0.0.1 attacked the baseline"],
-    [{ format: 1 }, "expected a lock of format 2"],
+    [{ format: 2 }, "expected a lock of format 3"],
+    [{ clean: { ...content.clean, correct: "" } }, "clean.correct"],
   ] as const) {
     writeFileSync(path, formatGateLock({ ...content, ...changes }));
     await expect(gate(), message).rejects.toThrow(message);
@@ -138,6 +140,34 @@ test("the same model always passes", async () => {
     const settings = { model: victim.run, baseline: victim.run, out: out("same"), threads: 1 };
     expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");
   }
+});
+
+test("clean accuracy is compared on the whole split, however few texts are attacked", async () => {
+  const lock = join(folder, "few.lock");
+  const request = { data: victim.data, textColumn: ["text"], labelColumn: "label", numExamples: 20, threads: 1 };
+  const gate = { ...request, model: victim.run, out: out("split") };
+  const count = readFileSync(victim.data, "utf8").trim().split("\n").length - 1;
+  expect(count).toBeGreaterThan(150);
+  const { checks } = await runGate({ ...gate, baseline: victim.run, lock });
+  expect(checks.map(({ name, examples, verdict }) => [name, examples, verdict])).toEqual([
+    ["clean accuracy", count, "passed"],
+    ["accuracy under pwws", 20, "unresolved"],
+  ]);
+  const locked = { model: victim.run, baseline: lock, out: out("split"), threads: 1 } as const;
+  const named = await runGate({ ...locked, data: victim.data, textColumn: ["text"], labelColumn: "label" });
+  expect(named.checks[0]).toMatchObject({ name: "clean accuracy", examples: count });
+  const other = join(folder, "other.tsv");
+  writeFileSync(other, readFileSync(victim.data, "utf8").split("\n").slice(0, -2).join("\n"));
+  const given = { data: other, textColumn: ["text"], labelColumn: "label" };
+  await expect(runGate({ ...locked, ...given })).rejects.toThrow("other.tsv: the texts differ from those of");
+  const warnings: string[] = [];
+  const onEvent = (event: TemperEvent) => event.type === "warning" && warnings.push(event.message);
+  const copy = join(folder, "copy");
+  cpSync(join(victim.run, "model"), copy, { recursive: true });
+  const alone = await runGate({ ...locked, model: copy }, { onEvent });
+  expect(alone.verdict).toBe("unresolved");
+  expect(alone.checks.map(({ name, examples }) => [name, examples])).toContainEqual(["clean accuracy", 20]);
+  expect(warnings.join(" ")).toContain(`on the 20 attacked texts of ${lock} only, because its test split of ${count}`);
 });
 
 test("too few texts exit with 2 and say so", async () => {

@@ -30,6 +30,7 @@ export async function certifyExactly(
   const certificate: CertificateReport = {
     kind: "exact",
     examples: report.examples,
+    degeneracy: report.degeneracy,
     clean: clean!.accuracy,
     certified: levels.map(({ changes, accuracy, interval }) => ({
       substitutions: changes,

@@ -3,6 +3,7 @@ import { type CertificateKind, type CertificateLine, createCertificate } from ".
 import type { ScoreTexts } from "../../certificates/scoring.js";
 import type { LineWriter } from "../../checked-lines.js";
 import { UserError } from "../../errors.js";
+import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { reportProgress } from "../../events.js";
 import { checkLabels, hashModelFolder } from "../../models/index.js";
 import {
@@ -84,10 +85,16 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
     }
     const lines: CertificateLine[] = [];
     for await (const line of readCertificates(path, created)) lines.push(line);
-    const { examples: count, clean, certified, ...summary } = created.summarize(lines.slice(0, examples.length));
+    const all = lines.slice(0, examples.length);
+    const { examples: count, clean, certified, ...summary } = created.summarize(all);
+    const degeneracy = describeDegeneratePredictions(
+      all.map(({ predicted }) => predicted),
+      all.map(({ label }) => label),
+      task.labels,
+    );
     const { data } = createHeader(examples.length).hashes as { data: string };
     const report: CertificateReport = {
-      ...{ kind, examples: count, clean, certified: [...certified] },
+      ...{ kind, examples: count, clean, certified: [...certified], degeneracy },
       ...summary,
       ...{ task: task.name, split, data, journal: path },
     };

@@ -80,6 +80,8 @@ export interface AttackGap {
  */
 export interface ExactReport {
   readonly examples: number;
+  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  readonly degeneracy: string | null;
   readonly exact: readonly {
     readonly changes: number;
     /** The fraction of texts of which it is proven that no set of at most so many substitutions fools. */

@@ -11,7 +11,10 @@ import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
 import type { ResourceName } from "../../attacks/resources.js";
 import type { AttackOutcome } from "../../attacks/result.js";
 import { runAttack } from "../../attacks/run-attack.js";
+import { scoreTexts } from "../../attacks/score-texts.js";
 import { UserError } from "../../errors.js";
+import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
 import { mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { reportProgress } from "../../events.js";
 import { createFolder } from "../../files.js";
@@ -113,8 +116,14 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
     const found = await runAttacks(prepared, path, callbacks);
     const bounds = texts.map((text, i) => chooseBound(found, text, i));
     const { results, repeated, textsPerSecond } = await writeProof(prepared, path, header, texts, bounds, callbacks);
+    const rows = await scoreTexts(
+      victim.victim,
+      examples.map((example) => example.texts),
+    );
+    const gold = examples.map(({ label }) => label);
     return {
       examples: examples.length,
+      degeneracy: describeDegeneratePredictions(toPredictions(rows), gold, task.labels),
       exact: summarizeResults(results, maxChanges),
       texts: results.map((result, i) => createText(result, examples[i]!, texts[i]!)),
       attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),

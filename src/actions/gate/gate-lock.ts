@@ -19,6 +19,15 @@ const measurementSchema = z.object({
 });
 export type Measurement = z.output<typeof measurementSchema>;
 
+/** What a model did with all texts of a split, without an attack. */
+const cleanMeasurementSchema = z.strictObject({
+  /** SHA-256 of the examples. */
+  examples: z.string(),
+  /** One character per example: 1 correct, 0 incorrect. */
+  correct: z.string().regex(/^[01]+$/),
+});
+export type CleanMeasurement = z.output<typeof cleanMeasurementSchema>;
+
 /** The precisions that a lock can pin. `auto` would be another one on another host. */
 export const gatePrecisions = ["fp32", "tf32", "bf16", "int8"] as const;
 
@@ -37,7 +46,7 @@ export const pinnedAttackSchema = z.strictObject({
 });
 export type PinnedAttack = z.output<typeof pinnedAttackSchema>;
 
-const lockFormat = 2;
+const lockFormat = 3;
 
 /** gate.lock: the texts, the attack and what the baseline did with them. */
 export const gateLockSchema = z.strictObject({
@@ -56,6 +65,8 @@ export const gateLockSchema = z.strictObject({
   attack: pinnedAttackSchema,
   /** SHA-256 of the examples and of the substitutions. */
   hashes: z.looseObject({ data: z.string() }).catchall(z.string()),
+  /** The baseline on the whole split, without an attack. */
+  clean: cleanMeasurementSchema,
   examples: z
     .array(
       z.strictObject({

@@ -1,84 +1,32 @@
 import { basename, join, resolve, sep } from "node:path";
-import { z } from "zod";
-import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
-import { attackSpecSchema } from "../../attacks/load-attack.js";
+import { redactUrl } from "../../attacks/endpoint.js";
 import { UserError } from "../../errors.js";
-import { toPredictions } from "../../evaluation/metrics.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
 import { acquireLock } from "../../lock.js";
 import { checkLabels } from "../../models/index.js";
 import { claimFolder } from "../../owned-folder.js";
-import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
-import type { Task } from "../../tasks/index.js";
+import type { Example, Task } from "../../tasks/index.js";
 import { createTask } from "../../tasks/task.js";
-import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
-import { attackGroups } from "../attack/attack-request.js";
+import { validate } from "../../validate.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 import { type CertifiedCandidate, certifyCandidate, requireCertifiedRun } from "./certify-candidate.js";
-import {
-  type GateLock,
-  gatePrecisions,
-  isLockFile,
-  type PinnedAttack,
-  readGateLock,
-  writeGateLock,
-} from "./gate-lock.js";
+import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
-import { combineVerdicts, type GateCheck, judgeGate } from "./judge.js";
+import { type GateRequest, gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
+import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
 import { measureGuard } from "./measure-guard.js";
 import { type MeasuredModel, measureModel } from "./measure-model.js";
+import { loadLockedSplit, type MeasuredSplit, measureSplit } from "./measure-split.js";
 import { formatSummary } from "./summary.js";
 
-const percentage = z.number().min(0).max(100);
-
-/** What `runGate` accepts. */
-export const gateRequestSchema = z.strictObject({
-  model: z
-    .string()
-    .describe("the candidate: a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID or a URL"),
-  baseline: z.string().describe("a run, any other model, or the lock of an earlier gate (FILE.lock)"),
-  attacks: orNull(z.array(attackSpecSchema).min(1)).describe("attacks, such as pwws; null: the lock's, otherwise pwws"),
-  substitutions: orNull(z.string()).describe(
-    'word substitutions: "wordnet" or a JSON file; null: the lock\'s, otherwise as in the training of the baseline',
-  ),
-  ...dataOptions,
-  split: orNull(z.enum(["train", "validation", "test"])).describe(
-    "dataset split to use; null: the lock's, otherwise test",
-  ),
-  numExamples: orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200"),
-  seed: orNull(seedSchema).describe("random seed of the sample and the attacks; null: the lock's, otherwise 0"),
-  minContextSimilarity: attackGroups.constraints.shape.minContextSimilarity,
-  queryBudget: orNull(countSchema).describe("maximum queries per text"),
-  maxDrop: percentage
-    .default(2)
-    .describe("largest drop of accuracy under attack that is allowed, in percentage points"),
-  maxCleanDrop: orNull(percentage).describe(
-    "largest drop of accuracy without an attack, in percentage points; null: as --max-drop",
-  ),
-  minRobust: orNull(percentage).describe("smallest accuracy under attack that is allowed, in percent"),
-  minCertified: orNull(percentage).describe(
-    "smallest certified accuracy that is allowed, in percent, for a run that was trained for a certificate",
-  ),
-  edits: countSchema.max(100).default(1).describe("number of word edits that --min-certified is about"),
-  lock: orNull(z.string()).describe("write the texts, the attack and the scores of the baseline to this .lock file"),
-  out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
-  endpoint: httpVictimSchema.prefault({}),
-  ...runtimeOptions,
-  precision: orNull(z.enum(gatePrecisions)).describe(
-    "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
-  ),
-  allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
-});
-export type GateRequest = z.input<typeof gateRequestSchema>;
-type ParsedRequest = z.output<typeof gateRequestSchema>;
 const defaults = { attacks: [{ name: "pwws", options: {} }], numExamples: 200, seed: 0, split: "test" } as const;
 /** New failures that are shown, with and without an attack. */
 const maxShown = { attacked: 10, clean: 5 };
@@ -98,24 +46,21 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   // A mistake in the lock leaves no folder.
   const pinned = isLockFile(parsed.baseline) ? await openLock(parsed) : null;
   await using _ = await openGateFolder(parsed);
-  const lock = pinned ?? (await measureBaseline(parsed, parsed.baseline, callbacks));
+  const { lock, examples } = pinned
+    ? { lock: pinned, examples: await loadLockedSplit(parsed, pinned, callbacks) }
+    : await measureBaseline(parsed, parsed.baseline, callbacks);
   const given = toGivenExamples(lock);
   const folder = join(parsed.out, files.candidate);
-  const measured = await measureModel(
-    parsed.model,
-    folder,
-    given,
-    lock.attack,
-    selectRuntime(parsed, parsed.model),
-    callbacks,
-  );
+  const runtime = selectRuntime(parsed, parsed.model);
+  const measured = await measureModel(parsed.model, folder, given, lock.attack, runtime, callbacks);
   checkHashes(lock, measured, parsed);
+  const split = examples && (await measureSplit(parsed.model, examples, lock.task.labels, runtime, callbacks));
   const { device, threads, edits } = parsed;
   const settings = { device, threads, edits, seed: lock.attack.seed };
   const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
   const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
-  const found = createReport(parsed, lock, measured, certified);
+  const found = createReport(parsed, lock, { ...measured, split, certified });
   const report = { ...found, guard, seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
@@ -134,7 +79,7 @@ const files = {
  * Claims the folder of a gate: it contains no model, nothing that others wrote is replaced, and two
  * gates do not mix their journals there.
  */
-async function openGateFolder({ out, model, baseline }: ParsedRequest): Promise<AsyncDisposable> {
+async function openGateFolder({ out, model, baseline }: ParsedGateRequest): Promise<AsyncDisposable> {
   for (const reference of [model, baseline]) {
     const input = resolve(reference);
     for (const name of [files.baseline, files.candidate])
@@ -153,22 +98,22 @@ function describeModel(reference: string): string {
   return isEndpoint(reference) ? redactUrl(reference) : reference;
 }
 
-function selectRuntime({ device, threads, endpoint }: ParsedRequest, model: string) {
+function selectRuntime({ device, threads, endpoint }: ParsedGateRequest, model: string) {
   return { device, threads, ...(isEndpoint(model) && { endpoint }) };
 }
 
 /** Reads a lock. It pins what is measured, so settings that contradict it are mistakes. */
-async function openLock(request: ParsedRequest): Promise<GateLock> {
+async function openLock(request: ParsedGateRequest): Promise<GateLock> {
   const trust = request.allowCode ? "user" : "data";
   const lock = await readGateLock(request.baseline, { trust, version: readPackageVersion() });
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
     ...{ attacks: attack.attacks, substitutions: attack.substitutions, queryBudget: attack.queryBudget },
     ...{ minContextSimilarity: attack.minContextSimilarity, precision: attack.precision },
-    ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name, data: null },
+    ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name },
   };
   for (const [key, value] of Object.entries(pinned)) {
-    const given = request[key as keyof ParsedRequest];
+    const given = request[key as keyof ParsedGateRequest];
     if (given === null || JSON.stringify(given) === JSON.stringify(value)) continue;
     throw new UserError(
       `${key}: ${request.baseline} pins ${JSON.stringify(value)}, received ${JSON.stringify(given)}. ` +
@@ -178,8 +123,15 @@ async function openLock(request: ParsedRequest): Promise<GateLock> {
   return lock;
 }
 
-/** Samples texts and attacks the baseline. The result is what a lock contains. */
-async function measureBaseline(request: ParsedRequest, baseline: string, callbacks: Callbacks): Promise<GateLock> {
+/**
+ * Samples texts and attacks the baseline. The result is what a lock contains, and the examples of the
+ * whole split.
+ */
+async function measureBaseline(
+  request: ParsedGateRequest,
+  baseline: string,
+  callbacks: Callbacks,
+): Promise<{ readonly lock: GateLock; readonly examples: readonly Example[] }> {
   const run = isEndpoint(baseline) ? null : await RunFolder.containing(baseline);
   const split = request.split ?? defaults.split;
   const seed = request.seed ?? defaults.seed;
@@ -206,20 +158,30 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
   };
   const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);
+  const whole = await task.load(split);
+  // Before the attack, too: nothing can be concluded from a comparison with a degenerate model.
+  const { clean, degeneracy } = await measureSplit(baseline, whole, task.labels, runtime, callbacks);
+  if (degeneracy !== null)
+    throw new UserError(
+      `--baseline ${describeModel(baseline)} is degenerate: ${degeneracy}. Choose another baseline, because a ` +
+        "comparison with this one says nothing.",
+    );
   const measured = await measureModel(baseline, folder, { task, examples }, attack, runtime, callbacks);
   const { name, labels, fields, modifiableFields } = task;
-  return {
-    format: 2,
+  const lock: GateLock = {
+    format: 3,
     temper: readPackageVersion(),
     baseline: describeModel(baseline),
     task: { name, split, labels: [...labels], fields: [...fields], modifiableFields: [...modifiableFields] },
     attack,
     hashes: { ...measured.hashes, data: measured.hashes.data! },
+    clean,
     examples: examples.map(({ id, texts, label }) => ({
       ...{ id, label, texts: [...texts] },
       baseline: measured.measurements.get(id)!,
     })),
   };
+  return { lock, examples: whole };
 }
 
 function toGivenExamples({ task, examples }: GateLock): GivenExamples {
@@ -229,7 +191,7 @@ function toGivenExamples({ task, examples }: GateLock): GivenExamples {
   return { task: pinned, examples: all };
 }
 
-function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: ParsedRequest): void {
+function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: ParsedGateRequest): void {
   const [expected, ...names] = [lock.examples[0]!.baseline, ...measured.measurements.values()].map(({ attacks }) =>
     JSON.stringify(Object.keys(attacks).sort()),
   );
@@ -243,11 +205,17 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
       );
 }
 
+/** What a gate knows about its candidate. */
+interface MeasuredCandidate extends MeasuredModel {
+  /** Null if the dataset of the lock is not here. */
+  readonly split: MeasuredSplit | null;
+  readonly certified: CertifiedCandidate | null;
+}
+
 function createReport(
-  request: ParsedRequest,
+  request: ParsedGateRequest,
   lock: GateLock,
-  measured: MeasuredModel,
-  certified: CertifiedCandidate | null,
+  measured: MeasuredCandidate,
 ): Omit<GateReport, "seconds" | "guard"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),
@@ -261,7 +229,13 @@ function createReport(
     minRobust: toFraction(minRobust),
     minCertified: toFraction(minCertified),
   };
-  const checks = [...judgeGate(pairs, attacks, limits, certified), ...checkDegeneracy(lock, measured)];
+  const { split, certified, confusionMatrix } = measured;
+  const { labels } = lock.task;
+  const checks = judgeGate(pairs, attacks, limits, {
+    clean: split && { candidate: split.clean.correct, baseline: lock.clean.correct },
+    certified,
+    degeneracy: findDegeneracy(split, confusionMatrix, labels),
+  });
   const failures = listFailures(lock, measured);
   const attacked = failures.filter(({ attack }) => attack !== null);
   const clean = failures.filter(({ attack }) => attack === null);
@@ -270,7 +244,7 @@ function createReport(
     candidate: describeModel(request.model),
     baseline: isLockFile(request.baseline) ? `${lock.baseline} (${basename(request.baseline)})` : lock.baseline,
     task: lock.task.name,
-    labels: lock.task.labels,
+    labels,
     examples: lock.examples.length,
     checks,
     failures: [...attacked.slice(0, maxShown.attacked), ...clean.slice(0, maxShown.clean)],
@@ -279,18 +253,15 @@ function createReport(
   };
 }
 
-/** Fewer texts may have one answer by chance. */
-const minTextsForDegeneracy = 30;
-
-/** A constant candidate fails whatever its accuracy is: nothing that one adds to a text changes it. */
-function checkDegeneracy({ task, examples }: GateLock, { results }: MeasuredModel): GateCheck[] {
-  const predicted = new Set(examples.map(({ id }) => toPredictions([[...results.get(id)!.values()][0]!.before])[0]!));
-  const gold = new Set(examples.map(({ label }) => label));
-  if (examples.length < minTextsForDegeneracy || predicted.size > 1 || gold.size < 2) return [];
-  const numbers = { candidate: 0, baseline: null, low: 0, high: 0, limit: 0 };
-  const check = { name: "degenerate candidate", attack: null, verdict: "regressed", ...numbers } as const;
-  const [only] = predicted;
-  return [{ ...check, reason: `The candidate is degenerate: it predicts ${task.labels[only!]} for every text.` }];
+/** By the whole split, or by the attacked texts if the dataset is not here. */
+function findDegeneracy(
+  split: MeasuredSplit | null,
+  attacked: MeasuredModel["confusionMatrix"],
+  labels: readonly string[],
+): GateFacts["degeneracy"] {
+  const reason = split ? split.degeneracy : describeDegeneracy(attacked, labels);
+  const predicted = labels.filter((_, label) => attacked.some((row) => row[label]! > 0));
+  return reason === null ? null : { reason, isCertain: split !== null || predicted.length === 1 };
 }
 
 /** The texts that only the candidate gets wrong, the largest losses of probability first. */

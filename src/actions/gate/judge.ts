@@ -17,18 +17,23 @@ export interface GateCheck {
   /** Null for clean text. */
   readonly attack: string | null;
   readonly verdict: GateVerdict;
-  readonly candidate: number;
+  /** Null if the model is degenerate, so that no number counts. */
+  readonly candidate: number | null;
   /** Null for a requirement on the candidate alone. */
   readonly baseline: number | null;
+  /** The number of texts that both numbers are about. */
+  readonly examples: number;
   /** One-sided 95% bounds: of the difference, or of the accuracy of the candidate. */
-  readonly low: number;
-  readonly high: number;
+  readonly low: number | null;
+  readonly high: number | null;
   /** The largest drop, or the smallest accuracy, as a fraction. */
-  readonly limit: number;
+  readonly limit: number | null;
   /** The reason in a sentence or two. */
   readonly reason: string;
 }
 
+/** Whether the candidate and the baseline classify a text correctly. */
+type PairedOutcome = readonly [candidate: boolean, baseline: boolean];
 type Pairs = ReadonlyMap<string, { readonly baseline: Measurement; readonly candidate: Measurement }>;
 
 export interface GateLimits {
@@ -39,22 +44,48 @@ export interface GateLimits {
   readonly minCertified: number | null;
 }
 
-/** Judges clean text and each attack. */
+/** What is known about the models besides the attacked texts. */
+export interface GateFacts {
+  /** Correct answers (1) on the whole split; null: only those on the attacked texts are known. */
+  readonly clean: { readonly candidate: string; readonly baseline: string } | null;
+  readonly certified: CertifiedCandidate | null;
+  /** Why the candidate is degenerate; null if it is not. A few texts may not tell. */
+  readonly degeneracy: { readonly reason: string; readonly isCertain: boolean } | null;
+}
+
+/** Judges clean text and each attack. A degenerate candidate fails whatever its accuracy is. */
 export function judgeGate(
   pairs: Pairs,
   attacks: readonly string[],
-  limits: GateLimits,
-  certified: CertifiedCandidate | null = null,
+  { maxDrop, maxCleanDrop, minRobust, minCertified }: GateLimits,
+  { clean, certified, degeneracy }: GateFacts,
 ): GateCheck[] {
-  const { maxDrop, maxCleanDrop, minRobust, minCertified } = limits;
+  const select = (attack: string | null): PairedOutcome[] =>
+    [...pairs.values()].map(({ candidate, baseline }) => [isRight(candidate, attack), isRight(baseline, attack)]);
+  const whole =
+    clean && [...clean.candidate].map((value, i): PairedOutcome => [value === "1", clean.baseline[i] === "1"]);
   return [
-    compare(pairs, null, maxCleanDrop),
+    ...(degeneracy === null ? [] : [rejectDegenerate(degeneracy, whole?.length ?? pairs.size)]),
+    compare(whole ?? select(null), null, maxCleanDrop),
     ...attacks.flatMap((attack) => [
-      compare(pairs, attack, maxDrop),
+      compare(select(attack), attack, maxDrop),
       ...(minRobust === null ? [] : [requireRobust(pairs, attack, minRobust)]),
     ]),
     ...(minCertified === null || certified === null ? [] : [requireCertified(pairs.size, certified, minCertified)]),
   ];
+}
+
+/** No attack changes the answers of a degenerate model, so it looks robust. */
+function rejectDegenerate({ reason, isCertain }: NonNullable<GateFacts["degeneracy"]>, examples: number): GateCheck {
+  const verdict = isCertain ? "regressed" : "unresolved";
+  return {
+    name: "a candidate that is not degenerate",
+    ...{ attack: null, verdict, candidate: null, baseline: null, examples, low: null, high: null },
+    limit: null,
+    reason: isCertain
+      ? `The candidate is degenerate: ${reason}. Its accuracy under attack says nothing about robustness.`
+      : `The candidate may be degenerate: ${reason}. Name the dataset with --data, or write a lock with more texts.`,
+  };
 }
 
 const points = (fraction: number): string => (100 * fraction).toFixed(1).replace(/^-(0\.0)$/, "$1");
@@ -64,22 +95,22 @@ function isRight(measurement: Measurement, attack: string | null): boolean {
 }
 
 /** A non-inferiority test on the same texts. */
-function compare(pairs: Pairs, attack: string | null, margin: number): GateCheck {
+function compare(outcomes: readonly PairedOutcome[], attack: string | null, margin: number): GateCheck {
   let [onlyFirst, onlySecond, both] = [0, 0, 0];
-  for (const { candidate, baseline } of pairs.values()) {
-    const [ours, theirs] = [isRight(candidate, attack), isRight(baseline, attack)];
+  for (const [ours, theirs] of outcomes) {
     if (ours && theirs) both++;
     else if (ours) onlyFirst++;
     else if (theirs) onlySecond++;
   }
-  const counts: PairedCounts = { onlyFirst, onlySecond, examples: pairs.size };
+  const examples = outcomes.length;
+  const counts: PairedCounts = { onlyFirst, onlySecond, examples };
   const { difference, low, high } = computeDifferenceBounds(counts);
   const verdict = judgeDrop({ low, high }, margin);
-  const [candidate, baseline] = [(both + onlyFirst) / pairs.size, (both + onlySecond) / pairs.size];
+  const [candidate, baseline] = [(both + onlyFirst) / examples, (both + onlySecond) / examples];
   const name = attack === null ? "clean accuracy" : `accuracy under ${attack}`;
   const change =
     `${name} went from ${formatPercent(baseline)} to ${formatPercent(candidate)} on the same ` +
-    `${formatCount(pairs.size)} texts (${points(difference)} points; ${onlySecond} texts are newly wrong, ` +
+    `${formatCount(examples)} texts (${points(difference)} points; ${onlySecond} texts are newly wrong, ` +
     `${onlyFirst} newly right)`;
   const allowed = `a drop of ${points(margin)} points is allowed`;
   const reasons: Record<GateVerdict, string> = {
@@ -90,7 +121,7 @@ function compare(pairs: Pairs, attack: string | null, margin: number): GateCheck
       describeNeededExamples(counts, margin),
   };
   return {
-    ...{ name, attack, verdict, candidate, baseline, low, high, limit: margin },
+    ...{ name, attack, verdict, candidate, baseline, examples, low, high, limit: margin },
     reason: `${capitalize(change)}. ${reasons[verdict]}`,
   };
 }
@@ -134,10 +165,27 @@ function requireAccuracy(name: string, count: number, total: number, limit: numb
   };
   return {
     name: `${name} of at least ${formatPercent(limit)}`,
-    ...{ verdict, candidate, baseline: null, low, high, limit },
+    ...{ verdict, candidate, baseline: null, examples: total, low, high, limit },
     reason: `${capitalize(name)} is ${formatPercent(candidate)} (${range}); ${reasons[verdict]}.`,
   };
 }
+
+/** A check as cells: name, baseline, candidate, texts, bounds, requirement and verdict. */
+export function formatCheck({ name, baseline, candidate, examples, low, high, limit, verdict }: GateCheck): string[] {
+  const texts = formatCount(examples);
+  if (candidate === null || low === null || high === null || limit === null)
+    return [name, "–", "–", texts, "–", "–", verdict];
+  const isAlone = baseline === null;
+  return [
+    ...[name, isAlone ? "–" : formatPercent(baseline), formatPercent(candidate), texts],
+    isAlone ? `${formatPercent(low)} to ${formatPercent(high)}` : `${signed(low)} to ${signed(high)} points`,
+    isAlone ? `at least ${formatPercent(limit)}` : `drop ≤ ${points(limit)} points`,
+    verdict,
+  ];
+}
+
+const signed = (fraction: number): string =>
+  points(fraction).match(/^(-|0\.0$)/) ? points(fraction) : `+${points(fraction)}`;
 
 /** The verdict of all checks together: one regression is enough. */
 export function combineVerdicts(checks: readonly GateCheck[]): GateVerdict {

@@ -16,6 +16,8 @@ export interface MeasuredModel {
   readonly measurements: ReadonlyMap<string, Measurement>;
   /** The results of the attacks by example and attack, for diffs. */
   readonly results: ReadonlyMap<string, ReadonlyMap<string, AttackResult>>;
+  /** Predictions before the attack. Rows are gold labels. */
+  readonly confusionMatrix: readonly (readonly number[])[];
   /** Of the examples, the substitutions and the filter by context. */
   readonly hashes: Readonly<Record<string, string>>;
 }
@@ -41,7 +43,7 @@ export async function measureModel(
     constraints: { minContextSimilarity, queryBudget },
     runtime: { ...runtime, precision, cache: !isEndpoint(model) },
   };
-  await attack(request, callbacks, given);
+  const { confusionMatrix } = await attack(request, callbacks, given);
   const measurements = new Map<string, Measurement>();
   const results = new Map<string, Map<string, AttackResult>>();
   const hashes: Record<string, string> = {};
@@ -63,5 +65,5 @@ export async function measureModel(
       const byAttack = results.get(result.id) ?? new Map<string, AttackResult>();
       results.set(result.id, byAttack.set(name, result));
     }
-  return { measurements, results, hashes };
+  return { measurements, results, confusionMatrix, hashes };
 }

@@ -2,7 +2,7 @@ import { describeGuard } from "../../certificates/guard.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
-import type { GateCheck } from "./judge.js";
+import { formatCheck, type GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
 
@@ -13,19 +13,8 @@ export function describeGate({ verdict, checks, candidate, baseline, guard }: Ga
   return [start, ...decisive.map(({ reason }) => reason), ...(guard ? [describeGuard(guard)] : [])].join(" ");
 }
 
-function formatRow({ name, verdict, baseline, candidate, low, high, limit }: GateCheck): string {
-  const bounds = baseline === null ? [low, high].map((value) => formatPercent(value)) : [low, high].map(formatPoints);
-  const required = baseline === null ? `≥ ${formatPercent(limit)}` : `drop ≤ ${(100 * limit).toFixed(1)} points`;
-  const cells = [
-    ...[name, baseline === null ? "–" : formatPercent(baseline), formatPercent(candidate)],
-    ...[bounds.join(" to "), required, `**${titles[verdict]}**`],
-  ];
-  return `| ${cells.join(" | ")} |`;
-}
-
-function formatPoints(fraction: number): string {
-  const text = (100 * fraction).toFixed(1).replace(/^-(0\.0)$/, "$1");
-  return fraction > 0 && text !== "0.0" ? `+${text}` : text;
+function formatRow(check: GateCheck): string {
+  return `| ${[...formatCheck(check).slice(0, -1), `**${titles[check.verdict]}**`].join(" | ")} |`;
 }
 
 /** Escapes what Markdown and HTML would interpret. */
@@ -77,8 +66,8 @@ export function formatSummary(report: GateReport): string {
     "",
     escapeMarkdown(describeGate(report)),
     "",
-    "| check | baseline | candidate | 95% bounds | required | verdict |",
-    "|---|---|---|---|---|---|",
+    "| check | baseline | candidate | texts | 95% bounds | required | verdict |",
+    "|---|---|---|---|---|---|---|",
     ...checks.map(formatRow),
     "",
     ...list(
@@ -91,7 +80,7 @@ export function formatSummary(report: GateReport): string {
       failures.filter(({ attack }) => attack === null),
       newFailures.clean,
     ),
-    `${formatCount(examples)} texts; bounds are one-sided (Tango's score interval of paired differences).`,
+    `${formatCount(examples)} attacked texts; bounds are one-sided (Tango's score interval of paired differences).`,
     "",
   ].join("\n");
 }

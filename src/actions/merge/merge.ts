@@ -7,6 +7,7 @@ import { isHeadParameter, loadModel, type Model, saveModel } from "../../models/
 import { addToMean, interpolateWeights } from "../../models/mix-weights.js";
 import { mapWeights, type Weights } from "../../nn/index.js";
 import { dataOptions } from "../../runs/config.js";
+import type { EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { free, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
@@ -52,7 +53,13 @@ export interface MergeReport {
   readonly folder: string;
   readonly mode: ParsedRequest["mode"];
   /** The weight of each model in the result, and its own accuracy if it was measured. */
-  readonly models: readonly { readonly model: string; readonly weight: number; readonly accuracy: number | null }[];
+  readonly models: readonly {
+    readonly model: string;
+    readonly weight: number;
+    readonly accuracy: number | null;
+    /** Why it is degenerate, so that it is not used; null if it is not, or if it was not measured. */
+    readonly degeneracy: string | null;
+  }[];
   /** The split, and the accuracy of the merged model on it; null if it was not measured. */
   readonly split: string | null;
   readonly accuracy: number | null;
@@ -164,8 +171,8 @@ async function mixWithPretrained({ request, first, callbacks }: MergeContext): P
       cloneWeights(new Map([...model.weights, ...interpolateWeights(shared, model.weights, alpha)])),
     );
     const listed = [
-      { model: reference, weight: 1 - alpha, accuracy: null },
-      { model: request.models[0]!, weight: alpha, accuracy: null },
+      { model: reference, weight: 1 - alpha, accuracy: null, degeneracy: null },
+      { model: request.models[0]!, weight: alpha, accuracy: null, degeneracy: null },
     ];
     return { weights, models: listed, split: null, accuracy: null };
   } finally {
@@ -184,13 +191,13 @@ async function mixUniformly({ request: { models }, first, load }: MergeContext):
     weights = addToMean(before, i, next.model.weights);
     free(before);
   }
-  const listed = models.map((model) => ({ model, weight: 1 / models.length, accuracy: null }));
+  const listed = models.map((model) => ({ model, weight: 1 / models.length, accuracy: null, degeneracy: null }));
   return { weights, models: listed, split: null, accuracy: null };
 }
 
 /**
  * A greedy soup: from the most to the least accurate model, each is added if the accuracy of the
- * mean does not fall.
+ * mean does not fall. Degenerate models are left out.
  */
 async function mixGreedily({ request, first, callbacks, load }: MergeContext): Promise<Merged> {
   const { models, split, maxSamples, seed } = request;
@@ -198,8 +205,8 @@ async function mixGreedily({ request, first, callbacks, load }: MergeContext): P
   const task = await loadRequestedTask(request, first.model, run, callbacks);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
   let evaluations = 0;
-  const measure = async (weights: Weights): Promise<number> => {
-    const { accuracy } = await evaluateExamples(
+  const measure = async (weights: Weights): Promise<Pick<EvaluationResult, "accuracy" | "degeneracy">> => {
+    const { accuracy, degeneracy } = await evaluateExamples(
       { ...first.model, weights },
       task,
       examples,
@@ -209,32 +216,38 @@ async function mixGreedily({ request, first, callbacks, load }: MergeContext): P
     );
     // Every model is measured alone, and all but the best one as a part of the mean.
     reportProgress(callbacks, "merge", ++evaluations, 2 * models.length - 1);
-    return accuracy;
+    return { accuracy, degeneracy };
   };
-  const measured: { model: string; accuracy: number }[] = [];
+  const measured: { model: string; accuracy: number; degeneracy: string | null }[] = [];
   for (const model of models) {
     await using next = await load(model);
     checkSameNetwork(first.model, next.model);
-    measured.push({ model, accuracy: await measure(next.model.weights) });
+    measured.push({ model, ...(await measure(next.model.weights)) });
   }
-  const [best, ...others] = measured.toSorted((a, b) => b.accuracy - a.accuracy) as [(typeof measured)[number]];
+  const sound = measured.filter(({ degeneracy }) => degeneracy === null);
+  const [best, ...others] = sound.toSorted((a, b) => b.accuracy - a.accuracy);
+  if (best === undefined)
+    throw new UserError(
+      `merge: all ${models.length} models are degenerate (${models[0]}: ${measured[0]!.degeneracy}). Use models that ` +
+        "have learned the task.",
+    );
   const chosen = [best.model];
   let { accuracy } = best;
   let weights = await load(best.model).then(async (classifier) => {
     await using loaded = classifier;
     return cloneWeights(loaded.model.weights);
   });
-  for (const { model } of others as typeof measured) {
+  for (const { model } of others) {
     await using next = await load(model);
     const candidate = addToMean(weights, chosen.length, next.model.weights);
-    const candidateAccuracy = await measure(candidate);
-    if (candidateAccuracy < accuracy) {
+    const mixed = await measure(candidate);
+    if (mixed.degeneracy !== null || mixed.accuracy < accuracy) {
       free(candidate);
       continue;
     }
     free(weights);
     weights = candidate;
-    accuracy = candidateAccuracy;
+    accuracy = mixed.accuracy;
     chosen.push(model);
   }
   const getWeight = (model: string): number => (chosen.includes(model) ? 1 / chosen.length : 0);

@@ -6,7 +6,7 @@ import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
 import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
-import { formatPath, formatTable, printJson } from "../output.js";
+import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 
@@ -88,6 +88,7 @@ function formatReport(io: Io, report: CertificateReport): string {
   const lines = [
     `${task} ${split}: ${formatCount(count)} texts, certificate ${kind}`,
     formatTable(io.stdout, rows, { head, numeric: hasTogether ? [1, 3] : [1] }),
+    ...(report.degeneracy ? [formatDegeneracyLine(io, report.degeneracy, "certified accuracy").trimEnd()] : []),
     ...(guard ? [describeGuard(guard)] : []),
     `Covers ${covers}.`,
     confidence ?? "This is a proof, not an estimate, for each text.",

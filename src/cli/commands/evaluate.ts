@@ -3,9 +3,9 @@ import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/
 import { describeGuard } from "../../certificates/guard.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
-import { getColors, type Io, write } from "../io.js";
+import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatDegeneracyLine, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
@@ -55,9 +55,7 @@ export function formatEvaluation(
     ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval.low, interval.high)})`],
     ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatNumber(value)]),
   ];
-  const { yellow } = getColors(io.stdout);
-  // It is a part of the result, so --quiet does not hide it.
-  const warning = degeneracy === null ? "" : `${yellow("!")} The model is degenerate: ${degeneracy}.\n`;
+  const warning = formatDegeneracyLine(io, degeneracy, "accuracy");
   const rule = threshold === null ? "" : `; ${positiveLabel} from a probability of ${threshold} on`;
   return `${task} ${split}: ${formatCount(examples)} examples${rule}\n${formatTable(io.stdout, rows)}\n${warning}`;
 }
@@ -80,5 +78,6 @@ function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): st
   ]);
   const head = ["dataset", "examples", "accuracy", "95% CI"];
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2] });
-  return `${table}\nThe adversarial texts reduce accuracy by ${(drop * 100).toFixed(1)} points.\n`;
+  const warning = formatDegeneracyLine(io, glue.degeneracy, "accuracy on adversarial texts");
+  return `${table}\nThe adversarial texts reduce accuracy by ${(drop * 100).toFixed(1)} points.\n${warning}`;
 }

@@ -12,7 +12,7 @@ import {
   runtimeFlags,
   splitOption,
 } from "../options.js";
-import { formatPath, formatTable, printJson } from "../output.js";
+import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 
@@ -78,7 +78,8 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, report: ExactReport): string {
-  const { examples: count, exact: levels, texts, attacks, task, split, scored, proof } = report;
+  const { examples: count, exact: levels, texts, attacks, task, split, scored, proof, degeneracy } = report;
+  const warning = formatDegeneracyLine(io, degeneracy, "exact accuracy");
   const rows = levels.map(({ changes, accuracy, interval, open }) => [
     changes,
     formatCount(texts.filter(({ minChanges }) => minChanges === changes).length),
@@ -102,6 +103,6 @@ function formatReport(io: Io, report: ExactReport): string {
       : "";
   return (
     `${task} ${split}: ${formatCount(count)} examples, ${formatCount(scored)} texts scored\n\n` +
-    `${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2, 4] })}\n\n${gaps}${remark}Proof: ${formatPath(proof)}\n`
+    `${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2, 4] })}\n\n${gaps}${remark}${warning}Proof: ${formatPath(proof)}\n`
   );
 }

@@ -1,9 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
-import { gateRequestSchema, runGate } from "../../actions/gate/gate.js";
+import { runGate } from "../../actions/gate/gate.js";
 import type { GateReport } from "../../actions/gate/gate-report.js";
+import { gateRequestSchema } from "../../actions/gate/gate-request.js";
+import { formatCheck } from "../../actions/gate/judge.js";
 import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
-import { formatPercent } from "../../format.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
@@ -75,13 +76,7 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, report: GateReport): string {
-  const points = (value: number): string => (100 * value).toFixed(1);
-  const rows = report.checks.map(({ name, baseline, candidate, low, high, limit, verdict }) => [
-    ...[name, baseline === null ? "–" : formatPercent(baseline), formatPercent(candidate)],
-    baseline === null ? `${points(low)}% to ${points(high)}%` : `${points(low)} to ${points(high)} points`,
-    baseline === null ? `at least ${points(limit)}%` : `drop ≤ ${points(limit)} points`,
-    verdict,
-  ]);
-  const head = ["check", "baseline", "candidate", "95% bounds", "required", "verdict"];
-  return `${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${describeGate(report)}\n`;
+  const head = ["check", "baseline", "candidate", "texts", "95% bounds", "required", "verdict"];
+  const rows = report.checks.map(formatCheck);
+  return `${formatTable(io.stdout, rows, { head, numeric: [1, 2, 3] })}\n\n${describeGate(report)}\n`;
 }

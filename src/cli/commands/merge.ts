@@ -47,10 +47,10 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, { folder, models, split, accuracy }: MergeReport): string {
-  const rows = models.map(({ model, weight, accuracy: own }) => [
+  const rows = models.map(({ model, weight, accuracy: own, degeneracy }) => [
     model,
     formatNumber(weight, 2),
-    own === null ? "–" : formatPercent(own),
+    own === null ? "–" : degeneracy === null ? formatPercent(own) : "degenerate",
   ]);
   const table = formatTable(io.stdout, rows, { head: ["model", "weight", "accuracy"], numeric: [1, 2] });
   const measured = accuracy === null ? "" : ` Its accuracy on the ${split} split is ${formatPercent(accuracy)}.`;

@@ -1,4 +1,5 @@
 import { describeGuard } from "../../certificates/guard.js";
+import { formatDegeneracy } from "../../evaluation/degenerate.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import type { RunCertificates } from "../certificates.js";
@@ -15,7 +16,8 @@ export function renderCertificatesSection(runs: readonly ReportRun[]): Html | nu
 }
 
 function renderTable(folder: string, { report, attacked }: RunCertificates): Html {
-  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard } = report;
+  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard, degeneracy } =
+    report;
   const names = [...attacked.keys()];
   const headers = [
     "Edits",
@@ -44,7 +46,7 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
   return html`
 <h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. ${
     confidence ?? "Every certificate is a proof."
-  } ${guard && describeGuard(guard)} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
+  } ${guard && describeGuard(guard)} ${degeneracy && formatDegeneracy(degeneracy, "certified accuracy")} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
 <div class="scroll" role="region" aria-label="Certified accuracy" tabindex="0"><table>
 <caption class="sr-only">Certified accuracy by the number of edits</caption>
 <thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>

@@ -1,0 +1,82 @@
+import { scoreTexts } from "../../attacks/score-texts.js";
+import { UserError } from "../../errors.js";
+import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
+import { type Callbacks, reportProgress, warn } from "../../events.js";
+import { formatCount } from "../../format.js";
+import { hashExamples } from "../../runs/environment.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import type { Example } from "../../tasks/index.js";
+import { isEndpoint, type LoadVictimOptions, loadVictim } from "../load/load-victim.js";
+import { loadRequestedTask } from "../train/prepare-run.js";
+import type { CleanMeasurement, GateLock } from "./gate-lock.js";
+import type { ParsedGateRequest } from "./gate-request.js";
+
+/** What a model did with all texts of a split, without an attack. */
+export interface MeasuredSplit {
+  readonly clean: CleanMeasurement;
+  /** Why the model is degenerate; null if it is not. */
+  readonly degeneracy: string | null;
+}
+
+/** Classifies a whole split in float32, which costs less than the attack on a few of its texts. */
+export async function measureSplit(
+  model: string,
+  examples: readonly Example[],
+  labels: readonly string[],
+  runtime: LoadVictimOptions,
+  callbacks: Callbacks,
+): Promise<MeasuredSplit> {
+  const { victim, close } = await loadVictim(model, { ...runtime, precision: "fp32", onEvent: callbacks.onEvent });
+  try {
+    if (victim.numLabels !== labels.length)
+      throw new UserError(
+        `${victim.name} returns ${victim.numLabels} probabilities, but the task has ${labels.length} labels ` +
+          `(${labels.join(", ")}). Use a model of this task.`,
+      );
+    const texts = examples.map((example) => example.texts);
+    const onProgress = (done: number): void => reportProgress(callbacks, "evaluate", done, texts.length);
+    const predicted = toPredictions(await scoreTexts(victim, texts, onProgress));
+    const gold = examples.map(({ label }) => label);
+    return {
+      clean: {
+        examples: hashExamples(examples),
+        correct: gold.map((label, i) => Number(predicted[i] === label)).join(""),
+      },
+      degeneracy: describeDegeneratePredictions(predicted, gold, labels),
+    };
+  } finally {
+    close();
+  }
+}
+
+/**
+ * The split that the baseline of a lock was measured on, from --data or the data of the candidate.
+ * Null with a warning if it is not here: a gate with a lock works without a dataset.
+ */
+export async function loadLockedSplit(
+  request: ParsedGateRequest,
+  { task: { name, labels, split }, clean, examples: attacked }: GateLock,
+  callbacks: Callbacks,
+): Promise<readonly Example[] | null> {
+  const { model, data, baseline } = request;
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  const isOfTask = run !== null && (run.config.task === null || run.config.task === name);
+  const load = async (): Promise<readonly Example[]> => {
+    const task = await loadRequestedTask(request, { task: name, labels }, isOfTask ? run : null, callbacks);
+    const examples = await task.load(split);
+    if (hashExamples(examples) === clean.examples) return examples;
+    throw new UserError(`${data ?? name}: the texts differ from those of ${baseline}.`);
+  };
+  try {
+    return await load();
+  } catch (error) {
+    if (!(error instanceof UserError) || data !== null) throw error;
+    warn(
+      callbacks,
+      `Clean accuracy is compared on the ${formatCount(attacked.length)} attacked texts of ${baseline} only, because its ` +
+        `${split} split of ${formatCount(clean.correct.length)} texts was not found. Name it with --data.`,
+    );
+    return null;
+  }
+}
