@@ -132,6 +132,40 @@ describe("a constant model", () => {
     expect(attacked.stdout).toMatch(/! The model is degenerate: /);
   });
 
+  test("is marked by exact and certify, also with --quiet", async () => {
+    const count = ["--num-examples", "40", "--quiet"];
+    const exact = ["exact", constant, ...data, "--max-changes", "1", ...count, "--out", join(folder, "exact")];
+    expect((await invoke(exact)).stdout).toMatch(/! The model is degenerate: .* Draw no conclusion from its exact acc/);
+    const certify = ["certify", constant, ...data, "--kind", "canonical", ...count, "--out", join(folder, "proof")];
+    expect((await invoke(certify)).stdout).toMatch(/! The model is degenerate: .* conclusion from its certified acc/);
+    const report = await invoke([...certify, "--resume", "--json"]);
+    expect((JSON.parse(report.stdout) as { degeneracy: string }).degeneracy).toMatch(/guessing|predicts/);
+  });
+
+  test("is no part of a greedy soup, and soups of nothing else are errors", async () => {
+    const merge = (models: string[], out: string) =>
+      invoke([
+        "merge",
+        ...models,
+        "--mode",
+        "greedy",
+        "--split",
+        "test",
+        ...data,
+        "--out",
+        join(folder, out),
+        "--json",
+      ]);
+    const { stdout } = await merge([constant, sound], "soup");
+    const { models } = JSON.parse(stdout) as { models: { weight: number; degeneracy: string | null }[] };
+    expect(models).toMatchObject([
+      { weight: 0, degeneracy: expect.any(String) as string },
+      { weight: 1, degeneracy: null },
+    ]);
+    const refused = await merge([constant, constant], "nothing");
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("all 2 models are degenerate")]);
+  });
+
   test("fails the gate with the reason, and is no baseline", async () => {
     const limits = ["--max-drop", "100", "--num-examples", "10", "--quiet"];
     const candidate = ["gate", constant, "--baseline", sound, ...data, ...limits, "--out", join(folder, "gate")];

@@ -11,10 +11,17 @@ export interface ScoredCandidate {
   readonly probabilities: ArrayLike<number>;
 }
 
+/** Maximum number of queries per example, or per word of an example. */
+export type QueryBudget = number | { readonly perWord: number };
+
+/** The maximum number of queries for a text with so many words. */
+export function computeMaxQueries(budget: QueryBudget | undefined, words: number): number {
+  return typeof budget === "object" ? budget.perWord * words : (budget ?? Number.POSITIVE_INFINITY);
+}
+
 export interface AttackerRunOptions {
   readonly seed: number | string;
-  /** Maximum number of queries per example. */
-  readonly budget?: number | undefined;
+  readonly budget?: QueryBudget | undefined;
   /** Number of examples at the start whose results are already known. */
   readonly skip?: number;
   /** Stops the attack with an error between two calls of the victim. */

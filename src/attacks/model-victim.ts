@@ -35,6 +35,8 @@ export class EncodedInput implements PreparedInput {
  * length. A GPU has no work between two calls.
  */
 const maxBatchSize = { cpu: 4096, gpu: 16_384 };
+/** More words than any text has. */
+const maxWords = 1_000_000;
 
 /** Batches of the model per call on the CPU, where one takes about half a second. */
 const cpuBatchesPerCall = 2;
@@ -77,7 +79,9 @@ export async function createModelVictim(
     isDeterministic: true,
     maxBatchSize: maxBatchSize[deviceType === "cpu" ? "cpu" : "gpu"],
     ...(deviceType === "cpu" ? { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens } : { canOverlap: true }),
-    findWords: tokenization === "word" ? createWordFinder(model) : findWordPlaces,
+    ...(tokenization === "word"
+      ? { findWords: createWordFinder(model), findAllWords: createWordFinder({ ...model, maxLength: maxWords }) }
+      : { findWords: findWordPlaces }),
     prepare: (input) => new EncodedInput(encode([input])[0]!),
     prepareAll: (inputs) => encode(inputs).map((encoding) => new EncodedInput(encoding)),
     ...(tokenization === "word" && {

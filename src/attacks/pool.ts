@@ -1,7 +1,13 @@
 import type { Example } from "../tasks/example.js";
 import { Rng } from "../tensor/random.js";
-import { findWordPlaces } from "../text/find-words.js";
-import type { Attacker, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
+import { findWordPlaces, type WordFinder } from "../text/find-words.js";
+import {
+  type Attacker,
+  type AttackerRunOptions,
+  computeMaxQueries,
+  type QueryBudget,
+  type ScoredCandidate,
+} from "./attacker.js";
 import { EditedText } from "./edited-text.js";
 import type { Score } from "./goals/score.js";
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
@@ -111,12 +117,17 @@ export class SearchPool<Prepared extends PreparedInput> {
     }
   }
 
-  #start(example: Example, attack: RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
-    const text = EditedText.create(example.texts, this.victim.findWords ?? findWordPlaces);
-    const generator = runRecipe(example, text, attack, rng, budget);
+  #start(example: Example, attack: RecipeAttack, rng: Rng, budget: QueryBudget | undefined): RunningSearch {
+    const text = EditedText.create(example.texts, this.#chooseWordFinder(attack));
+    const generator = runRecipe(example, text, attack, rng, computeMaxQueries(budget, text.length));
     // The first step of every attack scores the original text.
     const queries = generator.next([]).value as readonly Query[];
     return { id: example.id, label: example.label, generator, known: new Map(), queries, scores: [] };
+  }
+
+  #chooseWordFinder({ recipe }: RecipeAttack): WordFinder {
+    const { findWords = findWordPlaces, findAllWords = findWords } = this.victim;
+    return recipe.changesAllWords ? findAllWords : findWords;
   }
 
   async *#runWave(searches: RunningSearch[], options: AttackerRunOptions): AsyncGenerator<AttackResult> {

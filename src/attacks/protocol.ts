@@ -178,4 +178,6 @@ export interface AttackParts {
 /** The four parts of an attack that a pool can run. */
 export interface Recipe extends AttackParts {
   readonly search: Search;
+  /** True if words that the victim does not read may change, too. */
+  readonly changesAllWords?: boolean;
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson, writeFileAtomic } from "../files.js";
 import type { Example } from "../tasks/example.js";
-import type { Attacker } from "./attacker.js";
+import type { Attacker, QueryBudget } from "./attacker.js";
 import { type JournalHeader, openJournal } from "./journal.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
@@ -17,8 +17,7 @@ export interface RunAttackOptions {
   /** The examples in order. */
   readonly examples: readonly Example[];
   readonly seed: number | string;
-  /** Maximum number of queries per example. */
-  readonly budget?: number | undefined;
+  readonly budget?: QueryBudget | undefined;
   /** SHA-256 of the first examples. A journal of fewer examples is extended if theirs is equal. */
   hashFirst?(numExamples: number): string;
   /** Everything else that determines the results (task, split, constraints). */

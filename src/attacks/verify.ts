@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
+import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatExample } from "../tasks/example.js";
 import { Rng } from "../tensor/random.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
+import { computeMaxQueries } from "./attacker.js";
 import { countFooled } from "./confirm-success.js";
 import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals/score.js";
@@ -90,9 +92,12 @@ export async function verifyJournal<Prepared extends PreparedInput>(
   return { header, lines, outcomes };
 }
 
+const budgetSchema = z.union([z.number(), z.object({ perWord: z.number() })]);
+
 /** A misclassified text is queried once, and no search may exceed its budget. */
-function checkQueries({ outcome, queries, edits }: AttackResult, { settings }: JournalHeader, location: string): void {
-  const budget = typeof settings.budget === "number" ? settings.budget : Number.POSITIVE_INFINITY;
+function checkQueries(result: AttackResult, { settings }: JournalHeader, location: string): void {
+  const { outcome, queries, edits, words } = result;
+  const budget = computeMaxQueries(budgetSchema.safeParse(settings.budget).data, words.length);
   const isPossible = outcome === "skipped" ? queries === 1 : queries <= budget && (edits.length === 0 || queries > 1);
   if (!isPossible) throw new UserError(`${location}: ${queries} queries are not possible for the outcome "${outcome}"`);
 }

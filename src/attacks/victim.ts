@@ -53,6 +53,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   readonly decidedMargin?: number;
   /** Finds the words that an attack may change. Default: those of TextAttack. */
   readonly findWords?: WordFinder;
+  /** The same, with words that the victim does not read because the text is too long. */
+  readonly findAllWords?: WordFinder;
   prepare(input: VictimInput): Prepared;
   /** Prepares many inputs, if this is faster than one after the other. */
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];

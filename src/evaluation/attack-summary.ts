@@ -181,7 +181,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const attacked = [...queries.success, ...queries.failed];
   const total = [...attacked, ...queries.skipped].reduce((sum, value) => sum + value, 0);
   const { budget, hasBudget: searchHasBudget } = header.settings;
-  const hasBudget = searchHasBudget === true || typeof budget === "number";
+  const hasBudget = searchHasBudget === true || (budget !== undefined && budget !== null);
   const limit = typeof budget === "number" ? budget : median(queries.failed);
   const substitutes = safeRatio(sums.substitutes, sums.modifiable);
   const modifiableWords = safeRatio(sums.modifiable, count);

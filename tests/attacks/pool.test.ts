@@ -2,6 +2,7 @@ import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import type { QueryBudget } from "../../src/attacks/attacker.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { RecipeAttack } from "../../src/attacks/run-recipe.js";
 import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
@@ -118,7 +119,7 @@ describe("SearchPool", () => {
       ["b", "z"],
     ];
     const gold: Record<string, number> = { "a b": 0.9, "_ b": 0.8, "a _": 0.8, "x b": 0.7, "y b": 0.8, "a z": 0.2 };
-    const run = async (budget: number) => {
+    const run = async (budget: QueryBudget) => {
       const victim = scriptedVictim(2, (text) => [gold[text] ?? 0.1, 1 - (gold[text] ?? 0.1)]);
       const example = createExample("1", replacements);
       const attack = await createTableAttack("pwws", [example]);
@@ -133,6 +134,43 @@ describe("SearchPool", () => {
       edits: [],
     });
     expect(await run(100)).toMatchObject({ outcome: "success", exhausted: false, queries: 7, finalTexts: ["a z"] });
+    // The text has two words.
+    expect(await run({ perWord: 2 })).toEqual(await run(4));
+    expect(await run({ perWord: 50 })).toEqual(await run(100));
+  });
+
+  test("pwws chooses the first or the last of equally good substitutes", async () => {
+    const gold: Record<string, number> = { a: 0.9, _: 0.8, x: 0.3, y: 0.3, z: 0.6 };
+    const run = async (attack: string) => {
+      const victim = scriptedVictim(2, (text) => [gold[text]!, 1 - gold[text]!]);
+      const example = createExample("1", [["a", "x", "y", "z"]]);
+      const created = await createTableAttack(attack, [example]);
+      return (await collect(new SearchPool(victim).run([example], created, { seed: 1 })))[0]!.finalTexts;
+    };
+    expect([await run("pwws"), await run("pwws:ties=first"), await run("pwws:ties=last")]).toEqual([
+      ["x"],
+      ["x"],
+      ["y"],
+    ]);
+  });
+
+  test("genetic changes words that the victim does not read only with words=all", async () => {
+    const example = createExample("1", [["a"], ["b", "x"]]);
+    // The victim reads one word, which has no substitutes.
+    const answer = scriptedVictim(2, (text) => (text.startsWith("a") ? [0.9, 0.1] : [0.1, 0.9]));
+    const victim = {
+      ...answer,
+      findWords: () => [{ field: 0, start: 0, end: 1 }],
+      findAllWords: answer.findWords!,
+    };
+    const run = async (attack: string) => {
+      const created = await createTableAttack(`${attack}population=4,iterations=2`, [example]);
+      return (await collect(new SearchPool(victim).run([example], created, { seed: 1 })))[0]!;
+    };
+    expect(await run("genetic:")).toMatchObject({ words: ["a"], queries: 1 });
+    const all = await run("genetic:words=all,");
+    expect(all).toMatchObject({ words: ["a", "b"], outcome: "failed" });
+    expect(all.queries).toBeGreaterThan(1);
   });
 
   test("tells what the victim has scored, and stops between two of its calls", async () => {

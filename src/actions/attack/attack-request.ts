@@ -1,9 +1,11 @@
 import { z } from "zod";
+import type { QueryBudget } from "../../attacks/attacker.js";
 import { wordNetContextSimilarity } from "../../attacks/constraints/context.js";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
+import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
 import { dataOptions } from "../../runs/config.js";
 import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
@@ -12,6 +14,7 @@ import { guardOptions } from "../calibrate/find-guard.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { noiseOptions } from "../load/random-victim.js";
 import { attackOutputOptions } from "./attack-outputs.js";
+import { protocolNames } from "./published-protocols.js";
 import { constraintOptions } from "./request-constraints.js";
 
 const { data: path, ...otherData } = dataOptions;
@@ -37,6 +40,7 @@ export const attackGroups = {
         `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
     ),
     queryBudget: orNull(countSchema).describe("maximum queries per example"),
+    queriesPerWord: orNull(countSchema).describe("maximum queries per word of an example, instead of --query-budget"),
   }),
   resources: z.strictObject({
     substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
@@ -81,6 +85,9 @@ export const attackRequestSchema = z.strictObject({
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
   seed: seedSchema.default(0).describe("random seed"),
+  protocol: orNull(z.enum(protocolNames)).describe(
+    "attacks and limits of a publication, unless they are given: textdefender (Li et al. 2021)",
+  ),
   out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
   data: attackGroups.data.prefault({}),
@@ -100,6 +107,15 @@ export const attackRequestSchema = z.strictObject({
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 /** The same for a model that is a function from texts to probabilities. */
 export type FunctionAttackRequest = Omit<AttackRequest, "model"> & { readonly model: PredictProbabilities };
+/** The query budget of a request, if it has one. */
+export function readBudget({ constraints }: ParsedAttackRequest): { readonly budget?: QueryBudget } {
+  const { queryBudget, queriesPerWord } = constraints;
+  if (queryBudget !== null && queriesPerWord !== null)
+    throw new UserError("attack: expected queryBudget or queriesPerWord, received both. Leave one of them out.");
+  if (queriesPerWord !== null) return { budget: { perWord: queriesPerWord } };
+  return queryBudget === null ? {} : { budget: queryBudget };
+}
+
 /** A request with its defaults. */
 export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
 

@@ -9,8 +9,9 @@ import type { Callbacks } from "../../events.js";
 import type { Task } from "../../tasks/index.js";
 import { validate } from "../../validate.js";
 import type { LoadedVictim } from "../load/load-victim.js";
-import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest } from "./attack-request.js";
+import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
 import { createAttackers, loadAttackVictim, prepareAttacks } from "./prepare-attack.js";
+import { applyProtocol } from "./published-protocols.js";
 
 /** What an attack has done so far, after one call of the victim. */
 export interface SearchStep {
@@ -64,7 +65,7 @@ export async function createTextAttacker(
   callbacks: Callbacks = {},
   given: (Pick<Task, "labels" | "modifiableFields"> & { readonly victim: LoadedVictim }) | null = null,
 ): Promise<TextAttacker> {
-  const parsed = validate(attackRequestSchema, request, "attack");
+  const parsed = validate(attackRequestSchema, applyProtocol(request), "attack");
   rejectDatasetOptions(parsed);
   const victim = given?.victim ?? (await loadAttackVictim(parsed.model, parsed, callbacks));
   const closeVictim = (): void => (given ? undefined : victim.close());
@@ -126,15 +127,15 @@ async function attackText(
   attacker: Attacker,
   texts: readonly string[],
   label: number,
-  { seed, constraints: { queryBudget } }: ParsedAttackRequest,
+  request: ParsedAttackRequest,
   { signal, onStep }: TextAttackOptions,
 ): Promise<Omit<TextAttack, "labels">> {
   const steps: SearchStep[] = [];
   const follow = createFollower(label);
   const results = attacker.run([{ id: "input", texts, label }], {
-    seed,
+    seed: request.seed,
     signal,
-    ...(queryBudget !== null && { budget: queryBudget }),
+    ...readBudget(request),
     onScores(_, scored) {
       const step = follow(scored);
       steps.push(step);

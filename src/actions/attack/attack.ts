@@ -39,6 +39,7 @@ import {
   attackRequestSchema,
   type FunctionAttackRequest,
   type ParsedAttackRequest,
+  readBudget,
   type ShardRunner,
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
@@ -49,6 +50,7 @@ import {
   planAttackers,
   prepareAttack,
 } from "./prepare-attack.js";
+import { applyProtocol } from "./published-protocols.js";
 
 export type { AttackReport };
 
@@ -75,7 +77,8 @@ export async function attack(
   if (isFunction && callbacks.runShards)
     throw new UserError("model: a function cannot be sent to other processes. Attack with one process.");
   const named = { ...request, model: isFunction ? model.name || "function" : model };
-  const parsed = validate(attackRequestSchema, named, "attack");
+  const parsed = validate(attackRequestSchema, applyProtocol(named), "attack");
+  readBudget(parsed);
   const victim = await loadAttackVictim(model, parsed, callbacks);
   try {
     const prepared = await prepareAttack(parsed, victim, callbacks, given);
@@ -315,6 +318,7 @@ function getJournalSettings({
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
     ...(attackedLabel !== null && { attackedLabel }),
+    ...(request.protocol !== null && { protocol: request.protocol }),
     ...(maxLikelihoodDrop !== null && { maxLikelihoodDrop }),
     ...(resources.context && {
       minContextSimilarity: resources.context.minSimilarity,
@@ -340,14 +344,13 @@ async function runAttacker(
   shard: Shard | null = null,
 ): Promise<void> {
   const { request, out } = prepared;
-  const { queryBudget } = request.constraints;
   const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
   const total = examples.length;
   await runAttack({
     attacker,
     examples,
     seed: request.seed,
-    ...(queryBudget !== null && { budget: queryBudget }),
+    ...readBudget(request),
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
     journalPath: shard?.path ?? getJournalPath(out, attacker.name),

@@ -38,7 +38,9 @@ function toAttackRequest(header: JournalHeader, model: string, substitutions: st
     maxModificationRate,
     protectStopWords,
     matchPartOfSpeech,
-    queryBudget: budget,
+    ...(typeof budget === "object"
+      ? { queriesPerWord: (budget as { perWord?: unknown } | null)?.perWord }
+      : { queryBudget: budget }),
     numExamples: examples,
     seed,
   };

@@ -21,6 +21,7 @@ import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.j
 import { loadRequestedTask } from "../train/prepare-run.js";
 import { checkOutputRequest } from "./attack-outputs.js";
 import type { ParsedAttackRequest } from "./attack-request.js";
+import { createProtocolConstraints, limitModification } from "./published-protocols.js";
 import { createRequestConstraints } from "./request-constraints.js";
 import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 
@@ -52,12 +53,23 @@ export async function prepareAttacks(
   for (const spec of request.attacks) attacks.push(await loadAttack(spec));
   const needs: ResourceName[] = attacks.flatMap(listResources);
   if (request.outputs.minSimilarity !== null) needs.push("encoder", "mlm");
+  if (request.protocol !== null) {
+    needs.push("encoder");
+    if (request.resources.vectors === null)
+      warn(
+        callbacks,
+        `The protocol ${request.protocol} has counter-fitted neighbors. Pass --vectors FILE to use them.`,
+      );
+  }
   if (request.constraints.maxLikelihoodDrop !== null) needs.push("mlm");
   const { minContextSimilarity } = request.constraints;
   const wanted = { ...request.resources, minContextSimilarity, cache: request.runtime.cache };
   const resources = await loadAttackResources(needs, wanted, victim, labels, callbacks);
   try {
-    const constraints = createRequestConstraints(request.constraints, modifiableFields, resources.resources);
+    const constraints = [
+      ...createRequestConstraints(request.constraints, modifiableFields, resources.resources),
+      ...createProtocolConstraints(request.protocol, resources.resources),
+    ];
     for (const { name, definition } of attacks)
       if (definition.optional?.includes("lmConstraint") && request.resources.lmConstraint === null)
         warn(callbacks, `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
@@ -94,16 +106,17 @@ export interface PreparedAttack extends PreparedAttacks {
 
 /** Loads everything that a request names. */
 export async function prepareAttack(
-  request: ParsedAttackRequest,
+  parsed: ParsedAttackRequest,
   victim: LoadedVictim,
   callbacks: Callbacks,
   given: GivenExamples | null,
 ): Promise<PreparedAttack> {
-  await checkOutputRequest(request.outputs, request.attacks.length + request.transferFrom.length);
+  await checkOutputRequest(parsed.outputs, parsed.attacks.length + parsed.transferFrom.length);
   const run = victim.local?.run ?? null;
-  const { path: data, ...columns } = request.data;
-  const source = { ...columns, data, model: request.model };
+  const { path: data, ...columns } = parsed.data;
+  const source = { ...columns, data, model: parsed.model };
   const task = await loadCheckedTask(source, victim, given?.task ?? null, callbacks);
+  const request = limitModification(parsed, task.name);
   const { lmConstraint: table } = request.resources;
   const lmConstraint = table ? await loadLmConstraint(resolveTablePath(table)) : null;
   const sample = given

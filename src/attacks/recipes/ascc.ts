@@ -68,6 +68,8 @@ function createAsccAttacker(victim: GradientVictim, options: HullOptions, parts:
     hashes: victim.hashes,
     counters,
     async *run(examples, { seed, skip = 0, budget = Number.POSITIVE_INFINITY, signal }) {
+      if (typeof budget === "object")
+        throw new UserError("attack ascc: all texts of a batch share a query budget. Use --query-budget instead.");
       if (budget < extraQueries)
         throw new UserError(`attack ascc: the query budget must be at least ${extraQueries}, received ${budget}.`);
       const limited = { ...options, innerSteps: Math.min(options.innerSteps, budget - extraQueries) };

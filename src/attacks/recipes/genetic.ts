@@ -13,6 +13,11 @@ export const genetic = defineAttack({
   options: z.strictObject({
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(40).describe("generations after the first"),
+    // Without a default, so that the journals of the stronger version do not mention it.
+    words: z
+      .enum(["read", "all"])
+      .optional()
+      .describe("words that may change: those that the model reads, or all of the text (RIFT's code); default: read"),
   }),
   resources: ["caseInsensitiveSubstitutes"],
   optional: ["context", "lmConstraint"],
@@ -23,5 +28,6 @@ export const genetic = defineAttack({
     transformations: [swapFromTable(caseInsensitiveSubstitutes)],
     constraints: [...(lmConstraint ? [allowedByLanguageModel(lmConstraint)] : []), ...fitContext(context)],
     search: geneticSearch({ ...options, mutation: "best" }),
+    ...(options.words === "all" && { changesAllWords: true }),
   }),
 });

@@ -25,6 +25,10 @@ export const pwws = defineAttack({
       .nullable()
       .default(null)
       .describe('word written over a word to measure its saliency ("NULL" in RIFT\'s code); null: the unknown token'),
+    ties: z
+      .enum(["first", "last"])
+      .optional()
+      .describe("which of several equally good substitutes is chosen (last in RIFT's code); default: first"),
     // Without a default, so that the journals of the paper's version do not mention it.
     compat: z
       .enum(["textattack"])
@@ -49,6 +53,7 @@ export const pwws = defineAttack({
       search: weightedSaliencySearch({
         chooseOn: options.adaptive ? "current" : "original",
         shown: showUnknown(options.saliencyWord),
+        ...(options.ties && { ties: options.ties }),
       }),
     };
   },

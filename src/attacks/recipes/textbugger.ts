@@ -18,6 +18,7 @@ export const textbugger = defineAttack({
     ...goalOptions,
     ...compatOption,
     neighbors: z.int().min(0).default(5).describe("neighbors per word"),
+    characters: z.boolean().default(true).describe("change characters, too"),
     similarity: z.number().min(-1).max(1).default(0.8).describe("minimum similarity of sentences"),
   }),
   resources: ["neighbors", "encoder", "labels"],
@@ -25,10 +26,14 @@ export const textbugger = defineAttack({
   build: (options, { neighbors, encoder, labels }) => ({
     goal: createGoal(options, labels),
     transformations: [
-      changeCharacters("space", oneInside),
-      changeCharacters("delete", oneInside),
-      changeCharacters("swap", oneInside),
-      changeCharacters("homoglyph", { candidates: "all", innerOnly: false }),
+      ...(options.characters
+        ? [
+            changeCharacters("space", oneInside),
+            changeCharacters("delete", oneInside),
+            changeCharacters("swap", oneInside),
+            changeCharacters("homoglyph", { candidates: "all", innerOnly: false }),
+          ]
+        : []),
       swapNeighbors(neighbors, options.neighbors),
     ],
     constraints: [

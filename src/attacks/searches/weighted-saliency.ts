@@ -9,6 +9,8 @@ export interface WeightedSaliencyOptions {
   readonly shown: HiddenWord["shown"];
   /** The weight of a word's saliency: how much its best candidate gains, or its value. */
   readonly weight?: "gain" | "value";
+  /** Which of several equally good candidates of a word is chosen. */
+  readonly ties?: "first" | "last";
 }
 
 /**
@@ -16,7 +18,8 @@ export interface WeightedSaliencyOptions {
  * the original text, weighted by the softmax of the words' saliencies, determines the order of the
  * words. In that order, the changes accumulate until the goal is reached.
  */
-export function weightedSaliencySearch({ chooseOn, shown, weight = "gain" }: WeightedSaliencyOptions): Search {
+export function weightedSaliencySearch(options: WeightedSaliencyOptions): Search {
+  const { chooseOn, shown, weight = "gain", ties = "first" } = options;
   return {
     name: `greedy, words ranked by weighted saliency, candidates chosen on the ${chooseOn} text`,
     cost:
@@ -37,9 +40,10 @@ export function weightedSaliencySearch({ chooseOn, shown, weight = "gain" }: Wei
       ]);
       const saliencies = softmax(positions.map((_, i) => scored[i]!.value));
       const best = new Map<number, { text: EditedText; value: number }>();
-      for (const { text, value } of scored.slice(positions.length))
-        if (value > (best.get(text.position)?.value ?? Number.NEGATIVE_INFINITY))
-          best.set(text.position, { text, value });
+      for (const { text, value } of scored.slice(positions.length)) {
+        const known = best.get(text.position)?.value ?? Number.NEGATIVE_INFINITY;
+        if (value > known || (ties === "last" && value === known)) best.set(text.position, { text, value });
+      }
       const base = weight === "gain" ? original.value : 0;
       const order = positions
         .map((position, i) => {

@@ -66,7 +66,21 @@ function formatDetails(io: Io, result: EvaluationResult): string {
   const head = ["label \\ predicted", ...labels];
   const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
   const guard = result.guard ? `\n${describeGuard(result.guard)}\n` : "";
-  return `${formatEvaluation(io, result)}\n${matrix}\n${guard}`;
+  return `${formatEvaluation(io, result)}\n${matrix}\n${formatThresholds(io, result)}${guard}`;
+}
+
+const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
+
+/** The precision that each recall of the positive label costs, and the threshold that gives it. */
+function formatThresholds(io: Io, { precisionRecall, positiveLabel }: EvaluationResult): string {
+  if (!precisionRecall) return "";
+  const rows = shownRecalls.flatMap((wanted) => {
+    const point = precisionRecall.points.findLast(({ recall }) => recall >= wanted);
+    return point ? [[formatPercent(point.recall), formatPercent(point.precision), formatNumber(point.threshold)]] : [];
+  });
+  const head = [`recall of ${positiveLabel}`, "precision", "--threshold"];
+  const average = `average precision ${formatNumber(precisionRecall.averagePrecision)}`;
+  return `\n${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n${average}\n`;
 }
 
 function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): string {

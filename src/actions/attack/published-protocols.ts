@@ -1,0 +1,79 @@
+import { minSentenceSimilarity } from "../../attacks/constraints/sentence-similarity.js";
+import type { AttackSpec } from "../../attacks/define-attack.js";
+import type { Constraint } from "../../attacks/protocol.js";
+import type { AttackResources } from "../../attacks/resources.js";
+
+/** How a publication attacks models, so that numbers can stand beside its own. */
+interface Protocol {
+  readonly attacks: readonly AttackSpec[];
+  readonly queriesPerWord: number;
+  /** The largest fraction of changed words, by task. */
+  getMaxModificationRate(task: string): number;
+  /** What every attack has besides its own constraints. */
+  createConstraints(resources: Partial<AttackResources>): Constraint[];
+}
+
+const neighbors = 50;
+/** The angular similarity of windows that TextFooler published, for the Universal Sentence Encoder. */
+const similarity = 0.840845057;
+
+/**
+ * Li et al. 2021, Searching for an Effective Defender, as in the released code: TextFooler and
+ * TextBugger swap words with 50 neighbors of any distance, BERT-Attack with 50 predicted words.
+ */
+const textdefender: Protocol = {
+  attacks: [
+    { name: "textfooler", options: { compat: "textattack", neighbors, wordSimilarity: -1, similarity } },
+    { name: "textbugger", options: { compat: "textattack", neighbors, characters: false } },
+    { name: "bert-attack", options: { compat: "textattack", candidates: neighbors } },
+  ],
+  queriesPerWord: neighbors,
+  getMaxModificationRate: (task) => (task === "imdb" ? 0.1 : 0.3),
+  createConstraints: ({ encoder }) => [
+    minSentenceSimilarity(encoder!, {
+      ...{ threshold: similarity, metric: "angular", window: 15, reference: "current", skipsShortTexts: true },
+    }),
+  ],
+};
+
+export const protocolNames = ["textdefender"] as const;
+type ProtocolName = (typeof protocolNames)[number];
+const protocols: Readonly<Record<ProtocolName, Protocol>> = { textdefender };
+
+/** Fills in the attacks and the budget of a protocol. Values that the request has are kept. */
+export function applyProtocol<Request extends ProtocolRequest>(request: Request): Request {
+  const found = request.protocol && protocols[request.protocol];
+  if (!found) return request;
+  const { constraints } = request;
+  const queriesPerWord = constraints?.queriesPerWord ?? (constraints?.queryBudget ? null : found.queriesPerWord);
+  return { ...request, attacks: request.attacks ?? found.attacks, constraints: { ...constraints, queriesPerWord } };
+}
+
+interface ProtocolRequest {
+  readonly protocol?: ProtocolName | null | undefined;
+  readonly attacks?: unknown;
+  readonly constraints?:
+    | { readonly queryBudget?: number | null | undefined; readonly queriesPerWord?: number | null | undefined }
+    | undefined;
+}
+
+/** Fills in the largest fraction of changed words, which depends on the task. */
+export function limitModification<
+  Request extends {
+    readonly protocol: ProtocolName | null;
+    readonly constraints: { readonly maxModificationRate: number };
+  },
+>(request: Request, task: string): Request {
+  const { protocol, constraints } = request;
+  if (protocol === null || constraints.maxModificationRate < 1) return request;
+  const maxModificationRate = protocols[protocol].getMaxModificationRate(task);
+  return { ...request, constraints: { ...constraints, maxModificationRate } };
+}
+
+/** The constraints that a protocol adds to every attack. They need the resource "encoder". */
+export function createProtocolConstraints(
+  protocol: ProtocolName | null,
+  resources: Partial<AttackResources>,
+): Constraint[] {
+  return protocol === null ? [] : protocols[protocol].createConstraints(resources);
+}
