@@ -17,6 +17,7 @@ import { readMetrics } from "../src/runs/run-metrics.js";
 import { sortRows, toShownRow } from "../src/studio/page/run-rows.js";
 import { readRunRow } from "../src/studio/run-row.js";
 import { createTables } from "../src/sweeps/create-tables.js";
+import { toMarkdown } from "../src/sweeps/render-table.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { invoke } from "./cli/invoke.js";
 import { attackResult, writeRun } from "./report/run-folder.js";
@@ -228,6 +229,30 @@ test("numbers before the attack, under attack and of the worst case are of the s
   const row = await readRunRow({ id: "x", name: "x", folder: run, sweep: null });
   expect(Object.keys(row.metrics).filter(isAttackMetric)).toEqual(["pwws"]);
   expect(row.metrics.pwws).toMatchObject({ examples: 5 });
+});
+
+test("table and report show the number of texts, of each model if they differ", async () => {
+  const results = (count: number) => ({
+    pwws: Array.from({ length: count }, (_, i) =>
+      attackResult(`mail ${i}`, "buy it now", i > 2 ? "failed" : "success"),
+    ),
+  });
+  const equal = [
+    await writeRun(join(folder, "equal", "a"), { methods: ["ascc"], attacks: results(12) }),
+    await writeRun(join(folder, "equal", "b"), { attacks: results(12) }),
+  ];
+  const [{ table } = { table: null }] = await createTables({ folders: [join(folder, "equal")] });
+  expect(toMarkdown(table!)).toMatch(/Test examples: .*pwws 12\./);
+  expect((await createReport(equal)).html).toMatch(/12 texts/);
+  const other = await writeRun(join(folder, "different", "a"), { methods: ["ascc"], attacks: results(12) });
+  const larger = await writeRun(join(folder, "different", "b"), { attacks: results(40) });
+  const [{ table: mixed } = { table: null }] = await createTables({ folders: [join(folder, "different")] });
+  expect(toMarkdown(mixed!)).toMatch(/of 12 .*\n.* of 40 /);
+  expect(toMarkdown(mixed!)).not.toMatch(/pwws 12/);
+  const { html } = await createReport([other, larger]);
+  expect(html).toMatch(/different texts/);
+  expect(html).toMatch(/of 12 texts/);
+  expect(html).toMatch(/of 40 texts/);
 });
 
 test("a model that knows the rare class is not degenerate", () => {

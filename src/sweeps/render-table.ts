@@ -1,5 +1,6 @@
 import { significanceLevel } from "../evaluation/compare.js";
 import { formatMetric } from "../evaluation/metric-table.js";
+import { formatCount } from "../format.js";
 import {
   getPublishedValue,
   hasDisjointIntervals,
@@ -36,7 +37,13 @@ function listTableColumns({ columns }: ResultsTable): { column: string; key: str
   );
 }
 
-/** The table and its legend as Markdown. */
+/** The number of texts of a column; null if its rows have different numbers, or none. */
+function findCommonExamples({ rows }: ResultsTable, key: string): number | null {
+  const counts = new Set(rows.flatMap(({ cells }) => cells[key]?.examples ?? []));
+  return counts.size === 1 ? [...counts][0]! : null;
+}
+
+/** The table and its legend as Markdown. Rows on different numbers of texts show theirs. */
 export function toMarkdown(table: ResultsTable, published: PublishedTable | null = null): string {
   const columns = listTableColumns(table);
   const head = ["", ...columns.flatMap(({ title }) => (published ? [title, "published"] : [title]))];
@@ -44,7 +51,9 @@ export function toMarkdown(table: ResultsTable, published: PublishedTable | null
     row.title,
     ...columns.flatMap(({ key, metric }) => {
       const cell = row.cells[key];
-      const ours = formatNumbers(cell, metric, cell !== undefined && formatMark(cell));
+      const isOther = cell?.examples != null && findCommonExamples(table, key) === null;
+      const texts = isOther ? ` of ${formatCount(cell.examples)}` : "";
+      const ours = `${formatNumbers(cell, metric, cell !== undefined && formatMark(cell))}${texts}`;
       if (!published) return [ours];
       const theirs = getPublishedValue(published, row.id, key);
       const differs = cell && theirs && hasDisjointIntervals(cell, theirs);
@@ -69,6 +78,11 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
     `Mean ± standard deviation over ${seeds} seed${seeds === 1 ? "" : "s"}, in percent. ` +
       "In parentheses: 95% CI over seeds and test examples.",
   ];
+  const texts = listTableColumns(table).flatMap(({ key, title }) => {
+    const count = findCommonExamples(table, key);
+    return count === null ? [] : [`${title} ${formatCount(count)}`];
+  });
+  if (texts.length > 0) lines.push(`Test examples: ${texts.join(", ")}.`);
   if (baselines.length > 0) lines.push(formatTestLegend(table, baselines));
   if (listCells(table).some(({ warning }) => warning !== null))
     lines.push("!: a model is degenerate (see below), so nothing can be concluded from the difference.");
@@ -109,7 +123,7 @@ function listTests(table: ResultsTable): string {
 const listCsvColumns = ({ significance }: ResultsTable): string[] => [
   ...["row", "column", "metric", "seeds", "mean", "std", "low", "high"],
   ...[significance === "seeds" ? "p" : "p_holm", "test", "better", "warning"],
-  ...["published", "published_low", "published_high"],
+  ...["published", "published_low", "published_high", "examples"],
 ];
 
 /** One line per cell, for other programs. Numbers are fractions, not percent. */
@@ -122,7 +136,7 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
       const seeds = cell.values.filter((value) => value !== null).length;
       const theirs = published && getPublishedValue(published, row.id, key);
       const ours = [row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p, test, better, warning];
-      return [[...ours, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high]];
+      return [[...ours, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high, cell.examples]];
     }),
   );
   const quoteCsv = (value: unknown): string => {

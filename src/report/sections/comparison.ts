@@ -11,6 +11,8 @@ interface Column {
   readonly id: string;
   readonly header: string;
   readonly note: string;
+  /** Whether all rows have the same number of texts. */
+  readonly isCommon: boolean;
 }
 
 /** Shows the methods next to each other, with the significance of their differences. */
@@ -38,10 +40,13 @@ ${renderVerdicts(rows)}`;
 function createColumns(rows: readonly ComparisonRow[]): Column[] {
   const ids = [...new Set(rows.flatMap(({ metrics }) => [...metrics.keys()]))];
   return ids.map((id) => {
-    const { examples, attackedLabel } = rows.find(({ metrics }) => metrics.has(id))!.metrics.get(id)!;
+    const found = rows.flatMap(({ metrics }) => metrics.get(id) ?? []);
+    const [{ examples, attackedLabel }] = found as [(typeof found)[number]];
+    const isCommon = found.every((each) => each.examples === examples);
     const split = id === "accuracy" ? "test split, " : "";
     const { title } = describeMetric(id, attackedLabel);
-    return { id, header: capitalize(title), note: `${split}${formatCount(examples)} texts` };
+    const note = `${split}${isCommon ? `${formatCount(examples)} texts` : "different texts"}`;
+    return { id, header: capitalize(title), note, isCommon };
   });
 }
 
@@ -55,16 +60,18 @@ function renderRow(row: ComparisonRow, columns: readonly Column[], baseline: str
 <tr role="row"><th scope="row" role="rowheader">${name}<small>${details}</small>${warning}</th>${cells}</tr>`;
 }
 
-function renderCell({ id, header }: Column, { metrics }: ComparisonRow, baseline: string): Html {
+function renderCell({ id, header, isCommon }: Column, { metrics }: ComparisonRow, baseline: string): Html {
   const metric = metrics.get(id);
   if (!metric)
     return html`<td role="cell" class="none" data-head="${header}">–<span class="sr-only"> not measured</span></td>`;
-  const { value, interval, std, comparison } = metric;
+  const { value, interval, std, comparison, examples } = metric;
   const range = interval && formatInterval(interval.low, interval.high);
   const uncertainty = range ?? (std === null ? "" : `± ${(100 * std).toFixed(1)} over seeds`);
   const mark = renderSignificanceMark(comparison, baseline);
   const bar = html`<span class="bar" style="--fraction:${value.toFixed(4)}" aria-hidden="true"></span>`;
-  const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}</small>${bar}`;
+  const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}${
+    !isCommon && ` of ${formatCount(examples)} texts`
+  }</small>${bar}`;
   return html`<td role="cell" data-head="${header}"><div>${content}</div></td>`;
 }
 
