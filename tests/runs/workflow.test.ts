@@ -64,13 +64,20 @@ test("training data with rare labels, contradictions or few examples gives warni
   const make = (text: string, label: number) => ({ id: text, texts: [text], label });
   const task = { name: "own", labels: ["bad", "good", "odd"] };
   const train = [make("a film", 0), make("A film!", 1), make("one", 0), make("two", 1), make("three", 2)];
-  expect(listTrainingDataWarnings(task, train)).toEqual([
+  const settings = { classWeights: null, batchSampler: "shuffled" } as const;
+  expect(listTrainingDataWarnings(task, train, settings)).toEqual([
     expect.stringContaining("only one training example has the label odd"),
     expect.stringContaining("1 text occurs more than once in the training data with different labels"),
     expect.stringContaining("5 training examples are few for 3 labels"),
   ]);
   const enough = Array.from({ length: 80 }, (_, i) => make(`text ${i}`, i % 2));
-  expect(listTrainingDataWarnings({ name: "own", labels: ["bad", "good"] }, enough)).toEqual([]);
+  const two = { name: "own", labels: ["bad", "good"] };
+  expect(listTrainingDataWarnings(two, enough, settings)).toEqual([]);
+  const imbalanced = enough.map((each, i) => ({ ...each, label: Number(i < 4) }));
+  expect(listTrainingDataWarnings(two, imbalanced, settings)).toEqual([
+    expect.stringContaining("imbalanced (76 of bad, 4 of good)"),
+  ]);
+  expect(listTrainingDataWarnings(two, imbalanced, { ...settings, classWeights: "balanced" })).toEqual([]);
 });
 
 test("a string is accepted where a list is expected", async () => {

@@ -194,7 +194,7 @@ export function limitExamples(
 async function loadExamples(config: RunConfig, task: Task, callbacks: TaskCallbacks): Promise<PreparedRun["examples"]> {
   const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
-  for (const message of listTrainingDataWarnings(task, train)) warn(callbacks, message);
+  for (const message of listTrainingDataWarnings(task, train, config.train)) warn(callbacks, message);
   // Every seed validates on the same sample, so that the runs of a comparison are selected by the
   // same texts.
   const validation = task.splits.includes("validation")
