@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Appended benign words against a guard: without windows they hide texts, with windows they cannot.
 //   node tools/check-guard.mjs RUN --benign FILE.jsonl [--windows 16,32,64] [--fpr 0.01] [--attempts 10000] [--examples N]
-//     [--device cpu] [--json]
+//     [--max-words N] [--device cpu] [--json]
 // RUN is a model with two labels, and FILE has benign texts that it has not seen. The number of words per window is chosen on the
 // validation split. An attempt appends or prepends 1 to 200 words of benign texts to a test text that the guard detects.
 import { readFileSync } from "node:fs";
@@ -17,6 +17,7 @@ const { values, positionals } = parseArgs({
     fpr: { type: "string", default: "0.01" },
     attempts: { type: "string", default: "10000" },
     examples: { type: "string" },
+    "max-words": { type: "string" },
     device: { type: "string", default: "cpu" },
     json: { type: "boolean", default: false },
   },
@@ -38,16 +39,23 @@ const classifier = await loadClassifier(run, { device: values.device, precision:
 const folder = await RunFolder.open(run);
 const task = await loadConfiguredTask(folder.config, {});
 const limit = values.examples ? Number(values.examples) : undefined;
+/** Texts are cut to --max-words words, so that windows take less time. */
+const shorten = (text) => {
+  const last = findWords(text)[Number(values["max-words"] ?? Number.POSITIVE_INFINITY) - 1];
+  return last ? text.slice(0, last.end) : text;
+};
+const unseen = readFileSync(values.benign, "utf8")
+  .trim()
+  .split("\n")
+  .map((line) => JSON.parse(line).text);
+const isBenign = new Set(unseen);
 const sample = async (split) =>
   new Rng(0)
     .fork("guard", split)
-    .shuffle([...(await task.load(split))])
-    .slice(0, limit);
-const benign = readFileSync(values.benign, "utf8")
-  .trim()
-  .split("\n")
-  .map((line) => JSON.parse(line).text)
-  .slice(0, limit);
+    .shuffle((await task.load(split)).filter(({ texts }) => !isBenign.has(texts[0])))
+    .slice(0, limit)
+    .map((example) => ({ ...example, texts: example.texts.map(shorten) }));
+const benign = unseen.slice(0, limit).map(shorten);
 const fpr = Number(values.fpr);
 const positiveLabel = 1;
 

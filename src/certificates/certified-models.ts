@@ -114,7 +114,7 @@ export function createGuardModel({
     identity: { kind: sizes === null ? "threshold" : "windows", sizes, positiveLabel, threshold },
     split(texts) {
       if (sizes === null) return [texts];
-      if (texts.length !== 1) throw new UserError("--windows: expected single texts, received a pair of texts.");
+      if (texts.length !== 1) throw new UserError("windows: expected single texts, received a pair of texts.");
       return listWindows(texts[0]!, sizes).map((window) => [window]);
     },
     answer(rows) {

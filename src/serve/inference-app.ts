@@ -104,7 +104,11 @@ export function createInferenceApp<Item>(
     });
     const { texts, isHuggingFace } = parseBody(body, limits);
     noteTextCount(context, texts.length);
-    const answers = await queue.run(await encodeInSlices(texts, handler));
+    const items = await encodeInSlices(texts, handler).catch((error: unknown) => {
+      // A text that the model cannot read, such as a pair for a model with windows.
+      throw error instanceof UserError ? new HttpError(400, error.message) : error;
+    });
+    const answers = await queue.run(items);
     const certified = answers.flatMap((each) => ("probabilities" in each ? (each.certified ?? []) : []));
     const rows = answers.map((each) => ("probabilities" in each ? each.probabilities : each));
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));

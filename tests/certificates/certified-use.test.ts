@@ -152,6 +152,10 @@ test("text before or after cannot lower the score of a guard with windows", asyn
     (probabilities as number[][]).map(([negative]) => negative!);
   for (const [i, score] of getScores(before).entries())
     expect(getScores(after)[i]).toBeGreaterThanOrEqual(score - 1e-6);
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ texts: [["first", "second"]] });
+  const pair = await fetch(`${served.url}predict`, { method: "POST", headers, body });
+  expect([pair.status, await pair.json()]).toEqual([400, { error: expect.stringContaining("a pair of texts") }]);
   const certified = before.certified as { kind: string; edits: number | null }[];
   for (const [i, { kind, edits }] of certified.entries()) {
     expect(kind).toBe("windows");

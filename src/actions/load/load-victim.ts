@@ -82,10 +82,13 @@ export async function loadVictim(
   const loaded = await loadPlainVictim(reference, { ...options, precision: "fp32" });
   try {
     const model = loaded.local?.model;
-    if (loaded.settings.certificate !== undefined)
+    const { certificate } = loaded.settings;
+    if (certificate !== undefined) {
+      const { kind } = certificate as { readonly kind: string };
       throw new UserError(
-        `--noise ${noise}: ${loaded.name} votes already, and its vote is not random. Leave out --noise.`,
+        `--noise ${noise}: ${loaded.name} is attacked as a certified model (${kind}), which is not random. Leave out --noise.`,
       );
+    }
     const { device } = loaded.local?.gradient ?? { device: "cpu" as const };
     const victim = addNoise(loaded.victim, noiseSettings, model ? { model, device } : null);
     const settings = { ...loaded.settings, ...noiseSettings, freshEvaluations };
