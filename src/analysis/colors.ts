@@ -18,6 +18,30 @@ export function getColor(index: number): string {
   return palette[index % palette.length]!;
 }
 
+/** The methods that most figures show. The others share the rest of the palette. */
+const methodOrder = ["standard", "ascc", "rift", "rose"];
+
+/**
+ * A color per item of a figure. A method has the same color in every figure. If a figure has several
+ * labels of one method, the others get free colors. Items with the same label are seeds of it.
+ */
+export function assignColors(items: readonly { readonly method: string; readonly label: string }[]): string[] {
+  const byLabel = new Map<string, string>();
+  const taken = new Set<string>();
+  for (const { method, label } of items) {
+    if (byLabel.has(label)) continue;
+    const known = methodOrder.indexOf(method);
+    const rest = palette.length - methodOrder.length;
+    const sum = [...method].reduce((total, character) => total + character.codePointAt(0)!, 0);
+    const own = known >= 0 ? known : methodOrder.length + (sum % rest);
+    const free = palette.findIndex((_, i) => !taken.has(getColor(own + i)));
+    const color = getColor(own + Math.max(0, free));
+    taken.add(color);
+    byLabel.set(label, color);
+  }
+  return items.map(({ label }) => byLabel.get(label)!);
+}
+
 /** Text and background colors of the two themes. */
 export const themes = {
   light: { ink: "#1f2933", paper: "#ffffff" },

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { labelRuns, listSettings } from "../analysis/run-labels.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
@@ -36,9 +37,29 @@ export function groupRuns<T extends GroupedRun>(runs: readonly T[]): TaskGroups<
       groups.map(([first]) => first!.run),
       { ignoreSeed: true },
     );
-    const named = groups.map((same, i) => ({ name: names[i]!, options: formatOptions(same[0]!.run), runs: same }));
-    const baseline = named.find(({ runs: [first] }) => first!.run.method === "standard") ?? named[0]!;
-    return { task, groups: named, baseline };
+    const folders = groups.map(([first]) => basename(first!.run.folder));
+    const named = groups.map((same, i) => {
+      // A list of settings says less than the name that somebody gave to a folder.
+      const isLong = names[i]!.includes(", ") && same.length === 1;
+      const name = isLong && folders.indexOf(folders[i]!) === folders.lastIndexOf(folders[i]!) ? folders[i]! : names[i]!;
+      return { name, options: formatOptions(same[0]!.run), runs: same };
+    });
+    return { task, groups: named, baseline: findBaseline(named) };
+  });
+}
+
+function findBaseline<T extends GroupedRun>(groups: readonly RunGroup<T>[]): RunGroup<T> {
+  return groups.find(({ runs: [first] }) => first!.run.method === "standard") ?? groups[0]!;
+}
+
+/** Groups models that somebody named by task. The first one of a task is its baseline. */
+export function groupModels<T extends GroupedRun>(
+  models: readonly { readonly name: string; readonly runs: readonly T[] }[],
+): TaskGroups<T>[] {
+  const tasks = groupBy(models, ({ runs: [first] }) => first!.results?.task ?? first!.run.task);
+  return [...tasks].map(([task, inTask]) => {
+    const groups = inTask.map(({ name, runs }) => ({ name, options: formatOptions(runs[0]!.run), runs }));
+    return { task, groups, baseline: groups[0]! };
   });
 }
 

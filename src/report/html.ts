@@ -48,3 +48,9 @@ function renderContent(value: Content): string {
 export function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** A bar of a fraction, for eyes only. It has no style of its own, which a policy may forbid. */
+export function renderBar(fraction: number): Html {
+  const width = `${(100 * Math.min(1, Math.max(0, fraction))).toFixed(2)}%`;
+  return html`<svg class="bar" aria-hidden="true"><rect width="${width}" height="100%"/></svg>`;
+}

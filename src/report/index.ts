@@ -8,14 +8,15 @@ import { RunFolder } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
-import { groupRuns, type TaskGroups } from "./groups.js";
+import { groupModels, groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
 import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
-import { renderExamplesSection, selectExamples } from "./sections/examples.js";
+import { renderData } from "./sections/data.js";
+import { renderExamplesSection, renderOneSidedExamples, selectExamples } from "./sections/examples.js";
 import { renderFiguresSection } from "./sections/figures.js";
 import { renderRunsSection } from "./sections/runs.js";
 
@@ -79,21 +80,25 @@ export async function createReport(folders: readonly string[], title: string | n
     });
     return parts.length > 0 ? html`${parts}` : null;
   };
+  const countAttacked = ({ groups }: TaskGroups<ReportRun>): number => {
+    const first = groups.flatMap(({ runs: [run] }) => [...(run?.attacks.journals ?? [])]);
+    return [...new Map(first.map(([name, { results }]) => [name, results.length])).values()].reduce((a, b) => a + b, 0);
+  };
   const sections: [string, string, Html | null][] = [
     ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
     ["sanity", "Sanity checks", renderSanitySection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
     ["training", "Training", renderPerTask(renderCurvesSection)],
     ["figures", "Figures", renderFiguresSection(runs)],
-    ["examples", "Attacked texts", renderPerTask((_, i) => renderExamplesSection(examples[i]!))],
+    ["examples", "Attacked texts", renderPerTask((task, i) => renderExamplesSection(examples[i]!, countAttacked(task)))],
     ["runs", "Runs", renderRunsSection(runs)],
   ];
   return {
     html: renderPage({
       title: title ?? `Temper: ${tasks.map(({ task }) => task).join(", ")}`,
-      lead: formatLead(runs, tasks),
+      lead: html`<p class="lead">${formatLead(runs, tasks)}</p>${tasks.map(renderData)}`,
       sections: sections.flatMap(([id, heading, content]): Section[] =>
-        content ? [{ id, title: heading, content }] : [],
+        content ? [{ id, title: heading, content, isFolded: foldedSections.has(id) }] : [],
       ),
       footer: `Created by Temper ${runs[0]!.environment.temper}. This file is self-contained and loads nothing.`,
     }),
@@ -103,6 +108,29 @@ export async function createReport(folders: readonly string[], title: string | n
     figures: runs.reduce((sum, { figures }) => sum + figures.length, 0),
   };
 }
+
+/**
+ * Renders the comparison of models, task by task, with the texts that fool only some of them. The
+ * studio shows this part of a report.
+ */
+export async function renderComparison(
+  models: readonly { readonly name: string; readonly runs: readonly ReportRun[] }[],
+): Promise<string> {
+  const tasks = groupModels(models);
+  const parts = await Promise.all(
+    tasks.map(async (task) => {
+      const texts = renderOneSidedExamples(await selectExamples(task));
+      return html`
+<section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}${renderData(task)}
+${renderComparisonSection(task, compareGroups(task))}
+${texts && html`<h3>Texts that fool only some of the models</h3>${texts}`}</section>`;
+    }),
+  );
+  return html`${parts}`.text;
+}
+
+/** Sections that few readers need are folded. */
+const foldedSections: ReadonlySet<string> = new Set(["training", "figures", "runs"]);
 
 function formatLead(runs: readonly ReportRun[], tasks: readonly TaskGroups<ReportRun>[]): string {
   const models = [...new Set(runs.map(({ run }) => run.config.model))].join(", ");

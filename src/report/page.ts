@@ -16,21 +16,30 @@ export interface Section {
   readonly id: string;
   readonly title: string;
   readonly content: Html;
+  /** Whether only the heading is shown until somebody opens it. */
+  readonly isFolded: boolean;
 }
 
 export interface Page {
   readonly title: string;
-  readonly lead: string;
+  readonly lead: Html;
   readonly sections: readonly Section[];
   readonly footer: string;
 }
 
-/** Filters the attacked examples. Without the script all of them are shown. */
 /** The line by which a report recognizes an earlier one. */
 export const generator = '<meta name="generator" content="temper">';
 
+/** Filters the attacked examples. Without the script all of them are shown. */
 const script = `
 "use strict";
+// A link to a folded section opens it.
+const unfold = () => {
+  const details = location.hash.length > 1 && document.getElementById(location.hash.slice(1))?.closest("details");
+  if (details) details.open = true;
+};
+addEventListener("hashchange", unfold);
+unfold();
 for (const form of document.querySelectorAll("form.filters")) {
   const cards = [...form.parentElement.querySelectorAll("article.example")];
   const output = form.querySelector("output");
@@ -79,11 +88,12 @@ ${trustHtml(generator)}
 </head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
-<header class="page"><h1>${title}</h1><p class="lead">${lead}</p></header>
+<header class="page"><h1>${title}</h1>${lead}</header>
 <nav aria-label="Contents"><ul>${links}</ul></nav>
 <main id="main">${sections.map(
-    ({ id, title: heading, content }) => html`
-<section aria-labelledby="${id}"><h2 id="${id}">${heading}</h2>${content}</section>`,
+    ({ id, title: heading, content, isFolded }) => html`
+<section aria-labelledby="${id}"><details class="fold"${!isFolded && html` open`}>
+<summary><h2 id="${id}">${heading}</h2></summary>${content}</details></section>`,
   )}
 </main>
 <footer>${footer}</footer>

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
@@ -17,6 +18,8 @@ export async function readReportRun(run: RunFolder) {
   ]);
   return {
     run,
+    /** When its training started, in ISO format. */
+    started: (await stat(run.path("environment"))).mtime.toISOString(),
     /** Null before the run has finished. */
     results,
     configText: await run.configText(),

@@ -26,7 +26,9 @@ body {
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
 header.page { padding-top: 2.5rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
-h2 { font-size: 1.35rem; margin: 3rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
+h2 { font-size: 1.35rem; margin: 0; display: inline; }
+details.fold { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: 1rem 0 0; margin: 2rem 0 0; }
+details.fold > summary { padding: .25rem 0; }
 h3 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 h4 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
 h5 { font-size: .85rem; margin: 0 0 .4rem; color: var(--quiet); font-weight: 600; }
@@ -51,13 +53,13 @@ table.comparison { width: 100%; min-width: 34rem; }
 .comparison td { white-space: nowrap; }
 .comparison small + .bar { margin-top: .3rem; }
 .bar {
-  display: block; height: .4rem; border-radius: .2rem;
-  background: linear-gradient(var(--bar), var(--bar)) 0 / calc(100% * var(--fraction)) 100% no-repeat var(--card);
+  display: block; width: 100%; height: .4rem; border-radius: .2rem; fill: var(--bar); background: var(--line);
   print-color-adjust: exact; -webkit-print-color-adjust: exact;
 }
 .comparison .bar { width: 7rem; }
 .better { color: var(--good); } .worse { color: var(--bad); }
 .none { color: var(--quiet); }
+.verdict { font-size: 1.15rem; max-width: 52rem; }
 .verdicts { padding-left: 1.2rem; }
 .warnings { list-style: none; padding: 0; }
 .warnings li {
@@ -66,16 +68,20 @@ table.comparison { width: 100%; min-width: 34rem; }
 }
 
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .5rem 0; }
-.legend li::before {
+.legend li.plain { font-size: .85rem; color: var(--quiet); }
+.legend li:not(.plain)::before {
   content: ""; display: inline-block; width: 1.1rem; height: .25rem; border-radius: .2rem; background: var(--swatch);
   margin-right: .45rem; vertical-align: middle; print-color-adjust: exact; -webkit-print-color-adjust: exact;
 }
 .charts, .figures {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem;
 }
+.accuracies { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem; }
+.accuracies > :only-child { max-width: 44rem; }
 figure { margin: 0; min-width: 0; }
-.chart svg, .figures img { display: block; max-width: 100%; height: auto; }
+.chart svg, .figures img { display: block; max-width: 100%; }
 .chart svg { width: 100%; }
+.chart svg:not(.accuracy), .figures img { height: auto; }
 .chart figcaption { margin-bottom: .3rem; }
 .figures img { border: 1px solid var(--line); border-radius: .5rem; margin-bottom: .4rem; }
 
@@ -89,9 +95,9 @@ input, select { font: inherit; accent-color: var(--accent); }
   background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0;
   break-inside: avoid;
 }
-.example header { display: flex; flex-wrap: wrap; gap: .1rem .8rem; align-items: baseline; margin-bottom: .6rem; }
-.example header span { color: var(--quiet); font-size: .9rem; }
-.example h4 { margin: 0; overflow-wrap: anywhere; }
+.example > details { border: 0; padding: 0; margin: 0; }
+.example h4 { display: inline; margin: 0 .5rem 0 0; overflow-wrap: anywhere; }
+.example summary small { display: inline; font-size: .85rem; margin-right: .5rem; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
 .omitted { color: var(--quiet); font-size: .85rem; }
 del {
@@ -115,14 +121,13 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
   font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft);
   color: var(--warn);
 }
-.success .badge { background: var(--bad-soft); color: var(--bad); }
-.failed .badge { background: var(--good-soft); color: var(--good); }
+.badge.success { background: var(--bad-soft); color: var(--bad); }
+.badge.failed { background: var(--good-soft); color: var(--good); }
 .probabilities { font-size: .85rem; margin-bottom: .6rem; width: 100%; max-width: 24rem; table-layout: fixed; }
 .probabilities th, .probabilities td { padding: .15rem .8rem .15rem 0; border: 0; }
 .probabilities thead th { font-weight: 400; color: var(--quiet); }
 .probabilities tbody th { font-weight: 400; overflow-wrap: anywhere; }
 .probabilities .gold th, .probabilities .gold td { font-weight: 600; }
-.version .bar { background-color: var(--line); }
 
 details { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; margin: .6rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
@@ -131,6 +136,7 @@ dl {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem;
   margin: 0;
 }
+dl.data { margin: .75rem 0 0; }
 dt { font-size: .82rem; color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 pre {
   background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem;
@@ -148,8 +154,12 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
   .comparison :is(tbody, tr, th, td) { display: block; border: 0; padding: 0; }
   .comparison tr { border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; margin-bottom: .8rem; }
   .comparison tbody th { margin-bottom: .4rem; }
-  .comparison td { display: flex; justify-content: space-between; border-top: 1px solid var(--line); padding: .4rem 0; }
-  .comparison td::before { content: attr(data-head); color: var(--quiet); }
+  .comparison td {
+    display: flex; justify-content: space-between; gap: 1rem; border-top: 1px solid var(--line); padding: .4rem 0;
+    white-space: normal;
+  }
+  .comparison td::before { content: attr(data-head); color: var(--quiet); flex: 1; }
+  .comparison td > div { flex: 0 0 9rem; }
 }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
 @media print {

@@ -1,5 +1,4 @@
 import type { SearchStep } from "../actions/attack/attack-text.js";
-import type { ComparisonReport } from "../actions/compare/compare.js";
 import type { WordChange } from "../attacks/edited-text.js";
 import type { AttackOutcome } from "../attacks/result.js";
 import type { RunSummary } from "../runs/list-runs.js";
@@ -127,10 +126,11 @@ export interface TextsPage {
   readonly texts: readonly AttackedText[];
 }
 
-export interface ComparisonAnswer extends ComparisonReport {
-  readonly warnings: readonly string[];
+/** A comparison as a report shows it. */
+export interface ComparisonAnswer {
+  /** Markup of this package. Names and texts in it are escaped. */
+  readonly html: string;
   readonly charts: readonly ChartData[];
-  readonly significanceLevel: number;
 }
 
 /** A model that the playground has loaded. */

@@ -1,9 +1,8 @@
 import type { Context, Hono } from "hono";
 import { z } from "zod";
-import { compare } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
-import { significanceLevel } from "../evaluation/compare.js";
-import { listen } from "../events.js";
+import { renderComparison } from "../report/index.js";
+import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import { validate } from "../validate.js";
@@ -63,7 +62,7 @@ const textsQuerySchema = z.object({
   limit: z.coerce.number().int().min(1).max(200).default(50),
 });
 
-/** The first model is compared with each of the others. A model has one run per seed. */
+/** The first model of each task is its baseline. A model has one run per seed. */
 const compareSchema = z.strictObject({
   models: z
     .array(z.strictObject({ name: z.string(), runs: z.array(z.string()).min(1) }))
@@ -71,40 +70,24 @@ const compareSchema = z.strictObject({
     .max(32),
 });
 
+/** Compares models as a report does, task by task, with their curves in the same charts. */
 async function compareModels(
   catalog: RunCatalog,
   models: z.output<typeof compareSchema>["models"],
 ): Promise<ComparisonAnswer> {
-  const warnings: string[] = [];
   const charts: ChartData[] = [];
-  const request: { name: string; folders: string[] }[] = [];
+  const named: { name: string; runs: ReportRun[] }[] = [];
   for (const { name, runs } of models) {
-    const folders: string[] = [];
-    request.push({ name, folders });
+    const read: ReportRun[] = [];
+    named.push({ name, runs: read });
     for (const id of runs) {
-      const { folder, seed } = await catalog.getRow(id);
-      folders.push(folder);
-      for (const chart of await readCharts(await RunFolder.open(folder)))
-        addToChart(charts, chart, runs.length > 1 ? `${name}, seed ${seed}` : name);
+      const run = await RunFolder.open((await catalog.getRow(id)).folder);
+      read.push(await readReportRun(run));
+      for (const chart of await readCharts(run))
+        addToChart(charts, chart, runs.length > 1 ? `${name}, seed ${run.config.seed}` : name);
     }
   }
-  const report =
-    models.length > 1
-      ? await compare({ runs: request }, listen({ warning: ({ message }) => warnings.push(message) })).catch(
-          (error: unknown) => {
-            if (!(error instanceof UserError)) throw error;
-            warnings.push(error.message);
-            return null;
-          },
-        )
-      : null;
-  return {
-    runs: report?.runs ?? models.map(({ name }) => name),
-    comparisons: report?.comparisons ?? [],
-    warnings,
-    charts,
-    significanceLevel,
-  };
+  return { html: await renderComparison(named), charts };
 }
 
 /** Adds the main line of a run's chart to the chart of all runs. */

@@ -1,11 +1,13 @@
 import { mkdirSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
+import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../src/actions/compare/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
 import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
+import { writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -97,8 +99,26 @@ test("compares as temper compare does", async () => {
       { name: "ascc", folders: folders[1]! },
     ],
   });
-  expect(answer.comparisons).toEqual(JSON.parse(JSON.stringify(expected.comparisons)));
-  expect(answer.comparisons.some(({ better }) => better !== null)).toBe(true);
+  // The page shows a part of a report, with every verdict and the texts that fool one model.
+  const { document } = parseHTML(answer.html);
+  const verdicts = [...document.querySelectorAll(".verdicts li")].map(({ textContent }) => textContent.toLowerCase());
+  const attacked = expected.comparisons.filter(({ metric }) => metric !== "accuracy" && metric !== "worst-case");
+  expect(verdicts).toEqual(attacked.map(({ verdict }) => verdict.toLowerCase()));
+  expect(expected.comparisons.some(({ better }) => better !== null)).toBe(true);
+  expect(document.querySelectorAll("svg.accuracy").length).toBe(3);
+  expect(document.querySelectorAll("article.example").length).toBeGreaterThan(0);
+  for (const article of document.querySelectorAll("article.example"))
+    expect(article.getAttribute("data-kinds")).toMatch(/success.*differ|differ.*success/);
+});
+
+test("runs of different tasks are compared task by task", async () => {
+  await writeRun(join(folder, "runs", "other"), { task: "sst2" });
+  const models = ["spam-standard-seed0", "other", "spam-ascc-seed0"].map((name) => ({ name, runs: [`0/${name}`] }));
+  await expect.poll(async () => (await ask("/api/run?id=0%2Fother")).status).toBe(200);
+  const { html } = (await (await ask("/api/compare", { models })).json()) as ComparisonAnswer;
+  const { document } = parseHTML(html);
+  expect([...document.querySelectorAll("section h2")].map(({ textContent }) => textContent)).toEqual(["spam", "sst2"]);
+  expect(document.querySelector(".verdict")!.textContent).toContain("spam-ascc-seed0 is right on");
 });
 
 test("searches and filters attacked texts", async () => {

@@ -2,9 +2,11 @@ import { type MetricComparison, significanceLevel } from "../../evaluation/compa
 import { getComparisonMark } from "../../evaluation/comparison-mark.js";
 import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
 import { formatCount, formatInterval, formatPercent, formatPValue } from "../../format.js";
+import { renderAccuracyChart } from "../accuracy-chart.js";
 import type { ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";
-import { capitalize, type Html, html } from "../html.js";
+import { describeComparison, describeOneSided } from "../headline.js";
+import { capitalize, type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 interface Column {
@@ -15,7 +17,10 @@ interface Column {
   readonly isCommon: boolean;
 }
 
-/** Shows the methods next to each other, with the significance of their differences. */
+/**
+ * Shows the models next to each other: what was found in one sentence, accuracy before and under
+ * attack as a chart, and every number with the significance of its difference.
+ */
 export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: readonly ComparisonRow[]): Html {
   const { name: baseline } = task.baseline;
   const columns = createColumns(rows);
@@ -27,6 +32,9 @@ export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: reado
   );
   // The roles repeat those of a table, because small screens show the rows as blocks.
   return html`
+<p class="verdict">${describeComparison(rows, baseline)}</p>
+${renderAccuracyChart(rows)}
+<p>${describeOneSided(rows, baseline)}</p>
 <p class="note">Accuracy, with the 95% CI below it.${legend}</p>
 <div class="scroll" role="region" aria-label="Comparison on ${task.task}" tabindex="0">
 <table class="comparison" role="table">
@@ -68,11 +76,17 @@ function renderCell({ id, header, isCommon }: Column, { metrics }: ComparisonRow
   const range = interval && formatInterval(interval.low, interval.high);
   const uncertainty = range ?? (std === null ? "" : `± ${(100 * std).toFixed(1)} over seeds`);
   const mark = renderSignificanceMark(comparison, baseline);
-  const bar = html`<span class="bar" style="--fraction:${value.toFixed(4)}" aria-hidden="true"></span>`;
-  const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}${
-    !isCommon && ` of ${formatCount(examples)} texts`
-  }</small>${bar}`;
+  const count = isCommon ? "" : ` of ${formatCount(examples)} texts`;
+  const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}${count}</small>${
+    comparison && html`<small>${formatPoints(comparison)}</small>`
+  }${renderBar(value)}`;
   return html`<td role="cell" data-head="${header}"><div>${content}</div></td>`;
+}
+
+/** The points that a model has more than the baseline, which is the first one of a comparison. */
+function formatPoints({ difference, low, high }: MetricComparison): string {
+  const format = (value: number): string => `${value < 0 ? "+" : ""}${(-100 * value).toFixed(1)}`;
+  return `${format(difference)} points (${format(high)} to ${format(low)})`.replaceAll("-0.0", "0.0");
 }
 
 /**
@@ -95,5 +109,6 @@ function renderVerdicts(rows: readonly ComparisonRow[]): Html | null {
       isAttackMetric(id) && comparison ? [html`<li>${capitalize(comparison.verdict)}</li>`] : [],
     ),
   );
-  return sentences.length > 0 ? html`<ul class="verdicts">${sentences}</ul>` : null;
+  if (sentences.length === 0) return null;
+  return html`<details><summary>Every difference in words</summary><ul class="verdicts">${sentences}</ul></details>`;
 }

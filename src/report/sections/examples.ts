@@ -4,7 +4,7 @@ import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { formatCount, formatNumber, formatPercent } from "../../format.js";
 import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
-import { type Html, html } from "../html.js";
+import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** A model under attack: runs that differ in their seed, or a folder of journals. */
@@ -25,7 +25,7 @@ interface ModelAttackResult {
 }
 
 /** One example under one attack, for every model. */
-interface AttackedExample {
+export interface AttackedExample {
   readonly attack: string;
   readonly id: string;
   readonly versions: readonly ModelAttackResult[];
@@ -37,6 +37,12 @@ interface AttackedExample {
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
 type ExampleKind = keyof typeof maxExamplesPerKind;
+const kindTitles: Readonly<Record<ExampleKind, string>> = {
+  differ: "on which the models differ",
+  success: "that fooled every model",
+  failed: "that fooled none",
+  skipped: "that were misclassified before the attack",
+};
 /** Maximum number of models per example. */
 const maxGroups = 6;
 
@@ -92,8 +98,21 @@ const outcomeLabels: Readonly<Record<AttackOutcome, { readonly badge: string; re
   skipped: { badge: "misclassified before attack", filter: "a model misclassified it before the attack" },
 };
 
-/** Shows attacked texts: the original, and below it the result of the attack for each model. */
-export function renderExamplesSection(examples: readonly AttackedExample[]): Html | null {
+/** Shows only the texts that fool some models and not the others. */
+export function renderOneSidedExamples(examples: readonly AttackedExample[]): Html | null {
+  const found = examples.filter(
+    ({ versions }) =>
+      versions.some(({ result }) => result.outcome === "success") &&
+      versions.some(({ result }) => result.outcome === "failed"),
+  );
+  return found.length > 0 ? html`<div class="cards">${found.map(renderCard)}</div>` : null;
+}
+
+/**
+ * Shows attacked texts: the original, and below it the result of the attack for each model. The
+ * texts are chosen, so they must not be counted.
+ */
+export function renderExamplesSection(examples: readonly AttackedExample[], attacked: number): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
   const filters: readonly (readonly [string, string])[] = [
@@ -108,7 +127,10 @@ export function renderExamplesSection(examples: readonly AttackedExample[]): Htm
   const options = attacks.map((name) => html`<option>${name}</option>`);
   const select = html`<label>Attack <select name="attack"><option value="">all</option>${options}</select></label>`;
   // Without the script, every example is shown and the controls are hidden.
+  const limits = Object.entries(maxExamplesPerKind).map(([kind, count]) => `${count} ${kindTitles[kind as ExampleKind]}`);
   return html`
+<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(attacked)} attacked texts, so their
+outcomes are not the rates above: per attack at most ${limits.join(", ")}, in the order of the attack.</p>
 <form class="filters" hidden>
 <fieldset><legend>Show</legend>${radios}</fieldset>
 ${attacks.length > 1 && select}
@@ -117,11 +139,14 @@ ${attacks.length > 1 && select}
 <div class="cards">${examples.map(renderCard)}</div>`;
 }
 
+/** Cards that are open at first. */
+const openCards = 2;
+
 function hasDifferentOutcomes({ versions }: AttackedExample): boolean {
   return new Set(versions.map(({ result }) => result.outcome)).size > 1;
 }
 
-function renderCard(example: AttackedExample): Html {
+function renderCard(example: AttackedExample, index: number): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
   const changed = new Set(
@@ -131,13 +156,21 @@ function renderCard(example: AttackedExample): Html {
     ...new Set(versions.map(({ result }) => result.outcome)),
     ...(hasDifferentOutcomes(example) ? ["differ"] : []),
   ];
-  const facts = html`labeled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}`;
+  const facts = html`<small>labeled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}</small>`;
+  const outcomes = versions.map(
+    ({ group, result }) => html`
+<small>${versions.length > 1 && `${group.name} `}${renderBadge(result.outcome)}</small>`,
+  );
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<header><h4>${id}</h4><span>${facts}</span></header>
+<details${index < openCards && html` open`}><summary><h4>${id}</h4>${facts}${outcomes}</summary>
 <div class="original"><h5>Original</h5>${renderOriginalText(first.result, changed)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
-</article>`;
+</details></article>`;
+}
+
+function renderBadge(outcome: AttackOutcome): Html {
+  return html`<span class="badge ${outcome}">${outcomeLabels[outcome].badge}</span>`;
 }
 
 function renderModelResult(version: ModelAttackResult): Html {
@@ -156,7 +189,7 @@ function renderModelResult(version: ModelAttackResult): Html {
       : "No substitution lowered the confidence.";
   return html`
 <section class="version ${outcome}">
-<h5>${group.name} <span class="badge">${outcomeLabels[outcome].badge}</span></h5>
+<h5>${group.name} ${renderBadge(outcome)}</h5>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
 ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${validity}</p>`}
@@ -167,10 +200,8 @@ ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}$
 function renderProbabilities(version: ModelAttackResult): Html {
   const { before, after, outcome, label } = version.result;
   const wasAttacked = outcome !== "skipped";
-  const renderValue = (probability: number): Html => {
-    const bar = html`<span class="bar" style="--fraction:${probability.toFixed(4)}" aria-hidden="true"></span>`;
-    return html`<td>${bar}${formatPercent(probability)}</td>`;
-  };
+  const renderValue = (probability: number): Html =>
+    html`<td>${renderBar(probability)}${formatPercent(probability)}</td>`;
   const rows = before.map((probability, i) => {
     const cells = [probability, ...(wasAttacked ? [after[i]!] : [])].map(renderValue);
     return html`<tr${i === label && html` class="gold"`}><th scope="row">${getLabel(version, i)}</th>${cells}</tr>`;

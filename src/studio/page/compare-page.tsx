@@ -1,11 +1,9 @@
-import { getComparisonMark } from "../../evaluation/comparison-mark.js";
-import { describeMetric } from "../../evaluation/metric-table.js";
-import { formatCount, formatPercent, formatPValue } from "../../format.js";
 import type { ComparisonAnswer } from "../api.js";
 import { post } from "./api.js";
 import { Chart } from "./chart.js";
+import { ReportPart } from "./report-part.js";
 import { linkTo } from "./route.js";
-import { EmptyState, Loading, Problem, ScrollBox, useLoaded } from "./widgets.js";
+import { EmptyState, Loading, Problem, useLoaded } from "./widgets.js";
 
 type Models = readonly { readonly name: string; readonly runs: readonly string[] }[];
 
@@ -17,7 +15,7 @@ function parseModels(text: string): Models {
   }
 }
 
-/** Compares models as `temper compare` does, with their curves in the same charts. */
+/** Compares models as a report does, with their curves in the same charts. */
 export function ComparePage({ models: text, theme }: { models: string; theme: string }) {
   const models = parseModels(text);
   const { data, problem } = useLoaded(
@@ -41,7 +39,7 @@ export function ComparePage({ models: text, theme }: { models: string; theme: st
         </p>
         <h1>Comparison</h1>
         <label>
-          Compare with{" "}
+          Baseline{" "}
           <select
             value={baseline!.name}
             onChange={(event) => {
@@ -65,12 +63,7 @@ export function ComparePage({ models: text, theme }: { models: string; theme: st
 function Comparison({ data, theme }: { data: ComparisonAnswer; theme: string }) {
   return (
     <>
-      {data.warnings.map((warning) => (
-        <p class="warning" key={warning}>
-          {warning}
-        </p>
-      ))}
-      {data.comparisons.length > 0 && <ComparisonTable data={data} />}
+      <ReportPart html={data.html} />
       <section aria-labelledby="curves">
         <h2 id="curves">Training</h2>
         <div class="charts">
@@ -81,67 +74,4 @@ function Comparison({ data, theme }: { data: ComparisonAnswer; theme: string }) 
       </section>
     </>
   );
-}
-
-function ComparisonTable({ data: { comparisons, runs, significanceLevel } }: { data: ComparisonAnswer }) {
-  return (
-    <section aria-labelledby="marks">
-      <h2 id="marks">Differences</h2>
-      <p class="note">
-        ▲/▼: significantly better/worse than {runs[0]} on the same texts (Holm-corrected p &lt; {significanceLevel}).
-      </p>
-      <ScrollBox label="Differences">
-        <table class="comparison">
-          <thead>
-            <tr>
-              <th scope="col">metric</th>
-              <th scope="col">model</th>
-              <th scope="col">value</th>
-              <th scope="col">{runs[0]}</th>
-              <th scope="col">points</th>
-              <th scope="col">95% CI</th>
-              <th scope="col">p</th>
-              <th scope="col">texts</th>
-            </tr>
-          </thead>
-          <tbody>
-            {comparisons.map((each) => {
-              const { metric, secondName, first, second, difference, low, high, p, warning } = each;
-              // The difference of a comparison is first minus second; the table shows the second.
-              const mark = getComparisonMark(each);
-              return (
-                <tr key={`${metric} ${secondName}`}>
-                  <td>{describeMetric(metric).title}</td>
-                  <th scope="row">{secondName}</th>
-                  <td>
-                    <b>{formatPercent(second)}</b>{" "}
-                    <span class={`mark ${mark?.kind ?? ""}`} title={warning ?? each.verdict}>
-                      {mark?.symbol}
-                    </span>
-                  </td>
-                  <td>{formatPercent(first)}</td>
-                  <td>{formatPoints(-difference)}</td>
-                  <td>
-                    {formatPoints(-high)} to {formatPoints(-low)}
-                  </td>
-                  <td>{formatPValue(p.corrected).replace("= ", "")}</td>
-                  <td>{formatCount(each.examples)}</td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </ScrollBox>
-      <ul class="verdicts">
-        {comparisons.map(({ verdict }) => (
-          <li key={verdict}>{verdict}</li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function formatPoints(difference: number): string {
-  const points = 100 * difference;
-  return `${points > 0 ? "+" : ""}${points.toFixed(1)}`;
 }

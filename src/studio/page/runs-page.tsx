@@ -88,7 +88,8 @@ export function RunsPage({ live }: { live: LiveState }) {
             type="button"
             disabled={chosen.length === 0}
             onClick={() => {
-              location.hash = linkTo("compare", { models: JSON.stringify(chosen.map(toModel)) });
+              const ordered = chosen.toSorted((a, b) => Number(isStandard(b)) - Number(isStandard(a)));
+              location.hash = linkTo("compare", { models: JSON.stringify(ordered.map(toModel)) });
             }}
           >
             {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
@@ -111,6 +112,11 @@ export function RunsPage({ live }: { live: LiveState }) {
       )}
     </div>
   );
+}
+
+/** Standard fine-tuning is the baseline unless somebody chooses another one. */
+function isStandard({ runs }: ShownRow): boolean {
+  return runs[0]!.method === "standard";
 }
 
 function toModel({ title, runs }: ShownRow): { name: string; runs: string[] } {

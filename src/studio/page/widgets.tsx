@@ -14,16 +14,6 @@ export function EmptyState({ title, children }: { title: string; children: Compo
   );
 }
 
-/** A wide table that scrolls sideways, also with the keyboard. */
-export function ScrollBox({ label, children }: { label: string; children: ComponentChildren }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: without it, a keyboard could not scroll here.
-    <section class="scroll" aria-label={label} tabIndex={0}>
-      {children}
-    </section>
-  );
-}
-
 export function Problem({ message }: { message: string | null }) {
   return message === null ? null : (
     <p class="problem" role="alert">
