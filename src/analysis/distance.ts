@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { formatPercent } from "../format.js";
+import { groupBy } from "../group-by.js";
 import type { Model } from "../models/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { type Device, free } from "../tensor/index.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import { computeRelativeDistances, type Distances } from "../train/weight-distance.js";
-import { getColor } from "./colors.js";
+import { assignColors } from "./colors.js";
 import {
   applyFloat32Runtime,
   defineAnalysis,
@@ -16,7 +17,8 @@ import {
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
-import { getOption } from "./run-labels.js";
+import { describeGroups, getOption } from "./run-labels.js";
+import { type BandPoint, joinSeeds } from "./seed-bands.js";
 import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
 const distancesSchema = z.record(z.string(), z.number());
@@ -32,6 +34,9 @@ const dataSchema = z.object({
   runs: z.array(
     z.object({
       label: z.string(),
+      /** Equal for runs that differ only in their seed. */
+      group: z.string().default(""),
+      method: z.string().default(""),
       folder: z.string(),
       option: z.union([z.number(), z.string()]).nullable(),
       /** During training, starting with 0 at step 0. */
@@ -60,10 +65,12 @@ export const distance = defineAnalysis({
     const runs = await findLabeledRuns(request.runs);
     const { device } = applyFloat32Runtime(request);
     const measured: DistanceData["runs"] = [];
-    for (const each of runs) {
+    const groups = describeGroups(runs);
+    for (const [i, each] of runs.entries()) {
       const { label, run } = each;
       measured.push({
         label,
+        ...groups[i]!,
         folder: run.folder,
         option: getOption(run, request.by),
         ...(await measureDistances(each, device)),
@@ -124,37 +131,37 @@ async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure>
   const { Plot, plotPanel } = await loadPlot();
   const percent = (value: number): number => 100 * value;
   const y = { label: "relative L2 distance (%)", grid: true, zero: true, nice: true, ticks: 5 };
-  const curves = runs.flatMap(({ curve, label }, i) =>
-    curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), label, color: getColor(i) })),
-  );
-  const kept = runs.map(({ final, bestStep: step }, i) => ({ step, value: percent(final.all!), color: getColor(i) }));
+  const groups = [...groupBy(runs, ({ group }) => group)].map(([label, seeds]) => ({ label, seeds }));
+  const colors = assignColors(groups.map(({ label, seeds }) => ({ label, method: seeds[0]!.method })));
+  const colorOf = new Map(groups.map(({ label }, i) => [label, colors[i]!]));
+  const join = (read: (run: DistanceData["runs"][number]) => { x: number; y: number }[]): GroupPoint[] =>
+    groups.flatMap(({ label, seeds }, i) =>
+      joinSeeds(seeds.map(read)).map((point) => ({ ...point, label, color: colors[i]! })),
+    );
+  const curves = join(({ curve }) => curve.map(({ step, distance }) => ({ x: step, y: percent(distance.all!) })));
+  const kept = runs.map(({ final, bestStep: x, group }) => ({ x, y: percent(final.all!), color: colorOf.get(group)! }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
   const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", ""));
-  const layers = runs.flatMap(({ last, label }, i) =>
-    parts.map((part, at) => ({ part: names[at], value: percent(last.distance[part] ?? 0), label, color: getColor(i) })),
-  );
-  const lines = { stroke: "color", z: "label", strokeWidth: 2 };
+  const layers = join(({ final }) => parts.map((part, at) => ({ x: at, y: percent(final[part] ?? 0) })));
+  const drawLines = (points: readonly GroupPoint[], r: number) => [
+    Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill: "color", z: "label", fillOpacity: 0.18 }),
+    Plot.line(points, { x: "x", y: "y", stroke: "color", z: "label", strokeWidth: 2 }),
+    Plot.dot(points, { x: "x", y: "y", fill: "color", r }),
+  ];
   const panels = [
     plotPanel("over training", {
       x: { label: "step", ticks: 5 },
       y,
-      marks: [
-        Plot.line(curves, { x: "step", y: "value", ...lines }),
-        Plot.dot(curves, { x: "step", y: "value", fill: "color", r: 2 }),
-        Plot.dot(kept, { x: "step", y: "value", stroke: "color", r: 5, strokeWidth: 1.5 }),
-      ],
+      marks: [...drawLines(curves, 2), Plot.dot(kept, { x: "x", y: "y", stroke: "color", r: 5, strokeWidth: 1.5 })],
     }),
-    plotPanel("by layer, at the last step", {
-      x: { label: "layer", type: "point", domain: names },
+    plotPanel("by layer, of the kept model", {
+      x: { label: "layer", ticks: parts.map((_, at) => at), tickFormat: (at: number) => names[at] ?? "", inset: 8 },
       y,
-      marks: [
-        Plot.line(layers, { x: "part", y: "value", ...lines }),
-        Plot.dot(layers, { x: "part", y: "value", fill: "color", r: 3 }),
-      ],
+      marks: drawLines(layers, 3),
     }),
   ];
-  const withOption = runs.flatMap(({ last, option }, i) =>
-    option === null ? [] : [{ option, value: percent(last.distance.all!), color: getColor(i) }],
+  const withOption = runs.flatMap(({ last, option, group }) =>
+    option === null ? [] : [{ option, value: percent(last.distance.all!), color: colorOf.get(group)! }],
   );
   if (new Set(withOption.map(({ option }) => option)).size > 1) {
     const isNumeric = withOption.every(({ option }) => typeof option === "number");
@@ -170,9 +177,24 @@ async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure>
     title: "Distance from the pre-trained weights",
     caption:
       "Relative L2 distance of the encoder's weights from those before fine-tuning. " +
-      "A ring marks the model that was kept.",
-    legend: runs.map(({ label }, i) => ({ label, color: getColor(i), shape: "line" })),
+      `A ring marks the model that was kept.${
+        groups.some(({ seeds }) => seeds.length > 1)
+          ? " Lines are means over seeds; bands reach from the lowest to the highest."
+          : ""
+      }`,
+    legend: groups.map(({ label, seeds }, i) => ({
+      ...{
+        label: seeds.length > 1 ? `${label}, ${seeds.length} seeds` : label,
+        color: colors[i]!,
+        shape: "line" as const,
+      },
+    })),
     panels,
     columns: 3,
   };
+}
+
+interface GroupPoint extends BandPoint {
+  readonly label: string;
+  readonly color: string;
 }

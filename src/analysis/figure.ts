@@ -55,10 +55,15 @@ export function renderFigure(figure: Figure): string {
     for (const { key, x } of row) parts.push(renderLegendEntry(key, margin + x, y));
   }
   for (const row of rows) {
-    y += row.some((panel) => panel.title !== "") ? 14 + sizes.panel : 4;
+    const titles = row.map(({ title, width }) => (title === "" ? [] : wrapText(title, width, sizes.panel)));
+    const lines = Math.max(...titles.map(({ length }) => length));
+    y += lines > 0 ? 14 + sizes.panel + (lines - 1) * lineHeight : 4;
     let x = margin;
-    for (const panel of row) {
-      parts.push(renderText(x, y, panel.title, sizes.panel, 'font-weight="600"'));
+    for (const [k, panel] of row.entries()) {
+      // Titles of one row end at the same height, close to their panels.
+      const top = y - (titles[k]!.length - 1) * lineHeight;
+      for (const [line, text] of titles[k]!.entries())
+        parts.push(renderText(x, top + line * lineHeight, text, sizes.panel, 'font-weight="600"'));
       parts.push(`<g transform="translate(${x},${y + 6})">${panel.content}</g>`);
       x += panel.width + gap;
     }
@@ -146,11 +151,11 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
 }
 
 /** Breaks a text into lines of at most the given width. */
-export function wrapText(text: string, width: number): string[] {
+export function wrapText(text: string, width: number, size = sizes.text): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {
     const line = lines.at(-1);
-    if (line !== undefined && estimateTextWidth(`${line} ${word}`) <= width)
+    if (line !== undefined && estimateTextWidth(`${line} ${word}`, size) <= width)
       lines[lines.length - 1] = `${line} ${word}`;
     else lines.push(word);
   }

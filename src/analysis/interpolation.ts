@@ -11,6 +11,7 @@ import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
+import type { BandPoint } from "./seed-bands.js";
 import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
@@ -21,7 +22,10 @@ const dataSchema = z.object({
   task: z.string(),
   split: z.string(),
   examples: z.number(),
-  points: z.array(z.object({ alpha: z.number(), loss: z.number(), accuracy: z.number() })),
+  /** `lossError` is the standard error of the loss over the examples. */
+  points: z.array(
+    z.object({ alpha: z.number(), loss: z.number(), accuracy: z.number(), lossError: z.number().default(0) }),
+  ),
   /** The highest loss between the two models minus the higher of their losses; at least 0. */
   barrier: z.number(),
 });
@@ -33,7 +37,7 @@ export const interpolation = defineAnalysis({
   unit: "points",
   options: {
     runs: runsOption("two finished runs: the one at alpha 0 and the one at alpha 1"),
-    points: z.number().int().min(2).default(51).describe("points on the line"),
+    points: z.number().int().min(2).default(51).describe("points on the line, besides the two models"),
     from: z.number().default(-0.5).describe("first alpha"),
     to: z.number().default(1.5).describe("last alpha"),
     ...sampleOptions(500),
@@ -93,11 +97,11 @@ export function linspace(low: number, high: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => Number((low + ((high - low) * i) / (count - 1)).toPrecision(12)));
 }
 
-/** The alphas of a line. At least one of them must be between the two models. */
+/** The alphas of a line, the two models among them. One of the others must be between the models. */
 function createAlphas(from: number, to: number, points: number): number[] {
   if (!(from < to)) throw new UserError(`--from ${from} --to ${to}: expected --from to be smaller than --to.`);
   const alphas = linspace(from, to, points);
-  if (alphas.some((alpha) => alpha > 0 && alpha < 1)) return alphas;
+  if (alphas.some((alpha) => alpha > 0 && alpha < 1)) return [...new Set([...alphas, 0, 1])].sort((a, b) => a - b);
   throw new UserError(
     `--from ${from} --to ${to} --points ${points}: no point is between the two models (alpha 0 and 1). ` +
       "Increase --points, or use a range that contains 0 to 1.",
@@ -150,35 +154,55 @@ async function createInterpolationFigure({
   const { Plot, plotPanel } = await loadPlot();
   const low = Math.min(...points.map(({ alpha }) => alpha));
   const high = Math.max(...points.map(({ alpha }) => alpha));
-  const ends = Plot.ruleX(
-    [0, 1].filter((alpha) => alpha >= low && alpha <= high),
-    { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" },
-  );
-  const panel = (title: string, label: string, minSpan: number, ys: readonly number[], color: string) => {
-    const values = points.map(({ alpha }, i) => ({ alpha, y: ys[i]! }));
-    return plotPanel(title, {
+  const names = [
+    { alpha: 0, name: from },
+    { alpha: 1, name: to },
+  ];
+  const ends = Plot.ruleX([0, 1], { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" });
+  const panel = (title: string, label: string, minSpan: number, values: readonly BandPoint[]) =>
+    plotPanel(title, {
       width: 380,
-      height: 230,
+      height: 240,
+      marginTop: 34,
       x: { label: "alpha", domain: [low, high], ticks: 6 },
-      y: { label, domain: computeAxisDomain(ys, minSpan), grid: true, nice: true, ticks: 5 },
+      y: {
+        label,
+        domain: computeAxisDomain(
+          values.flatMap((point) => [point.low, point.high]),
+          minSpan,
+        ),
+        grid: true,
+        nice: true,
+        ticks: 5,
+      },
       marks: [
         ends,
-        Plot.line(values, { x: "alpha", y: "y", stroke: color, strokeWidth: 2 }),
-        Plot.dot(values, { x: "alpha", y: "y", fill: color, r: 1.8 }),
+        Plot.text(names, { x: "alpha", text: "name", frameAnchor: "top", dy: -8, fillOpacity: 0.75 }),
+        Plot.areaY(values, { x: "x", y1: "low", y2: "high", fill: lineColor, fillOpacity: 0.18 }),
+        Plot.line(values, { x: "x", y: "y", stroke: lineColor, strokeWidth: 2 }),
+        Plot.dot(
+          values.filter(({ x }) => x === 0 || x === 1),
+          { x: "x", y: "y", fill: lineColor, r: 4 },
+        ),
       ],
     });
-  };
-  const losses = points.map(({ loss }) => loss);
-  const accuracies = points.map(({ accuracy }) => 100 * accuracy);
+  const losses = points.map(({ alpha: x, loss: y, lossError }) => ({
+    ...{ x, y, low: y - 1.96 * lossError, high: y + 1.96 * lossError },
+  }));
+  const accuracies = points.map(({ alpha: x, accuracy }) => {
+    const interval = wilsonInterval(Math.round(accuracy * examples), examples);
+    return { x, y: 100 * accuracy, low: 100 * interval.low, high: 100 * interval.high };
+  });
   return {
     title: `Between ${from} and ${to}`,
     caption:
       `${from} is at alpha 0, ${to} at alpha 1; all other points interpolate the weights linearly. ` +
-      `${examples} examples of the ${split} split of ${task}.`,
-    panels: [
-      panel("loss", "cross-entropy (nats)", 0.1, losses, getColor(0)),
-      panel("accuracy", "accuracy (%)", 10, accuracies, getColor(1)),
-    ],
+      `Bands are 95% CIs over ${examples} examples of the ${split} split of ${task}. All points have the same ` +
+      "examples, so differences along a line are smaller than its band.",
+    panels: [panel("loss", "cross-entropy (nats)", 0.1, losses), panel("accuracy", "accuracy (%)", 10, accuracies)],
     columns: 2,
   };
 }
+
+/** A color that is no method's. */
+const lineColor = getColor(7);

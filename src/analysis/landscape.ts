@@ -18,7 +18,13 @@ import {
   loadSharedSample,
   withModel,
 } from "./shared-sample.js";
-import { renderContourPanel, renderSurfacePanel, type SurfaceGrid, type ValueRange } from "./surface-plots.js";
+import {
+  renderColorScale,
+  renderContourPanel,
+  renderSurfacePanel,
+  type SurfaceGrid,
+  type ValueRange,
+} from "./surface-plots.js";
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
 const dataSchema = z.object({
@@ -220,7 +226,7 @@ function createLandscapeFigure({ task, split, examples, axis, models }: Landscap
       `${examples} examples of the ${split} split of ${task}. ` +
       "All panels have the same examples, directions, levels and colors. " +
       "In parentheses: 95% CI over the examples, for this plane only. " +
-      "Lighter colors are larger losses; closer lines are a steeper surface.",
+      "Closer lines are a steeper surface.",
     panels: [
       ...models.map(({ label, meanChange, intervals }, i) =>
         renderContourPanel(
@@ -231,6 +237,7 @@ function createLandscapeFigure({ task, split, examples, axis, models }: Landscap
         ),
       ),
       ...models.map(({ label }, i) => renderSurfacePanel(label, grids[i]!, span)),
+      renderColorScale("cross-entropy (nats)", span),
     ],
     columns: Math.min(4, models.length),
   };

@@ -53,6 +53,21 @@ export function labelRuns(runs: readonly RunFolder[], { ignoreSeed = false } = {
   });
 }
 
+/** The label of a run without its seed, and its method: runs that differ only in the seed share it. */
+export function describeGroups(
+  runs: readonly { readonly run: RunFolder; readonly label: string }[],
+): { readonly group: string; readonly method: string }[] {
+  const keys = runs.map(({ run }) => JSON.stringify(listSettings(run.config)));
+  return runs.map(({ run, label }, i) => {
+    const isAlone = keys.filter((key) => key === keys[i]).length === 1;
+    const short = label
+      .replace(/(, )?seed \d+/, "")
+      .replace(" ()", "")
+      .replace("(, ", "(");
+    return { group: isAlone ? label : short, method: run.method };
+  });
+}
+
 /**
  * A run's value of an option: `beta`, `rift.alpha` or a setting such as `train.learningRate`. Null
  * if it has none.

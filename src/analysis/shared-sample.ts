@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
+import { standardDeviation } from "../evaluation/statistics.js";
 import type { Callbacks } from "../events.js";
 import {
   batchByLength,
@@ -88,6 +89,8 @@ export async function withModel<T>(
 export interface LossAndAccuracy {
   readonly loss: number;
   readonly accuracy: number;
+  /** Standard error of the loss over the examples. */
+  readonly lossError: number;
 }
 
 /** The mean cross-entropy, and the one of each example, rounded to 7 digits. */
@@ -132,7 +135,7 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       };
     },
   );
-  const measureAll = (weights: Weights): LossAndAccuracy & ExampleLosses => {
+  const measureAll = (weights: Weights): Omit<LossAndAccuracy, "lossError"> & ExampleLosses => {
     let [loss, correct] = [0, 0];
     const losses: number[] = [];
     for (const { rows, input, labels } of microBatches) {
@@ -145,8 +148,8 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
   };
   return {
     measure(weights) {
-      const { loss, accuracy } = measureAll(weights);
-      return { loss, accuracy };
+      const { loss, accuracy, losses } = measureAll(weights);
+      return { loss, accuracy, lossError: standardDeviation(losses) / Math.sqrt(losses.length) };
     },
     measureEach(weights) {
       const { loss, losses } = measureAll(weights);

@@ -116,3 +116,24 @@ export function renderSurfacePanel(title: string, { axis, values }: SurfaceGrid,
   ];
   return { title, width, height, content: roundSvgNumbers(content.join("")) };
 }
+
+/** Renders which color stands for which value, in all panels of a figure. */
+export function renderColorScale(title: string, span: ValueRange): Panel {
+  const [width, steps] = [276, 46];
+  const cell = (width - 24) / steps;
+  const cells = Array.from(
+    { length: steps },
+    (_, i) =>
+      `<rect x="${12 + i * cell}" y="4" width="${cell + 0.5}" height="12" fill="${getHeatColor((i + 0.5) / steps)}"/>`,
+  );
+  const ticks = [0, 0.5, 1].map((fraction, i) =>
+    renderText(
+      12 + fraction * (width - 24),
+      30,
+      formatTick(span.low + fraction * (span.high - span.low)),
+      10,
+      `text-anchor="${["start", "middle", "end"][i]}"`,
+    ),
+  );
+  return { title, width, height: 36, content: roundSvgNumbers([...cells, ...ticks].join("")) };
+}

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { wilsonInterval } from "../evaluation/statistics.js";
+import { type Interval, intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
 import { type Callbacks, warn } from "../events.js";
 import { formatInterval, formatPercent } from "../format.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
-import { getColor } from "./colors.js";
+import { assignColors } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
@@ -23,8 +23,9 @@ const dataSchema = z.object({
        * order.
        */
       beta: z.number().nullable(),
-      /** On the test split, without an attack. */
+      /** On the test split, without an attack, with the 95% CI. */
       accuracy: z.number(),
+      interval: intervalSchema.optional(),
       /** Why the model is degenerate; null if it is not. */
       degeneracy: z.string().nullable(),
       /** By attack, with the 95% CI. */
@@ -54,7 +55,7 @@ export const tradeoff = defineAnalysis({
       );
     const data: TradeoffData = {
       attacks,
-      runs: runs.map(({ run, label, accuracy, degeneracy, robust }) => {
+      runs: runs.map(({ run, label, accuracy, interval, degeneracy, robust }) => {
         const beta = getOption(run, "beta");
         return {
           label,
@@ -62,6 +63,7 @@ export const tradeoff = defineAnalysis({
           method: run.method,
           beta: typeof beta === "number" ? beta : null,
           accuracy,
+          interval,
           degeneracy,
           robust: Object.fromEntries(robust),
         };
@@ -74,6 +76,7 @@ export const tradeoff = defineAnalysis({
 /** A run with its accuracy without attack and under each attack. */
 export interface AttackedRun extends LabeledRun {
   readonly accuracy: number;
+  readonly interval: Interval;
   readonly degeneracy: string | null;
   readonly robust: ReadonlyMap<string, RobustAccuracy>;
 }
@@ -102,7 +105,8 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
       });
       const degeneracy = await readDegeneracy(each.run);
       if (degeneracy !== null) warn(context, `${each.run.folder} is degenerate: ${degeneracy}.`);
-      return { ...each, accuracy: metrics.get("accuracy")!.value, degeneracy, robust: new Map(robust) };
+      const { accuracy, interval } = each.results.test;
+      return { ...each, accuracy, interval, degeneracy, robust: new Map(robust) };
     }),
   );
 }
@@ -144,8 +148,9 @@ const maxListedRuns = 6;
 async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Figure> {
   const { Plot, plotPanel } = await loadPlot();
   const methods = [...new Set(runs.map(({ method }) => method))];
+  const colors = assignColors(methods.map((method) => ({ method, label: method })));
   const panels = attacks.map((attack) => {
-    const points = runs.flatMap(({ method, beta, accuracy: clean, degeneracy, robust }) => {
+    const points = runs.flatMap(({ method, beta, accuracy: clean, interval, degeneracy, robust }) => {
       const attacked = robust[attack];
       if (!attacked) return [];
       const { accuracy, low, high } = attacked;
@@ -157,7 +162,9 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
           y: 100 * accuracy,
           low: 100 * low,
           high: 100 * high,
-          color: getColor(methods.indexOf(method)),
+          left: 100 * (interval?.low ?? clean),
+          right: 100 * (interval?.high ?? clean),
+          color: colors[methods.indexOf(method)]!,
           isSound: degeneracy === null,
         },
       ];
@@ -172,10 +179,12 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
     return plotPanel(`under ${attack}`, {
       width: 360,
       height: 280,
-      x: { label: "clean accuracy (%)", grid: true, inset: 12, nice: true, ticks: 6 },
-      y: { label: `accuracy under ${attack} (%)`, grid: true, inset: 8, nice: true, ticks: 6 },
+      marginRight: 24,
+      x: { label: "clean accuracy (%)", grid: true, nice: true, ticks: 5 },
+      y: { label: `accuracy under ${attack} (%)`, grid: true, nice: true, ticks: 6 },
       marks: [
-        Plot.ruleX(points, { x: "x", y1: "low", y2: "high", stroke: "color", strokeOpacity: 0.45 }),
+        Plot.ruleX(points, { x: "x", y1: "low", y2: "high", stroke: "color", strokeWidth: 1.5 }),
+        Plot.ruleY(points, { y: "y", x1: "left", x2: "right", stroke: "color", strokeWidth: 1.5 }),
         Plot.line(curves, { x: "x", y: "y", stroke: "color", z: "method", strokeWidth: 1.8 }),
         Plot.dot(
           points.filter(({ isSound }) => isSound),
@@ -192,9 +201,9 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
   return {
     title: "Robustness against clean accuracy",
     caption:
-      "Every point is a run; up and to the right is better. Bars are 95% CIs of the accuracy under attack. " +
+      "Every point is a run; up and to the right is better. Lines through a point are the 95% CIs of both numbers. " +
       `Lines connect the runs of a method in the order of beta.${degenerate}`,
-    legend: methods.map((label, i) => ({ label, color: getColor(i), shape: "circle" })),
+    legend: methods.map((label, i) => ({ label, color: colors[i]!, shape: "circle" })),
     panels,
     columns: 2,
   };

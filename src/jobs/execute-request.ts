@@ -55,6 +55,12 @@ export async function executeRequest(
       const { kind: _, ...rest } = request;
       return attack({ ...rest, resume: true }, callbacks);
     }
+    case "harden": {
+      const { kind: _, ...rest } = request;
+      const { harden } = await import("../harden/harden.js");
+      const { standard, robust, verdict } = await harden({ ...rest, resume: true }, callbacks);
+      return { standard, robust, verdict };
+    }
     case "attack-shards": {
       const { kind: _, ...rest } = request;
       return attackShards(rest, callbacks);

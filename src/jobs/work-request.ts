@@ -2,6 +2,7 @@ import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { exactRequestSchema } from "../actions/exact/exact-request.js";
 import { readJson } from "../files.js";
+import { hardenRequestSchema } from "../harden/harden-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { orNull, readJsonIfExists, validate } from "../validate.js";
@@ -23,6 +24,8 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
   /** Evaluates a run exactly and writes what it proved to the file `result`. */
   z.strictObject({ kind: z.literal("exact"), ...exactRequestSchema.shape, result: z.string() }),
   z.strictObject({ kind: z.literal("attack"), ...attackRequestSchema.shape, out: z.string() }),
+  /** Trains a standard and a robust model, attacks and compares them, and writes a report. */
+  z.strictObject({ kind: z.literal("harden"), ...hardenRequestSchema.shape, out: z.string() }),
   /** Attacks the shards of an attack that nobody else works on. */
   z.strictObject({ kind: z.literal("attack-shards"), ...attackRequestSchema.shape, out: z.string() }),
   /** `analyze` checks the other keys, which depend on the analysis. */

@@ -104,7 +104,8 @@ export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null
   );
   const charts = panels.map((panel) => {
     const words = panel.rows.map(
-      ({ name, before, under }) => `${name} ${formatPercent(before.value)} before and ${formatPercent(under.value)} after`,
+      ({ name, before, under }) =>
+        `${name} ${formatPercent(before.value)} before and ${formatPercent(under.value)} after`,
     );
     return html`
 <figure class="chart"><figcaption><b>${panel.title}</b><span class="sr-only">: ${words.join("; ")}</span></figcaption>

@@ -27,12 +27,12 @@ export async function createAttackReport(folders: readonly AttackFolder[], title
     return { name: String(request.model), runs: [{ labels, attacks }] };
   });
   const examples = await selectExamples(models);
-  const content = renderExamplesSection(examples);
+  const content = renderExamplesSection(examples, models);
   const tasks = [...new Set(folders.map(({ report }) => report!.task))].join(", ");
   return {
     html: renderPage({
       title: title ?? `Temper: ${tasks}`,
-      lead: `Attacks on ${models.map(({ name }) => name).join(", ")}.`,
+      lead: html`<p class="lead">Attacks on ${models.map(({ name }) => name).join(", ")}.</p>`,
       sections: [
         { id: "attacks", title: "Attacks", content: html`${folders.map(renderFolder)}` },
         ...(content ? [{ id: "examples", title: "Attacked texts", content }] : []),

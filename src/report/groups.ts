@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { labelRuns, listSettings } from "../analysis/run-labels.js";
+import { groupBy } from "../group-by.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 
@@ -41,7 +42,8 @@ export function groupRuns<T extends GroupedRun>(runs: readonly T[]): TaskGroups<
     const named = groups.map((same, i) => {
       // A list of settings says less than the name that somebody gave to a folder.
       const isLong = names[i]!.includes(", ") && same.length === 1;
-      const name = isLong && folders.indexOf(folders[i]!) === folders.lastIndexOf(folders[i]!) ? folders[i]! : names[i]!;
+      const name =
+        isLong && folders.indexOf(folders[i]!) === folders.lastIndexOf(folders[i]!) ? folders[i]! : names[i]!;
       return { name, options: formatOptions(same[0]!.run), runs: same };
     });
     return { task, groups: named, baseline: findBaseline(named) };
@@ -61,12 +63,6 @@ export function groupModels<T extends GroupedRun>(
     const groups = inTask.map(({ name, runs }) => ({ name, options: formatOptions(runs[0]!.run), runs }));
     return { task, groups, baseline: groups[0]! };
   });
-}
-
-function groupBy<T>(items: readonly T[], getKey: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) groups.set(getKey(item), [...(groups.get(getKey(item)) ?? []), item]);
-  return groups;
 }
 
 /** Runs that repeat a seed belong to separate groups, because they are not independent samples. */

@@ -80,17 +80,13 @@ export async function createReport(folders: readonly string[], title: string | n
     });
     return parts.length > 0 ? html`${parts}` : null;
   };
-  const countAttacked = ({ groups }: TaskGroups<ReportRun>): number => {
-    const first = groups.flatMap(({ runs: [run] }) => [...(run?.attacks.journals ?? [])]);
-    return [...new Map(first.map(([name, { results }]) => [name, results.length])).values()].reduce((a, b) => a + b, 0);
-  };
   const sections: [string, string, Html | null][] = [
     ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
     ["sanity", "Sanity checks", renderSanitySection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
     ["training", "Training", renderPerTask(renderCurvesSection)],
     ["figures", "Figures", renderFiguresSection(runs)],
-    ["examples", "Attacked texts", renderPerTask((task, i) => renderExamplesSection(examples[i]!, countAttacked(task)))],
+    ["examples", "Attacked texts", renderPerTask((task, i) => renderExamplesSection(examples[i]!, task.groups))],
     ["runs", "Runs", renderRunsSection(runs)],
   ];
   return {
@@ -119,7 +115,7 @@ export async function renderComparison(
   const tasks = groupModels(models);
   const parts = await Promise.all(
     tasks.map(async (task) => {
-      const texts = renderOneSidedExamples(await selectExamples(task));
+      const texts = renderOneSidedExamples(await selectExamples(task.groups));
       return html`
 <section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}${renderData(task)}
 ${renderComparisonSection(task, compareGroups(task))}

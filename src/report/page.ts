@@ -17,7 +17,7 @@ export interface Section {
   readonly title: string;
   readonly content: Html;
   /** Whether only the heading is shown until somebody opens it. */
-  readonly isFolded: boolean;
+  readonly isFolded?: boolean;
 }
 
 export interface Page {

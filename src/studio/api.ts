@@ -30,6 +30,8 @@ export interface RunRow extends Omit<RunSummary, "folder"> {
   /** The sweep that the run belongs to. */
   readonly sweep: string | null;
   readonly hasModel: boolean;
+  /** The label whose texts were attacked; null if they are of every label. */
+  readonly attackedLabel: string | null;
   /**
    * By metric id: accuracy, clean, each attack, worst-case. Attacks on other texts than those of
    * clean and worst-case are only in the list of journals.
@@ -54,6 +56,8 @@ export type LiveMessage =
 
 export interface Series {
   readonly name: string;
+  /** The color of a model in a comparison; otherwise the page chooses one. */
+  readonly color?: string;
   readonly steps: readonly number[];
   readonly values: readonly number[];
 }
@@ -98,6 +102,8 @@ export interface RunDetail {
   readonly figures: readonly { readonly title: string; readonly summary: string | null; readonly source: string }[];
   readonly commands: readonly string[];
   readonly warnings: readonly string[];
+  /** Bounds on the accuracy under every attack, as a report shows them; null if there are none. */
+  readonly bounds: string | null;
 }
 
 /** A piece of a text. A word that an attack replaced has its original in `was`. */
@@ -138,7 +144,7 @@ export interface PlaygroundModel {
   readonly reference: string;
   readonly labels: readonly string[];
   readonly fields: readonly string[];
-  readonly attacks: readonly string[];
+  readonly attacks: readonly FormOption[];
 }
 
 /** A text of the model's task. */
@@ -179,11 +185,15 @@ export type JobState = "running" | "stopped" | "finished" | "failed";
 /** A process that the studio started. */
 export interface JobRow {
   readonly id: string;
-  readonly kind: "train" | "attack";
+  readonly kind: "harden" | "train" | "attack";
   readonly title: string;
   readonly state: JobState;
   readonly done: number;
   readonly total: number | null;
+  /** What is counted: steps, texts, or percent of several stages. */
+  readonly unit: string;
+  /** What it does now, if it has several stages. */
+  readonly detail: string | null;
   readonly started: string;
   readonly error: string | null;
   readonly command: string;
@@ -198,9 +208,36 @@ export interface FormCheck {
   readonly code: string | null;
 }
 
+/** A value to choose, and what it means. */
+export interface FormOption {
+  readonly value: string;
+  readonly hint: string;
+}
+
+/** Values to start a form with. */
+export interface FormPreset {
+  readonly title: string;
+  readonly hint: string;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+export interface Form {
+  readonly fields: readonly FormField[];
+  readonly presets: readonly FormPreset[];
+}
+
+/** The columns of a file and its first rows, or why it cannot be read. */
+export interface DataPreview {
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly problem: string | null;
+}
+
 /** A field of a form, as the schema describes it. */
 export interface FormField {
   readonly key: string;
+  /** The name that people read. */
+  readonly label: string;
   readonly type: "text" | "number" | "boolean" | "choice" | "list";
   readonly choices: readonly string[];
   readonly default: unknown;
@@ -208,8 +245,8 @@ export interface FormField {
   readonly required: boolean;
   /** Whether the field is shown without opening "All settings". */
   readonly isMain: boolean;
-  /** Values to suggest. */
-  readonly suggestions: readonly string[];
+  /** Values to choose from. Others can be typed. */
+  readonly options: readonly FormOption[];
 }
 
 /** A pair to judge. Which text is the original is not sent. */

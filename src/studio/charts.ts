@@ -52,7 +52,8 @@ export async function readCharts(run: RunFolder): Promise<ChartData[]> {
     ...createEventCharts(events),
     { id: "throughput", title: "Throughput", unit: "number", series: throughput.build() },
   ];
-  return charts.filter(({ series }) => series.length > 0);
+  // One point is no curve.
+  return charts.filter(({ series }) => series.some(({ steps }) => steps.length > 1));
 }
 
 function createEventCharts(events: readonly RunEvent[]): ChartData[] {
@@ -84,7 +85,7 @@ function createEventCharts(events: readonly RunEvent[]): ChartData[] {
       distance!.add(key === "all" ? "encoder" : formatLayer(key), step, value);
   }
   return [
-    { id: "loss", title: "Loss terms", unit: "number", series: loss!.build() },
+    { id: "loss", title: "Training loss", unit: "number", series: mergeEqualTerms(loss!.build()) },
     { id: "metrics", title: "Validation metrics", unit: "percent", series: metrics.percent.build() },
     { id: "validation-loss", title: "Validation loss", unit: "number", series: metrics.number.build() },
     { id: "learning-rate", title: "Learning rate", unit: "number", series: rate!.build() },
@@ -94,6 +95,13 @@ function createEventCharts(events: readonly RunEvent[]): ChartData[] {
     { id: "distance", title: "Distance from the pre-trained weights", unit: "number", series: distance!.build() },
     { id: "gradient-norm", title: "Gradient norm", unit: "number", series: gradient!.build() },
   ];
+}
+
+/** With a single term, the total is the same line. */
+function mergeEqualTerms(series: readonly Series[]): readonly Series[] {
+  return series.length === 2 && series.some(({ name }) => name === "loss")
+    ? series.filter(({ name }) => name === "loss")
+    : series;
 }
 
 /** `rose.updateRatio.3` is the part 3 of `rose.updateRatio`. */

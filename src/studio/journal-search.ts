@@ -22,6 +22,9 @@ interface LoadedJournal {
   readonly haystacks: readonly string[];
 }
 
+/** Texts that fooled the model say most, so they come first. */
+const outcomeOrder: readonly AttackOutcome[] = ["success", "failed", "skipped"];
+
 /** Journals that stay in memory, so that typing a search does not read them again. */
 const maxJournals = 3;
 
@@ -32,9 +35,9 @@ export class JournalSearch {
   async find(folder: string, attack: string, { search, outcome, offset, limit }: TextsQuery): Promise<TextsPage> {
     const { results, haystacks } = await this.load(folder, attack);
     const wanted = search.trim().toLowerCase();
-    const matching = results.filter(
-      (result, i) => (outcome === null || result.outcome === outcome) && haystacks[i]!.includes(wanted),
-    );
+    const matching = results
+      .filter((result, i) => (outcome === null || result.outcome === outcome) && haystacks[i]!.includes(wanted))
+      .sort((a, b) => outcomeOrder.indexOf(a.outcome) - outcomeOrder.indexOf(b.outcome));
     return {
       total: results.length,
       matching: matching.length,

@@ -3,6 +3,8 @@ import { extname, join } from "node:path";
 import type { Hono } from "hono";
 import { UserError } from "../errors.js";
 import { getErrorCode } from "../files.js";
+import { html } from "../report/html.js";
+import { HttpError } from "../serve/http.js";
 import { packageRoot } from "../tensor/native.js";
 import { checkToken } from "./security.js";
 
@@ -31,7 +33,12 @@ export async function addPageRoutes(app: Hono, token: string): Promise<void> {
       files.set(`/${folder && `${folder}/`}${name}`, await readFile(join(pageFolder, folder, name)));
   }
   app.get("/", (context) => {
-    checkToken(token, context.req.query("token"));
+    try {
+      checkToken(token, context.req.query("token"));
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      return context.html(renderRefusal(error.message), 403);
+    }
     return context.body(new Uint8Array(files.get("/index.html")!), 200, { "content-type": types[".html"]! });
   });
   app.get("/assets/:name", (context) => {
@@ -41,4 +48,13 @@ export async function addPageRoutes(app: Hono, token: string): Promise<void> {
     const headers = { "content-type": types[extname(path)]!, "cache-control": "max-age=31536000, immutable" };
     return context.body(new Uint8Array(file), 200, headers);
   });
+}
+
+/** What a browser shows to somebody who has only a part of the address. */
+function renderRefusal(message: string): string {
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Temper Studio</title></head>
+<body><main><h1>Temper Studio</h1><p>${message}</p>
+<p>The address ends in <code>?token=…</code>. To see it again, stop the studio with Ctrl-C and start <code>temper studio --open</code>.</p>
+</main></body></html>`.text;
 }

@@ -44,7 +44,7 @@ export class LoadedPlaygroundModel {
   /** Loads a run's model by its folder, or connects to an endpoint by its URL. */
   static async load(
     reference: string,
-    attacks: readonly string[],
+    attacks: PlaygroundModel["attacks"],
     models: AttackModels = {},
   ): Promise<LoadedPlaygroundModel> {
     const victim = await loadVictim(reference);

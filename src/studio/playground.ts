@@ -3,10 +3,10 @@ import { streamSSE } from "hono/streaming";
 import { z } from "zod";
 import type { SearchStep } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { attackNames } from "../attacks/load-attack.js";
 import type { AttackResult } from "../attacks/result.js";
 import { getErrorMessage } from "../errors.js";
 import type { AttackMessage } from "./api.js";
+import { attackOptions } from "./forms.js";
 import { toAttackedText } from "./journal-search.js";
 import { LoadedPlaygroundModel } from "./playground-model.js";
 import type { RunCatalog } from "./run-catalog.js";
@@ -16,7 +16,10 @@ import { explainErrors, readBody } from "./studio-app.js";
 const maxModels = 3;
 
 const modelSchema = z.strictObject({ model: z.string().min(1) });
-const textsSchema = z.array(z.string().max(20_000)).min(1).max(2);
+const textsSchema = z
+  .array(z.string().max(20_000, { error: "this text is too long: expected at most 20,000 characters" }))
+  .min(1)
+  .max(2);
 const scoreSchema = modelSchema.extend({ texts: textsSchema, withWords: z.boolean().default(false) });
 const attackSchema = modelSchema.extend({
   texts: textsSchema,
@@ -33,7 +36,7 @@ export class Playground {
   /** A run of the studio by its id, or an endpoint by its URL. It is loaded once. */
   async open(reference: string): Promise<LoadedPlaygroundModel> {
     const source = isEndpoint(reference) ? reference : (await this.catalog.getRow(reference)).folder;
-    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackNames);
+    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackOptions);
     this.#models.delete(reference);
     this.#models.set(reference, model);
     model.catch(() => this.#models.delete(reference));

@@ -10,8 +10,9 @@ export interface CachedRow {
 }
 
 /** Rows of another format are read anew. Increase it whenever `RunRow` changes. */
-const format = 1;
-const metricSchema = z.object({ value: z.number(), low: z.number().nullable(), high: z.number().nullable() });
+const format = 2;
+const nullable = z.number().nullable();
+const metricSchema = z.object({ value: z.number(), low: nullable, high: nullable, examples: nullable });
 const cacheSchema = z.object({
   format: z.literal(format),
   rows: z.record(

@@ -2,6 +2,7 @@ import { formatAttackCommands } from "../actions/attack/format-attack-commands.j
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { formatCount, formatDuration } from "../format.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
+import { renderCertificatesSection } from "../report/sections/certificates.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { formatSpec } from "../spec.js";
@@ -32,6 +33,7 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
       ...(degeneracy === null ? [] : [`The model is degenerate: ${degeneracy}.`]),
       ...warnings.map(({ message }) => message).filter((message) => !message.startsWith("The model is degenerate")),
     ],
+    bounds: renderCertificatesSection([report])?.text ?? null,
   };
 }
 

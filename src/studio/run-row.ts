@@ -26,6 +26,7 @@ export async function readQuickRow(place: RunPlace): Promise<RunRow> {
       : { value: summary.accuracy, low: null, high: null, examples: summary.testExamples };
   return {
     ...{ ...summary, ...place, group: place.id, methodLabel: summary.method ?? "", hasModel: false },
+    attackedLabel: null,
     metrics: accuracy ? { accuracy } : {},
   };
 }
@@ -33,17 +34,20 @@ export async function readQuickRow(place: RunPlace): Promise<RunRow> {
 /** Reads what the table shows of a run. A run that cannot be read is listed with the reason. */
 export async function readRunRow(place: RunPlace): Promise<RunRow> {
   const summary = await summarizeRunFolder(place.folder);
-  const unknown = { ...summary, ...place, group: place.id, methodLabel: "", hasModel: false, metrics: {} };
+  const empty = { methodLabel: "", hasModel: false, attackedLabel: null, metrics: {} };
+  const unknown = { ...summary, ...place, group: place.id, ...empty };
   if (summary.state === "damaged") return unknown;
   try {
     const run = await RunFolder.open(place.folder);
+    const metrics = await readMetrics(run);
     return {
       ...unknown,
       group: hashSettings(run),
       methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
       hasModel: await exists(run.path("model")),
+      attackedLabel: metrics.get("clean")?.attackedLabel ?? null,
       metrics: Object.fromEntries(
-        [...(await readMetrics(run))]
+        [...metrics]
           .filter(([, { isPaired }]) => isPaired !== false)
           .map(([id, value]) => [id, toMetricCell(id, value)]),
       ),

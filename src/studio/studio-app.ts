@@ -1,12 +1,13 @@
 import type { Context, Hono } from "hono";
 import { z } from "zod";
+import { assignColors } from "../analysis/colors.js";
 import { UserError } from "../errors.js";
 import { renderComparison } from "../report/index.js";
-import { type ReportRun, readReportRun } from "../report/report-run.js";
+import { readReportRun } from "../report/report-run.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import { validate } from "../validate.js";
-import type { ChartData, ComparisonAnswer, LiveMessage } from "./api.js";
+import type { ChartData, ComparisonAnswer, LiveMessage, Series } from "./api.js";
 import { readCharts } from "./charts.js";
 import type { JournalSearch } from "./journal-search.js";
 import type { LiveStream } from "./live-stream.js";
@@ -75,28 +76,31 @@ async function compareModels(
   catalog: RunCatalog,
   models: z.output<typeof compareSchema>["models"],
 ): Promise<ComparisonAnswer> {
+  const named = await Promise.all(
+    models.map(async ({ name, runs }) => ({
+      name,
+      runs: await Promise.all(
+        runs.map(async (id) => readReportRun(await RunFolder.open((await catalog.getRow(id)).folder))),
+      ),
+    })),
+  );
+  const colors = assignColors(named.map(({ name, runs }) => ({ label: name, method: runs[0]!.run.method })));
   const charts: ChartData[] = [];
-  const named: { name: string; runs: ReportRun[] }[] = [];
-  for (const { name, runs } of models) {
-    const read: ReportRun[] = [];
-    named.push({ name, runs: read });
-    for (const id of runs) {
-      const run = await RunFolder.open((await catalog.getRow(id)).folder);
-      read.push(await readReportRun(run));
-      for (const chart of await readCharts(run))
-        addToChart(charts, chart, runs.length > 1 ? `${name}, seed ${run.config.seed}` : name);
+  for (const [i, { name, runs }] of named.entries())
+    for (const { run } of runs) {
+      const title = runs.length > 1 ? `${name}, seed ${run.config.seed}` : name;
+      for (const chart of await readCharts(run)) addToChart(charts, chart, { name: title, color: colors[i]! });
     }
-  }
   return { html: await renderComparison(named), charts };
 }
 
 /** Adds the main line of a run's chart to the chart of all runs. */
-function addToChart(charts: ChartData[], chart: ChartData, name: string): void {
+function addToChart(charts: ChartData[], chart: ChartData, look: Pick<Series, "name" | "color">): void {
   const [first] = chart.series;
   if (!first) return;
   const main = chart.series.find((series) => series.name === "loss") ?? first;
   const index = charts.findIndex(({ id }) => id === chart.id);
-  const line = { ...main, name };
+  const line = { ...main, ...look };
   if (index < 0) charts.push({ ...chart, title: `${chart.title}: ${main.name}`, series: [line] });
   else charts[index] = { ...charts[index]!, series: [...charts[index]!.series, line] };
 }

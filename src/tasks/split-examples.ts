@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { groupBy } from "../group-by.js";
 import { normalizeUnicode } from "../text/normalize.js";
 import type { Example } from "./example.js";
 
@@ -69,17 +70,6 @@ export function splitExamples<Name extends string>(
   const result = Object.fromEntries([...names, "rest"].map((name) => [name, [] as Example[]]));
   for (const example of examples) result[assigned.get(example) ?? "rest"]!.push(example);
   return result as Record<Name | "rest", Example[]>;
-}
-
-function groupBy<Item, Key>(items: readonly Item[], getKey: (item: Item) => Key): Map<Key, Item[]> {
-  const groups = new Map<Key, Item[]>();
-  for (const item of items) {
-    const key = getKey(item);
-    const group = groups.get(key);
-    if (group) group.push(item);
-    else groups.set(key, [item]);
-  }
-  return groups;
 }
 
 function computeQuota(part: HeldOutPart, classSize: number, total: number): number {

@@ -77,7 +77,7 @@ describe("in a browser", () => {
     expect(differing).toBeGreaterThan(0);
     expect(differing).toBeLessThan(all);
     for (const card of await page.locator("article.example:visible").all())
-      expect(await card.locator(".success").count()).toBe(1);
+      expect(await card.locator(".version.success").count()).toBe(1);
     expect(await page.textContent("form.filters output")).toBe(`${differing} of ${all} examples`);
     await page.selectOption("select[name=attack]", "pwws");
     expect(await shown()).toBeLessThan(differing);

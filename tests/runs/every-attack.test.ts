@@ -40,7 +40,7 @@ beforeAll(async () => {
   other = await tinyVictim(join(folder, "subword"), { seed: 1 }, 8);
   models = { sentenceEncoder: join(folder, "word/tiny-bert"), maskedLm };
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  playground = await LoadedPlaygroundModel.load(victim.run, attackNames, models);
+  playground = await LoadedPlaygroundModel.load(victim.run, [], models);
 }, 120_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());

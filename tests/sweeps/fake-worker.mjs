@@ -11,7 +11,7 @@ if (command !== "worker") throw new Error(`expected the command worker, received
 /** @type {import("../../src/jobs/work-request.js").WorkRequest} */
 const request = JSON.parse(readFileSync(requestPath, "utf8"));
 const { calls, crashOnce, alwaysFail, slow, hasValidation } = JSON.parse(process.env.FAKE ?? "{}");
-if (request.kind === "estimate") throw new Error("expected a request of a sweep");
+if (request.kind === "estimate" || request.kind === "harden") throw new Error("expected a request of a sweep");
 const folder =
   request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
 const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);

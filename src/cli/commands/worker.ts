@@ -2,6 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
+import { formatNumber } from "../../format.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest } from "../../jobs/work-request.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
@@ -43,6 +44,7 @@ async function runRequest(
     signal: stop.signal,
     onEvent(event) {
       if (event.type === "warning") io.stderr.write(removeControls(`warning: ${event.message}\n`));
+      if (event.type === "evaluation") io.stderr.write(removeControls(formatEvaluation(event.step, event.metrics)));
       // Before training starts nothing can be lost, and other actions save their work as they go.
       if (event.type === "start") unlisten = onStopSignals(() => stop.abort());
     },
@@ -54,6 +56,11 @@ async function runRequest(
   await writeFileAtomic(resultPath, `${JSON.stringify(result)}\n`);
   if (result.status === "interrupted") throw new ExitCode(interruptedExitCode);
   if (result.status === "failed") throw new ExitCode(result.error?.isUserError ? 2 : 1);
+}
+
+function formatEvaluation(step: number, metrics: Readonly<Record<string, number>>): string {
+  const values = Object.entries(metrics).map(([name, value]) => `${name} ${formatNumber(value)}`);
+  return `step ${step}: validation ${values.join(", ")}\n`;
 }
 
 function getStack(cause: unknown): string {

@@ -1,7 +1,9 @@
 import * as Plot from "@observablehq/plot";
-import { getColor } from "../../analysis/colors.js";
+import { assignColors } from "../../analysis/colors.js";
 import { plotPanel } from "../../analysis/plot-panel.js";
+import { type BandPoint, joinSeeds } from "../../analysis/seed-bands.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
+import { groupBy } from "../../group-by.js";
 import type { TaskGroups } from "../groups.js";
 import { capitalize, type Html, html, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -9,8 +11,7 @@ import type { ReportRun } from "../report-run.js";
 /** One line of a chart. */
 interface Series {
   readonly name: string;
-  /** Index of its color in the palette. */
-  readonly color: number;
+  readonly color: string;
   readonly points: readonly { readonly step: number; readonly value: number }[];
   /** Marks every point, for values that are measured rarely. */
   readonly dots: boolean;
@@ -30,13 +31,12 @@ interface ChartOptions {
 const maxPoints = 240;
 
 /**
- * Shows the training: the loss and the validation metrics, with one color per method and one line
- * per seed.
+ * Shows the training: the loss and the validation metrics, with one color per method. Several seeds
+ * are one line in a band.
  */
 export function renderCurvesSection({ groups }: TaskGroups<ReportRun>): Html | null {
-  const runs = groups.flatMap(({ runs: seeds, name }, color) =>
-    seeds.map((run) => ({ run, color, name: seeds.length > 1 ? `${name}, seed ${run.run.config.seed}` : name })),
-  );
+  const colors = assignColors(groups.map(({ name, runs: [first] }) => ({ method: first!.run.method, label: name })));
+  const runs = groups.flatMap(({ runs: seeds, name }, i) => seeds.map((run) => ({ run, color: colors[i]!, name })));
   const createSeries = (getPoints: (run: ReportRun) => Series["points"], dots = false): Series[] =>
     runs
       .map(({ run, color, name }) => ({ name, color, points: getPoints(run), dots }))
@@ -46,7 +46,7 @@ export function renderCurvesSection({ groups }: TaskGroups<ReportRun>): Html | n
   const metrics = [
     ...new Set(runs.flatMap(({ run }) => [run.run.config.train.metricForBestModel, ...listRobustMetrics(run)])),
   ];
-  const legend = groups.map(({ name }, i) => html`<li style="--swatch:${getColor(i)}">${name}</li>`);
+  const legend = groups.map(({ name }, i) => html`<li style="--swatch:${colors[i]!}">${name}</li>`);
   return html`
 <ul class="legend" aria-label="Colors of the charts">${legend}</ul>
 <div class="charts">
@@ -97,16 +97,20 @@ function listRobustMetrics({ events }: ReportRun): string[] {
 }
 
 function renderLineChart(series: readonly Series[], { title, label, x = "step", percent = false }: ChartOptions): Html {
-  const lines = series.map((each) => ({ ...each, points: downsample(each.points) }));
-  const channels = { x: "step", y: "value" };
+  const lines = [...groupBy(series, ({ name }) => name)].map(([name, seeds]) => ({
+    ...{ name, color: seeds[0]!.color, dots: seeds[0]!.dots, isBand: seeds.length > 1 },
+    points: joinSeeds(seeds.map(({ points }) => downsample(points).map(({ step, value }) => ({ x: step, y: value })))),
+  }));
+  const channels = { x: "x", y: "y" };
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
     x: { label: x, zero: true },
     y: { label, grid: true, nice: true, ...(percent && { percent }) },
-    marks: lines.flatMap(({ points, color, dots }) => {
-      const stroke = getColor(color);
+    marks: lines.flatMap(({ points, color: stroke, dots, isBand }) => {
+      const band = { x: "x", y1: "low", y2: "high", fill: stroke, fillOpacity: 0.18 };
       return [
+        ...(isBand ? [Plot.areaY(points, band)] : []),
         Plot.lineY(points, { ...channels, stroke, strokeWidth: 2 }),
         ...(dots ? [Plot.dot(points, { ...channels, fill: stroke, r: 3 })] : []),
       ];
@@ -130,7 +134,8 @@ function downsample(points: Series["points"]): Series["points"] {
 }
 
 /** Describes a line in words, for screen readers. */
-function describeSeries({ name, points }: Series): string {
-  const [first, last] = [points[0]!, points.at(-1)!];
-  return `${name} from ${first.value.toPrecision(3)} to ${last.value.toPrecision(3)} at step ${last.step}`;
+function describeSeries({ name, points }: { name: string; points: readonly BandPoint[] }): string {
+  const [first, last] = [points[0], points.at(-1)];
+  if (!first || !last) return name;
+  return `${name} from ${first.y.toPrecision(3)} to ${last.y.toPrecision(3)} at step ${last.x}`;
 }

@@ -112,7 +112,10 @@ export function renderOneSidedExamples(examples: readonly AttackedExample[]): Ht
  * Shows attacked texts: the original, and below it the result of the attack for each model. The
  * texts are chosen, so they must not be counted.
  */
-export function renderExamplesSection(examples: readonly AttackedExample[], attacked: number): Html | null {
+export function renderExamplesSection(
+  examples: readonly AttackedExample[],
+  models: readonly AttackedModel[],
+): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
   const filters: readonly (readonly [string, string])[] = [
@@ -127,9 +130,11 @@ export function renderExamplesSection(examples: readonly AttackedExample[], atta
   const options = attacks.map((name) => html`<option>${name}</option>`);
   const select = html`<label>Attack <select name="attack"><option value="">all</option>${options}</select></label>`;
   // Without the script, every example is shown and the controls are hidden.
-  const limits = Object.entries(maxExamplesPerKind).map(([kind, count]) => `${count} ${kindTitles[kind as ExampleKind]}`);
+  const limits = Object.entries(maxExamplesPerKind).map(
+    ([kind, count]) => `${count} ${kindTitles[kind as ExampleKind]}`,
+  );
   return html`
-<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(attacked)} attacked texts, so their
+<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(countAttacked(models))} attacked texts, so their
 outcomes are not the rates above: per attack at most ${limits.join(", ")}, in the order of the attack.</p>
 <form class="filters" hidden>
 <fieldset><legend>Show</legend>${radios}</fieldset>
@@ -137,6 +142,13 @@ ${attacks.length > 1 && select}
 <output aria-live="polite"></output>
 </form>
 <div class="cards">${examples.map(renderCard)}</div>`;
+}
+
+/** The texts of all attacks, as the first seed of a model saw them. */
+function countAttacked(models: readonly AttackedModel[]): number {
+  const journals = models.flatMap(({ runs: [run] }) => [...(run?.attacks.journals ?? [])]);
+  const counts = new Map(journals.map(([name, { results }]) => [name, results.length]));
+  return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }
 
 /** Cards that are open at first. */

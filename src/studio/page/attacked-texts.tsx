@@ -100,7 +100,7 @@ export function AttackedTexts({ id, labels, journals, folder }: Props) {
             ))}
           </div>
           {page && page.texts.length < page.matching && limit < 200 && (
-            <button type="button" onClick={() => setLimit(Math.min(200, limit + 2 * pageSize))}>
+            <button type="button" class="quiet" onClick={() => setLimit(Math.min(200, limit + 2 * pageSize))}>
               Show more
             </button>
           )}

@@ -35,13 +35,13 @@ export function Chart({ chart, theme }: { chart: ChartData; theme: string }) {
         cursor: { drag: { x: true, y: false } },
         scales: { x: { time: false } },
         axes: [
-          { ...axis, font },
+          { ...axis, font, label: "step", labelFont: font, labelSize: 14, labelGap: -6, size: 26 },
           { ...axis, font, size: 60, values: (_, ticks) => ticks.map(format) },
         ],
         series: [
           {},
           ...series.map((line, i) => ({
-            stroke: getColor(i),
+            stroke: line.color ?? getColor(i),
             width: 2,
             spanGaps: true,
             points: { show: line.steps.length < 30 },
@@ -76,9 +76,9 @@ export function Chart({ chart, theme }: { chart: ChartData; theme: string }) {
         <span class="sr-only">: {description}</span>
       </figcaption>
       <ul class="legend" aria-hidden="true">
-        {series.map(({ name, values }, i) => (
+        {series.map(({ name, values, color }, i) => (
           <li key={name}>
-            <span class="swatch" style={{ background: getColor(i) }} />
+            <span class="swatch" style={{ background: color ?? getColor(i) }} />
             {name} <b>{format(values.at(-1)!)}</b>
           </li>
         ))}

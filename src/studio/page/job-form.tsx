@@ -1,14 +1,18 @@
 import { useEffect, useState } from "preact/hooks";
-import type { FormCheck, FormField, JobRow } from "../api.js";
+import type { DataPreview, Form, FormCheck, FormField, JobRow } from "../api.js";
 import { get, getMessage, post } from "./api.js";
+import { Field } from "./form-field.js";
 import { CopyButton, Loading, Problem, useDelayed, useLoaded } from "./widgets.js";
 
 type Values = Readonly<Record<string, string | boolean>>;
 
 /** A form made from the schema of a request. The server checks it while it is filled in. */
 export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted(): void }) {
-  const { data: fields, problem: loadProblem } = useLoaded(() => get<FormField[]>("form", { kind }), [kind]);
-  const [values, setValues] = useState<Values>({});
+  const { data: form, problem: loadProblem } = useLoaded(() => get<Form>("form", { kind }), [kind]);
+  const [given, setValues] = useState<Values>({});
+  // A field that must have a value starts with the first one that it offers.
+  const first = (form?.fields ?? []).filter(({ required, options }) => required && options.length > 0);
+  const values: Values = { ...Object.fromEntries(first.map(({ key, options }) => [key, options[0]!.value])), ...given };
   const [check, setCheck] = useState<FormCheck | null>(null);
   const [isSubmitted, setSubmitted] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
@@ -23,7 +27,9 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
       isCurrent = false;
     };
   }, [kind, content]);
-  if (!fields) return loadProblem === null ? <Loading what="the form" /> : <Problem message={loadProblem} />;
+  const path = useDelayed(String(values.data ?? ""), 250);
+  const { data: preview } = useLoaded(() => get<DataPreview>("data", { path }), [path]);
+  if (!form) return loadProblem === null ? <Loading what="the form" /> : <Problem message={loadProblem} />;
   const submit = async (): Promise<void> => {
     setSubmitted(true);
     setProblem(null);
@@ -35,16 +41,19 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
       setProblem(getMessage(error));
     }
   };
+  const { fields, presets } = form;
+  const columns = (preview?.columns ?? []).map((value) => ({ value, hint: "" }));
   const renderField = (field: FormField) => (
     <Field
       key={field.key}
-      field={field}
+      field={/Column$/.test(field.key) ? { ...field, options: columns } : field}
       value={values[field.key]}
       problem={isSubmitted || field.key in values ? (check?.problems[field.key] ?? null) : null}
-      onChange={(value) => setValues({ ...values, [field.key]: value })}
+      onChange={(value) => setValues({ ...given, [field.key]: value })}
     />
   );
   const others = fields.filter(({ isMain }) => !isMain);
+  const numProblems = Object.keys(check?.problems ?? {}).length;
   const hidden = isSubmitted ? others.filter(({ key }) => check && key in check.problems) : [];
   return (
     <form
@@ -55,14 +64,37 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
         void submit();
       }}
     >
+      {presets.length > 0 && (
+        <fieldset class="presets">
+          <legend>Start from</legend>
+          {presets.map(({ title, hint, values: preset }) => (
+            <button
+              type="button"
+              class="quiet"
+              key={title}
+              title={hint}
+              onClick={() => setValues({ ...given, ...preset })}
+            >
+              {title}
+            </button>
+          ))}
+        </fieldset>
+      )}
       <div class="fields">{fields.filter(({ isMain }) => isMain).map(renderField)}</div>
+      {preview && preview.columns.length > 0 && <Preview preview={preview} />}
+      <Problem message={preview?.problem ?? null} />
       <details open={hidden.length > 0}>
         <summary>All settings ({others.length} more)</summary>
         <div class="fields">{others.map(renderField)}</div>
       </details>
       <Problem message={problem} />
       <p class="actions">
-        <button type="submit">{kind === "train" ? "Start training" : "Start the attack"}</button>
+        <button type="submit">{submitTitles[kind]}</button>
+        {isSubmitted && numProblems > 0 && (
+          <span class="field-problem" role="alert">
+            {numProblems === 1 ? "One field needs" : `${numProblems} fields need`} another value.
+          </span>
+        )}
       </p>
       {check?.command && (
         <>
@@ -81,71 +113,33 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
   );
 }
 
-interface FieldProps {
-  readonly field: FormField;
-  readonly value: string | boolean | undefined;
-  readonly problem: string | null;
-  onChange(value: string | boolean): void;
-}
+const submitTitles = { harden: "Start hardening", train: "Start training", attack: "Start the attack" } as const;
 
-function Field({ field, value, problem, onChange }: FieldProps) {
-  const { key, type, choices, description, suggestions, required } = field;
-  const id = `field-${key.replace(".", "-")}`;
-  const standard = field.default === null ? "" : String(field.default);
-  const common = {
-    id,
-    name: key,
-    "aria-describedby": `${id}-help`,
-    "aria-invalid": problem !== null,
-  };
-  const text = typeof value === "string" ? value : "";
+/** The first rows of the data, so that people recognize the columns. */
+function Preview({ preview: { columns, rows } }: { preview: DataPreview }) {
   return (
-    <div class="field">
-      <label for={id}>
-        {key}
-        {required && <span aria-hidden="true"> *</span>}
-      </label>
-      {type === "boolean" ? (
-        <input
-          {...common}
-          type="checkbox"
-          checked={typeof value === "boolean" ? value : field.default === true}
-          onChange={(event) => onChange(event.currentTarget.checked)}
-        />
-      ) : type === "choice" ? (
-        <select {...common} value={text} onChange={(event) => onChange(event.currentTarget.value)}>
-          <option value="">{standard === "" ? "default" : `${standard} (default)`}</option>
-          {choices.map((choice) => (
-            <option key={choice}>{choice}</option>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: without it, a keyboard could not scroll here.
+    <section class="preview" aria-label="First rows of the data" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th scope="col" key={column}>
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, i) => (
+            <tr key={i}>
+              {row.map((value, k) => (
+                <td key={k}>{value}</td>
+              ))}
+            </tr>
           ))}
-        </select>
-      ) : type === "list" ? (
-        <textarea {...common} rows={2} value={text} onInput={(event) => onChange(event.currentTarget.value)} />
-      ) : (
-        <input
-          {...common}
-          type="text"
-          inputMode={type === "number" ? "decimal" : "text"}
-          list={suggestions.length > 0 ? `${id}-list` : ""}
-          placeholder={standard}
-          value={text}
-          onInput={(event) => onChange(event.currentTarget.value)}
-        />
-      )}
-      {suggestions.length > 0 && type !== "list" && (
-        <datalist id={`${id}-list`}>
-          {suggestions.map((each) => (
-            <option key={each} value={each} />
-          ))}
-        </datalist>
-      )}
-      <small id={`${id}-help`} class={problem === null ? "" : "field-problem"}>
-        {problem ?? `${description}${type === "list" ? `; one per line${formatSuggestions(suggestions)}` : ""}`}
-      </small>
-    </div>
+        </tbody>
+      </table>
+    </section>
   );
-}
-
-function formatSuggestions(suggestions: readonly string[]): string {
-  return suggestions.length > 0 ? `: ${suggestions.join(", ")}` : "";
 }

@@ -4,16 +4,19 @@ import { get, getMessage, post } from "./api.js";
 import { JobForm } from "./job-form.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
-import { CopyButton, Problem, StateBadge, useLoaded } from "./widgets.js";
+import { CopyButton, Problem, StateBadge, useLoaded, useTimeLeft } from "./widgets.js";
+
+const forms = { harden: "Harden a classifier", train: "Train a model", attack: "Attack a model" } as const;
+const kinds = Object.keys(forms) as JobRow["kind"][];
 
 /** Starts work, and shows what was started. */
-export function JobsPage({ live }: { live: LiveState }) {
-  const [kind, setKind] = useState<JobRow["kind"] | null>(null);
+export function JobsPage({ live, form }: { live: LiveState; form: string | null }) {
+  const [kind, setKind] = useState<JobRow["kind"] | null>(kinds.find((each) => each === form) ?? null);
   return (
     <article class="jobs-page">
       <h1>Jobs</h1>
       <p class="actions">
-        {(["train", "attack"] as const).map((each) => (
+        {kinds.map((each) => (
           <button
             key={each}
             type="button"
@@ -21,7 +24,7 @@ export function JobsPage({ live }: { live: LiveState }) {
             aria-expanded={kind === each}
             onClick={() => setKind(kind === each ? null : each)}
           >
-            {each === "train" ? "Train a model" : "Attack a model"}
+            {forms[each]}
           </button>
         ))}
       </p>
@@ -31,7 +34,9 @@ export function JobsPage({ live }: { live: LiveState }) {
       ) : (
         <ul class="jobs">
           {live.jobs.map((job) => (
-            <Job key={job.id} job={job} />
+            <li key={job.id}>
+              <Job job={job} />
+            </li>
           ))}
         </ul>
       )}
@@ -39,15 +44,17 @@ export function JobsPage({ live }: { live: LiveState }) {
   );
 }
 
-function Job({ job }: { job: JobRow }) {
+/** A job with its progress, its log and what can be done with it. */
+export function Job({ job }: { job: JobRow }) {
   const [problem, setProblem] = useState<string | null>(null);
-  const { id, kind, title, state, done, total, error, command, run } = job;
+  const { id, kind, title, state, done, total, unit, detail, error, command, run } = job;
+  const left = useTimeLeft(state === "running", done, total);
   const change = (action: "stop" | "resume"): void => {
     setProblem(null);
     post("jobs/change", { id, action }).catch((reason: unknown) => setProblem(getMessage(reason)));
   };
   return (
-    <li class="card job">
+    <section class="card job" aria-label={title}>
       <header>
         <h2>{run === null ? title : <a href={linkTo("run", { id: run })}>{title}</a>}</h2>
         <StateBadge state={state} />
@@ -58,8 +65,10 @@ function Job({ job }: { job: JobRow }) {
       <p class="progress">
         <progress {...(total !== null && { max: total, value: done })} aria-label={`Progress of ${title}`} />
         <span class="count">
-          {total === null ? "starting …" : `${done} of ${total} ${kind === "train" ? "steps" : "texts"}`}
+          {total === null ? "starting …" : unit === "%" ? `${done}%` : `${done} of ${total} ${unit}`}
+          {left}
         </span>
+        {detail !== null && <span>{detail}</span>}
         {state === "running" && (
           <button type="button" class="danger" onClick={() => change("stop")}>
             Stop
@@ -82,7 +91,7 @@ function Job({ job }: { job: JobRow }) {
         </div>
         <Log id={id} version={`${state} ${done}`} />
       </details>
-    </li>
+    </section>
   );
 }
 

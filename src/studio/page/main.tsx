@@ -56,7 +56,7 @@ function App() {
           ))}
         </nav>
         <label class="theme">
-          <span class="sr-only">Theme</span>
+          Theme{" "}
           <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
             <option value="auto">Auto</option>
             <option value="light">Light</option>
@@ -68,7 +68,7 @@ function App() {
         <Problem message={live.problem} />
         {page === "runs" && <RunsPage live={live} />}
         {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
-        {page === "jobs" && <JobsPage live={live} />}
+        {page === "jobs" && <JobsPage live={live} form={query.get("form")} />}
         {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
         {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { formatPercent } from "../../format.js";
 import type { AttackMessage, PlaygroundModel, Scored } from "../api.js";
 import { getMessage, post, readEvents } from "./api.js";
 import { AttackView, type WatchedAttack } from "./attack-view.js";
@@ -29,7 +30,7 @@ export function ModelPanel({ title, folder, model, texts, label, attack, started
       <h2>{title}</h2>
       <Problem message={problem} />
       <div aria-live="polite">
-        {scored && <Probabilities labels={model.labels} before={scored.probabilities} gold={label} />}
+        {scored && <Prediction labels={model.labels} probabilities={scored.probabilities} label={label} />}
       </div>
       {scored && <Words scored={scored} onTexts={onTexts} />}
       {watched && (
@@ -37,6 +38,27 @@ export function ModelPanel({ title, folder, model, texts, label, attack, started
       )}
     </section>
   );
+}
+
+/** The predicted label first, and whether it is the correct one if that is known. */
+function Prediction({ labels, probabilities, label }: PredictionProps) {
+  const predicted = probabilities.indexOf(Math.max(...probabilities));
+  const verdict = label === null ? null : label === predicted ? "robust" : "success";
+  return (
+    <>
+      <p class="prediction">
+        <b>{labels[predicted] ?? `class ${predicted}`}</b> {formatPercent(probabilities[predicted]!)}{" "}
+        {verdict && <span class={`badge ${verdict}`}>{verdict === "robust" ? "correct" : "wrong"}</span>}
+      </p>
+      <Probabilities labels={labels} before={probabilities} gold={predicted} />
+    </>
+  );
+}
+
+interface PredictionProps {
+  readonly labels: readonly string[];
+  readonly probabilities: readonly number[];
+  readonly label: number | null;
 }
 
 /** Probabilities follow while people type. The words follow when they pause. */

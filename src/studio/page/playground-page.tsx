@@ -121,8 +121,10 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
         <label>
           Attack{" "}
           <select value={attack} onChange={(event) => setAttack(event.currentTarget.value)}>
-            {(one.model?.attacks ?? ["pwws"]).map((name) => (
-              <option key={name}>{name}</option>
+            {(one.model?.attacks ?? [{ value: "pwws", hint: "" }]).map(({ value, hint }) => (
+              <option key={value} title={hint}>
+                {value}
+              </option>
             ))}
           </select>
         </label>
@@ -133,6 +135,7 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
         >
           {running.size > 0 ? "Stop" : "Start attack"}
         </button>
+        <small class="hint">{one.model?.attacks.find(({ value }) => value === attack)?.hint}</small>
       </form>
       {chosen !== "" && !one.model && one.problem === null && <Loading what="the model" />}
       <div class="panels">
@@ -175,7 +178,7 @@ function Examples({ model, onPick }: { model: PlaygroundModel | null; onPick(exa
   }, [model]);
   return (
     <label class="input">
-      Text of the task
+      Example from the test set
       <select
         value=""
         disabled={examples.length === 0}

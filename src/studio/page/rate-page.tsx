@@ -86,6 +86,27 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
       setProblem(getMessage(error));
     }
   };
+  const skip = (): void => {
+    setPairs([...pairs!.slice(1), pair!]);
+    setAnswers({});
+  };
+  useEffect(() => {
+    if (!pair) return;
+    const answer = (event: KeyboardEvent): void => {
+      const isTyping = event.target instanceof Element && event.target.closest("input[type=text], select, textarea");
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      const next = questions.find(([key]) => answers[key] === undefined)?.[0];
+      const last = questions.findLast(([key]) => answers[key] !== undefined)?.[0];
+      if ((event.key === "y" || event.key === "n") && next) setAnswers({ ...answers, [next]: event.key === "y" });
+      else if (event.key === "Backspace" && last) setAnswers({ ...answers, [last]: undefined });
+      else if (event.key === "Enter" && isComplete) void submit();
+      else if (event.key === "s") skip();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", answer);
+    return () => removeEventListener("keydown", answer);
+  });
   return (
     <>
       <Problem message={problem} />
@@ -104,9 +125,7 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
               <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
                 <h2>Text {i === 0 ? "A" : "B"}</h2>
                 {texts.map((text, k) => (
-                  <p class="text" key={k}>
-                    {text}
-                  </p>
+                  <FoldedText key={`${pair.id} ${k}`} text={text} other={[pair.second, pair.first][i]![k] ?? ""} />
                 ))}
               </section>
             ))}
@@ -131,12 +150,46 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
             <button type="submit" disabled={!isComplete}>
               Save and continue
             </button>
+            <button type="button" class="quiet" onClick={skip}>
+              Skip
+            </button>
             <span class="note">{pairs!.length} pairs left</span>
+            <span class="note">
+              Keys: <kbd>y</kbd> yes, <kbd>n</kbd> no, <kbd>Backspace</kbd> undo, <kbd>Enter</kbd> save, <kbd>s</kbd>{" "}
+              skip
+            </span>
           </p>
         </form>
       )}
       {report && <Report report={report} />}
     </>
+  );
+}
+
+/** Words that stay around the part in which the two texts differ. */
+const contextWords = 25;
+
+/** Long beginnings and ends that both texts share are folded: they are the same in both. */
+function FoldedText({ text, other }: { text: string; other: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const split = (each: string): readonly string[] => each.match(/\s*\S+/g) ?? [];
+  const [words, others] = [split(text), split(other)];
+  let start = 0;
+  while (start < words.length && words[start] === others[start]) start++;
+  let end = 0;
+  while (end < words.length - start && words.at(-1 - end) === others.at(-1 - end)) end++;
+  const [head, tail] = [Math.max(0, start - contextWords), Math.max(0, end - contextWords)];
+  const shown = words.slice(head, words.length - tail).join("");
+  if (isOpen || head + tail === 0) return <p class="text">{text}</p>;
+  return (
+    <p class="text">
+      {head > 0 && "… "}
+      {shown}
+      {tail > 0 && " …"}{" "}
+      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+        Show {head + tail} equal words
+      </button>
+    </p>
   );
 }
 

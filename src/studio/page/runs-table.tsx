@@ -114,7 +114,7 @@ function RowCells({ row, metrics, isSelected, onToggle }: CellProps) {
       </td>
       <td class="cell state">
         {isGroup ? <small>{countStates(row)}</small> : <StateBadge state={state} />}
-        {!isGroup && (state === "running" || state === "stopped") && <Progress row={{ step, steps, name }} />}
+        {!isGroup && (state === "running" || state === "stopped") && <Progress row={{ step, steps, name, state }} />}
       </td>
       <td class="cell method" title={methodLabel}>
         {methodLabel}

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { formatInterval, formatPercent } from "../../format.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { formatDuration, formatInterval, formatPercent } from "../../format.js";
 import type { MetricCell, RunRow } from "../api.js";
 import { getMessage } from "./api.js";
 
@@ -44,15 +44,28 @@ export function Bar({ fraction, kind = "" }: { fraction: number; kind?: string }
   );
 }
 
-export function Progress({ row }: { row: Pick<RunRow, "step" | "steps" | "name"> }) {
+/** How far a run is. While it runs, the time left follows from what the page has seen. */
+export function Progress({ row }: { row: Pick<RunRow, "step" | "steps" | "name" | "state"> }) {
+  const left = useTimeLeft(row.state === "running", row.step, row.steps);
   if (row.steps === null) return null;
-  const text = `${row.step} of ${row.steps} steps`;
   return (
     <span class="progress">
       <progress max={row.steps} value={row.step} aria-label={`Progress of ${row.name}`} />
-      <small>{text}</small>
+      <small>
+        {row.step} of {row.steps} steps{left}
+      </small>
     </span>
   );
+}
+
+/** Estimates from the progress since the page was opened: ", 0:42 left", or nothing yet. */
+export function useTimeLeft(isRunning: boolean, done: number, total: number | null): string {
+  const start = useRef<{ done: number; time: number } | null>(null);
+  if (!isRunning || (start.current && done < start.current.done)) start.current = null;
+  if (isRunning && done > 0) start.current ??= { done, time: Date.now() };
+  if (!isRunning || !start.current || total === null || done <= start.current.done) return "";
+  const perUnit = (Date.now() - start.current.time) / (done - start.current.done);
+  return `, ${formatDuration(perUnit * (total - done))} left`;
 }
 
 export function formatCell({ value, low, high }: MetricCell): { value: string; interval: string } {

@@ -6,7 +6,10 @@ export function Words({ scored, onTexts }: { scored: Scored; onTexts(texts: read
   const [selected, setSelected] = useState<number | null>(null);
   const { pieces, words } = scored;
   if (words.length === 0) return <p class="words waiting">{pieces.flat().map(({ text }) => text)}</p>;
-  const highest = Math.max(0.02, ...words.map(({ importance }) => importance));
+  // A confident model loses little with any word, so the marks show the rank of a word.
+  const ranked = words.map(({ importance }) => importance).sort((a, b) => a - b);
+  const rank = (importance: number): number =>
+    importance <= 0 ? 0 : ((ranked.lastIndexOf(importance) + 1) / ranked.length) ** 3;
   const original = (position: number): string => pieces.flat().find(({ word }) => word === position)?.text ?? "";
   const substitutes = selected === null ? [] : (words[selected]?.substitutes ?? []);
   const replace = (substitute: string): void => {
@@ -31,7 +34,7 @@ export function Words({ scored, onTexts }: { scored: Scored; onTexts(texts: read
                 title={title}
                 aria-pressed={selected === word}
                 disabled={options.length === 0}
-                style={{ "--weight": Math.max(0, importance / highest).toFixed(3) }}
+                style={{ "--weight": rank(importance).toFixed(3) }}
                 onClick={() => setSelected(selected === word ? null : word)}
               >
                 {text}
@@ -40,7 +43,7 @@ export function Words({ scored, onTexts }: { scored: Scored; onTexts(texts: read
           })}
         </p>
       ))}
-      <p class="note">The higher the mark, the more the prediction depends on the word. Choose a word to swap it.</p>
+      <p class="note">Higher marks rank words on which the prediction depends more. Choose a word to swap it.</p>
       {selected !== null && substitutes.length > 0 && (
         <div class="substitutes">
           <span>Swap “{original(selected)}” for</span>

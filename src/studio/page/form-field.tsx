@@ -1,0 +1,146 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { FormField } from "../api.js";
+
+interface Props {
+  readonly field: FormField;
+  readonly value: string | boolean | undefined;
+  readonly problem: string | null;
+  onChange(value: string | boolean): void;
+}
+
+/** A field with its label, its picker, and what it means or what is wrong with it. */
+export function Field({ field, value, problem, onChange }: Props) {
+  const { key, label, description, required, type, options } = field;
+  const id = `field-${key.replace(".", "-")}`;
+  return (
+    <div class={`field ${type === "list" && options.some(({ hint }) => hint) ? "wide" : ""}`}>
+      <label for={id}>
+        {label}
+        {required && <span aria-hidden="true"> *</span>}
+      </label>
+      <Input id={id} field={field} value={value} isInvalid={problem !== null} onChange={onChange} />
+      <small id={`${id}-help`} class={problem === null ? "" : "field-problem"}>
+        {problem ?? `${description}${type === "list" ? "; one per line" : ""}`}
+      </small>
+    </div>
+  );
+}
+
+interface InputProps extends Omit<Props, "problem"> {
+  readonly id: string;
+  readonly isInvalid: boolean;
+}
+
+function Input({ id, field, value, isInvalid, onChange }: InputProps) {
+  const { key, type, choices, options } = field;
+  const standard = field.default === null ? "" : String(field.default);
+  const common = { id, name: key, "aria-describedby": `${id}-help`, "aria-invalid": isInvalid };
+  const text = typeof value === "string" ? value : "";
+  if (type === "boolean")
+    return (
+      <input
+        {...common}
+        type="checkbox"
+        checked={typeof value === "boolean" ? value : field.default === true}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+    );
+  if (type === "choice")
+    return (
+      <select {...common} value={text} onChange={(event) => onChange(event.currentTarget.value)}>
+        <option value="">{standard === "" ? "default" : `${standard} (default)`}</option>
+        {choices.map((choice) => (
+          <option key={choice}>{choice}</option>
+        ))}
+      </select>
+    );
+  if (type === "list")
+    return (
+      <>
+        <textarea
+          {...common}
+          rows={2}
+          placeholder={standard}
+          value={text}
+          onInput={(event) => onChange(event.currentTarget.value)}
+        />
+        {options.length > 0 && <Picker field={field} text={text} onChange={onChange} />}
+      </>
+    );
+  const input = (
+    <input
+      {...common}
+      type="text"
+      inputMode={type === "number" ? "decimal" : "text"}
+      placeholder={standard}
+      value={text}
+      onInput={(event) => onChange(event.currentTarget.value)}
+    />
+  );
+  if (options.length === 0) return input;
+  return <Choice common={common} field={field} text={text} input={input} onChange={onChange} />;
+}
+
+interface ChoiceProps {
+  readonly common: Readonly<Record<string, unknown>>;
+  readonly field: FormField;
+  readonly text: string;
+  readonly input: ComponentChildren;
+  onChange(value: string): void;
+}
+
+/** Known values with their descriptions. Another one can be typed. */
+function Choice({ common, field: { options, label, required }, text, input, onChange }: ChoiceProps) {
+  const isKnown = text === "" || options.some(({ value }) => value === text);
+  const [isOther, setOther] = useState(false);
+  const isTyped = isOther || !isKnown;
+  return (
+    <>
+      <select
+        {...(isTyped ? { "aria-label": `Choose: ${label}` } : common)}
+        value={isTyped ? "other" : text}
+        onChange={(event) => {
+          const chosen = event.currentTarget.value;
+          setOther(chosen === "other");
+          onChange(chosen === "other" ? "" : chosen);
+        }}
+      >
+        {!required && <option value="">none</option>}
+        {options.map(({ value, hint }) => (
+          <option key={value} value={value}>
+            {value}
+            {hint && `: ${hint}`}
+          </option>
+        ))}
+        <option value="other">other …</option>
+      </select>
+      {isTyped && input}
+    </>
+  );
+}
+
+/** Names with their descriptions. A name that is checked is a line of the field. */
+function Picker({ field, text, onChange }: { field: FormField; text: string; onChange(value: string): void }) {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  const isChosen = (name: string) => (line: string) => line.split(":", 1)[0]!.trim() === name;
+  const toggle = (name: string): void => {
+    const rest = lines.filter((line) => !isChosen(name)(line));
+    onChange((rest.length < lines.length ? rest : [...lines, name]).join("\n"));
+  };
+  return (
+    <details class="picker" open={field.options.every(({ hint }) => hint === "")}>
+      <summary>Choose from {field.options.length}</summary>
+      <ul>
+        {field.options.map(({ value, hint }) => (
+          <li key={value}>
+            <label>
+              <input type="checkbox" checked={lines.some(isChosen(value))} onChange={() => toggle(value)} /> {value}
+              <small>{hint}</small>
+            </label>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
