@@ -5,6 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createReport } from "../../src/report/index.js";
 import { launchBrowser } from "../browser.js";
+import { listFindings } from "../studio/axe.js";
 import { temporaryFolder } from "../temporary.js";
 import { hostile, writeSample } from "./sample.js";
 
@@ -102,6 +103,7 @@ describe("in a browser", () => {
     expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe(
       dark ? "rgb(18, 23, 31)" : "rgb(255, 255, 255)",
     );
+    expect(await listFindings(page)).toEqual([]);
     if (pictures) await photograph(page, `${width}-${dark ? "dark" : "light"}`);
     await close();
   });

@@ -1,5 +1,5 @@
 import { execFile, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
 import { train } from "../../src/actions/train/train.js";
+import { attackNames } from "../../src/attacks/load-attack.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
@@ -16,7 +17,7 @@ import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { listSeriousFindings } from "./axe.js";
+import { listFindings } from "./axe.js";
 import { openPage } from "./open-page.js";
 
 const folder = temporaryFolder();
@@ -74,9 +75,15 @@ test("the table filters, sorts and groups runs, and compares those that are sele
   await page.getByText("2 runs", { exact: true }).waitFor();
   for (const name of ["standard", "ascc"]) await page.getByLabel(`Select spam-${name}-seed0`).check();
   await page.getByRole("button", { name: "Compare 2" }).click();
-  await page.getByLabel("Compare with").selectOption("spam-standard-seed0");
-  await page.getByRole("row", { name: /genetic.*spam-ascc-seed0.*▲/ }).waitFor();
+  // Standard fine-tuning is the baseline, although its name comes second.
+  expect(await page.getByLabel("Baseline").inputValue()).toBe("spam-standard-seed0");
+  await page.getByText(/^Under all attacks, spam-ascc-seed0 is right on .* points more/).waitFor();
+  expect(await page.getByRole("row", { name: /spam-ascc-seed0.*▲.*\+\d/ }).count()).toBe(1);
+  expect(await page.locator("svg.accuracy").count()).toBe(3);
+  expect(await page.locator("article.example").count()).toBeGreaterThan(0);
   expect(await page.locator("figure.chart canvas").count()).toBeGreaterThan(2);
+  await page.getByLabel("Baseline").selectOption("spam-ascc-seed0");
+  await page.getByText(/^Under all attacks, spam-standard-seed0 is right on .* points fewer/).waitFor();
   expect(open.complaints).toEqual([]);
   expect(open.foreignRequests).toEqual([]);
 });
@@ -197,20 +204,29 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     await using open = await openPage(browser, own.url, "#/jobs");
     const { page } = open;
     await page.getByRole("button", { name: "Train a model" }).click();
+    // Every problem is shown at once.
+    await page.getByLabel("Model").selectOption("other");
+    await page.getByLabel("Epochs", { exact: true }).fill("many");
+    await page.getByLabel("Methods").fill("acsc");
     await page.getByRole("button", { name: "Start training" }).click();
-    await page.getByText("expected a model").first().waitFor();
+    for (const text of ["Expected a model", "Expected a number.", 'did you mean "ascc"', "Choose a dataset"])
+      await page.locator(".field-problem", { hasText: text }).waitFor();
+    await page.getByText("4 fields need another value").waitFor();
     await page.getByText(/All settings/).click();
-    const values = {
-      ...{ model: join(folder, "data", "tiny-bert"), data: join(folder, "data", "reviews.tsv"), out },
-      ...{ textColumn: "text", labelColumn: "label", maxLength: "12", "train.epochs": "many" },
-    };
-    for (const [key, value] of Object.entries(values)) await page.locator(`[name="${key}"]`).fill(value);
-    await page.locator(".field-problem", { hasText: "expected number" }).waitFor();
-    await page.locator('[name="train.epochs"]').fill("100000");
+    await page.locator('[name="model"]').fill(join(folder, "data", "tiny-bert"));
+    await page.getByLabel("File or folder of data").fill(join(folder, "data", "reviews.tsv"));
+    // The columns of the file are offered, with its first rows.
+    await page.getByRole("columnheader", { name: "label" }).waitFor();
+    await page.getByRole("checkbox", { name: "text", exact: true }).check();
+    await page.getByLabel("Label column").selectOption("label");
+    await page.getByRole("button", { name: "Standard" }).click();
+    await page.getByLabel("Max length").fill("12");
+    await page.getByLabel("Folder of the results").fill(out);
+    await page.getByLabel("Epochs", { exact: true }).fill("100000");
     await page.getByText(`--out ${out}`).waitFor();
     await page.getByRole("button", { name: "Start training" }).click();
     await page.locator(".job .badge.running").waitFor();
-    await page.locator(".count", { hasText: /^\d+ of \d+ steps$/ }).waitFor();
+    await page.locator(".count", { hasText: /^\d+ of \d+ steps, [\d:]+ left$/ }).waitFor();
     // The page follows the files of the run.
     const shown = async () => Number.parseInt((await page.textContent(".job .count")) ?? "0", 10);
     const step = await readStep();
@@ -239,32 +255,112 @@ test("an attack is started from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs");
   const { page } = open;
   await page.getByRole("button", { name: "Attack a model" }).click();
-  await page.locator('[name="model"]').fill(join(runs, "tiny-seed0"));
-  await page.locator('[name="attacks"]').fill("greedy");
+  await page.getByLabel("Model").selectOption(join(runs, "tiny-seed0"));
+  await page.getByText("Choose from 24").click();
+  await page.getByRole("checkbox", { name: /^greedy/ }).check();
   await page.getByRole("button", { name: "Start the attack" }).click();
   await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor();
   expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
   expect(open.complaints).toEqual([]);
 });
 
+test("a classifier is hardened from a form", async () => {
+  await using open = await openPage(browser, studio.url, "#/jobs?form=harden");
+  const { page } = open;
+  await page.getByLabel("File or folder of data").fill(join(folder, "data", "reviews.tsv"));
+  await page.getByRole("checkbox", { name: "text", exact: true }).check();
+  await page.getByLabel("Label column").selectOption("label");
+  await page.getByLabel("Texts to attack").fill("8");
+  await page.getByRole("group").getByText("Choose from 24").click();
+  await page.getByRole("checkbox", { name: /^random/ }).check();
+  await page.getByText(/All settings/).click();
+  await page.getByLabel("Model", { exact: true }).selectOption("other");
+  await page.locator('[name="model"]').fill(join(folder, "data", "tiny-bert"));
+  await page.getByLabel("Word substitutions").selectOption("other");
+  await page.locator('[name="substitutions"]').fill(join(folder, "substitutions.json"));
+  await page.getByLabel("Max length").fill("12");
+  await page.getByLabel("Epochs", { exact: true }).fill("1");
+  await page.getByLabel("Folder of the results").fill(join(runs, "hardened"));
+  await page.getByText(`temper harden`).waitFor();
+  await page.getByRole("button", { name: "Start hardening" }).click();
+  await page.locator(".job", { hasText: "harden, started" }).locator(".badge.finished").waitFor();
+  expect(existsSync(join(runs, "hardened", "report.html"))).toBe(true);
+  expect(open.complaints).toEqual([]);
+});
+
+test("every attack of the playground ends with a result, or says which model it lacks", async () => {
+  await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
+  const { page } = open;
+  await page.getByLabel("Text", { exact: true }).fill("a good film");
+  const picker = page.getByLabel("Attack", { exact: true });
+  await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
+  const lacking: string[] = [];
+  for (const name of attackNames) {
+    await picker.selectOption(name);
+    expect(await page.locator(".filters .hint").textContent()).not.toBe("");
+    await page.getByRole("button", { name: "Start attack" }).click();
+    const heading = page.locator(".attack h3", { hasText: new RegExp(`^${name} `) });
+    await heading.waitFor();
+    const end = page.locator(".attack").locator(".badge, .problem");
+    await end.first().waitFor();
+    const text = await end.first().textContent();
+    if (!/^(fooled|robust|skipped)$/.test(text ?? "")) lacking.push(`${name}: ${text}`);
+    await page.getByRole("button", { name: "Start attack" }).waitFor();
+  }
+  // Only attacks with a masked language model need a download.
+  for (const problem of lacking) expect(problem).toMatch(/masked|bert|roberta|Hub/i);
+  expect(lacking.length).toBeLessThan(8);
+});
+
+test("pairs are rated with the keyboard", async () => {
+  await using open = await openPage(browser, studio.url, "#/rate");
+  const { page } = open;
+  await page.getByLabel("Attack").selectOption("spam-standard-seed0, pwws");
+  await page.getByLabel("Your name").fill("ada");
+  await page.getByText("21 pairs left").waitFor();
+  await page.getByRole("heading", { name: "Rate attacked texts" }).click();
+  await page.keyboard.type("ynn");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.type("y");
+  expect(await page.getByRole("radio", { name: "yes", checked: true }).count()).toBe(2);
+  await page.keyboard.press("Enter");
+  await page.getByText("20 pairs left").waitFor();
+  await page.getByText("1 judgments of 1 pairs by 1 person").waitFor();
+  expect(open.complaints).toEqual([]);
+});
+
+test("without the token, a person reads what to do", async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(new URL("/", studio.url).href);
+  await page.getByText("temper studio --open").waitFor();
+  expect(await listFindings(page)).toEqual([]);
+  await context.close();
+});
+
 test.each([
   { dark: true, width: 1280 },
   { dark: false, width: 390 },
-])("axe finds nothing serious, dark: $dark, width: $width", async ({ dark, width }) => {
+])("axe finds nothing on any page, and nothing is wider than the screen, dark: $dark, width: $width", async (look) => {
   const models = ["standard", "ascc"].map((name) => ({ name, runs: [`0/spam-${name}-seed0`] }));
   const views = [
-    ...["#/runs", linkToRun("spam-ascc-seed0"), "#/playground?first=0%2Ftiny-seed0", "#/jobs"],
+    ...["#/runs", linkToRun("spam-ascc-seed0"), "#/jobs", "#/rate"],
+    ...["harden", "train", "attack"].map((form) => `#/jobs?form=${form}`),
     `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
-    "#/rate",
+    "#/playground?first=0%2Ftiny-seed0",
   ];
-  await using open = await openPage(browser, studio.url, "", { dark, width });
-  const { page } = open;
   for (const view of views) {
-    await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+    await using open = await openPage(browser, studio.url, view, look);
+    const { page } = open;
     await page.locator("h1").waitFor({ state: "attached" });
-    await page.waitForTimeout(300);
-    expect(await listSeriousFindings(page)).toEqual([]);
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+    if (view.includes("form=")) await page.locator(".fields").first().waitFor();
+    if (view.includes("compare")) await page.locator("svg.accuracy").first().waitFor();
+    if (view.includes("playground")) {
+      await page.getByLabel("Text", { exact: true }).fill("a good film");
+      await page.getByRole("button", { name: "good" }).waitFor();
+    }
+    expect({ view, findings: await listFindings(page) }).toEqual({ view, findings: [] });
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(look.width);
+    expect(open.complaints).toEqual([]);
   }
-  expect(open.complaints).toEqual([]);
 });
