@@ -1,5 +1,5 @@
-// `make studio-pictures RUNS=runs/demo`: pictures of the runs, run and playground pages as docs/pictures/studio-*.png, wide and phone,
-// light and dark. The folder needs a run that was trained and attacked; the playground uses its first two models.
+// `make studio-pictures RUNS=runs/demo`: pictures of all pages as docs/pictures/studio-*.png, wide in the light theme and of
+// a phone in the dark one. The folder needs a run that was trained and attacked; the playground uses its first two models.
 import { readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import packed from "@sparticuz/chromium";
@@ -20,39 +20,56 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 
-const [first = "", second] = names;
+const [first = "", second = first] = names;
+const models = [second, first].map((name) => ({ name, runs: [`0/${name}`] }));
+/** @type {Record<string, { hash: string, prepare?: (page: import("playwright-core").Page) => Promise<unknown> }>} */
 const views = {
-  runs: { hash: "#/runs", prepare: async () => {} },
-  run: { hash: `#/run?${new URLSearchParams({ id: `0/${first}` })}`, prepare: async () => {} },
+  runs: { hash: "#/runs", prepare: (page) => page.locator("td.name").first().waitFor() },
+  run: {
+    hash: `#/run?${new URLSearchParams({ id: `0/${first}` })}`,
+    prepare: (page) => page.locator(".card").first().waitFor(),
+  },
+  compare: {
+    hash: `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
+    prepare: (page) => page.locator("svg.accuracy").first().waitFor(),
+  },
+  jobs: { hash: "#/jobs?form=harden", prepare: (page) => page.locator(".fields").first().waitFor() },
+  rate: {
+    hash: "#/rate",
+    prepare: async (page) => {
+      await page.getByLabel("Your name").fill("Ada");
+      await page.getByText("pairs left").waitFor();
+    },
+  },
   playground: {
-    hash: `#/playground?${new URLSearchParams({ first: `0/${first}` })}`,
-    prepare: async (/** @type {import("playwright-core").Page} */ page) => {
-      if (second) await page.getByLabel("Second model").selectOption({ label: second });
+    hash: `#/playground?${new URLSearchParams({ first: `0/${second}` })}`,
+    prepare: async (page) => {
+      if (second !== first) await page.getByLabel("Second model").selectOption({ label: first });
       await page.getByLabel("Text", { exact: true }).fill(text);
+      await page.locator(".word").first().waitFor({ timeout: 120_000 });
       await page.getByRole("button", { name: "Start attack" }).click();
       await page.getByRole("button", { name: "Copy as a test case" }).first().waitFor({ timeout: 120_000 });
       await page.getByRole("button", { name: "Start attack" }).waitFor({ timeout: 120_000 });
     },
   },
 };
-for (const [size, viewport] of Object.entries({
-  wide: { width: 1280, height: 800 },
-  phone: { width: 390, height: 844 },
-}))
-  for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
-    const context = await browser.newContext({ viewport, colorScheme, locale: "en-US", reducedMotion: "reduce" });
-    for (const [name, { hash, prepare }] of Object.entries(views)) {
-      const page = await context.newPage();
-      await page.goto(`${studio.url}${hash}`);
-      await page.locator("h1").waitFor({ state: "attached" });
-      await page.waitForTimeout(1500);
-      await prepare(page);
-      await page.waitForTimeout(500);
-      const path = join(docs, `studio-${name}-${size}-${colorScheme}.png`);
-      await page.screenshot({ path, fullPage: name === "playground" });
-      await page.close();
-    }
-    await context.close();
+// Two of the four combinations show both sizes and both themes.
+const looks = /** @type {const} */ ([
+  ["wide", { width: 1180, height: 800 }, "light"],
+  ["phone", { width: 390, height: 844 }, "dark"],
+]);
+for (const [size, viewport, colorScheme] of looks) {
+  const context = await browser.newContext({ viewport, colorScheme, locale: "en-US", reducedMotion: "reduce" });
+  for (const [name, { hash, prepare }] of Object.entries(views)) {
+    const page = await context.newPage();
+    await page.goto(`${studio.url}${hash}`);
+    await page.locator("h1").waitFor({ state: "attached" });
+    await prepare?.(page);
+    await page.waitForTimeout(1000);
+    await page.screenshot({ path: join(docs, `studio-${name}-${size}-${colorScheme}.png`) });
+    await page.close();
   }
+  await context.close();
+}
 await browser.close();
 await studio.close();

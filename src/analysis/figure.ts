@@ -55,7 +55,7 @@ export function renderFigure(figure: Figure): string {
     for (const { key, x } of row) parts.push(renderLegendEntry(key, margin + x, y));
   }
   for (const row of rows) {
-    const titles = row.map(({ title, width }) => (title === "" ? [] : wrapText(title, width, sizes.panel)));
+    const titles = row.map(({ title, width }) => (title === "" ? [] : wrapText(title, width, 1.12 * sizes.panel)));
     const lines = Math.max(...titles.map(({ length }) => length));
     y += lines > 0 ? 14 + sizes.panel + (lines - 1) * lineHeight : 4;
     let x = margin;

@@ -197,12 +197,13 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
       ],
     });
   });
+  const hasCurves = new Set(runs.map(({ method, beta }) => JSON.stringify([method, beta]))).size > methods.length;
   const degenerate = runs.some(({ degeneracy }) => degeneracy !== null) ? " Crosses are degenerate models." : "";
   return {
     title: "Robustness against clean accuracy",
     caption:
       "Every point is a run; up and to the right is better. Lines through a point are the 95% CIs of both numbers. " +
-      `Lines connect the runs of a method in the order of beta.${degenerate}`,
+      `${hasCurves ? "Curves connect the runs of a method in the order of beta." : ""}${degenerate}`,
     legend: methods.map((label, i) => ({ label, color: colors[i]!, shape: "circle" })),
     panels,
     columns: 2,

@@ -113,13 +113,14 @@ export async function renderComparison(
   models: readonly { readonly name: string; readonly runs: readonly ReportRun[] }[],
 ): Promise<string> {
   const tasks = groupModels(models);
+  const heading = "Texts that fool only some of the models";
   const parts = await Promise.all(
     tasks.map(async (task) => {
       const texts = renderOneSidedExamples(await selectExamples(task.groups));
       return html`
-<section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}${renderData(task)}
-${renderComparisonSection(task, compareGroups(task))}
-${texts && html`<h3>Texts that fool only some of the models</h3>${texts}`}</section>`;
+<section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}
+${renderComparisonSection(task, compareGroups(task))}${renderData(task)}
+${texts && html`${tasks.length > 1 ? html`<h3>${heading}</h3>` : html`<h2>${heading}</h2>`}${texts}`}</section>`;
     }),
   );
   return html`${parts}`.text;

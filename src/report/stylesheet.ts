@@ -26,12 +26,14 @@ body {
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
 header.page { padding-top: 2.5rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
-h2 { font-size: 1.35rem; margin: 0; display: inline; }
+h2 { font-size: 1.35rem; margin: 2rem 0 .75rem; }
+summary h2 { display: inline; }
 details.fold { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: 1rem 0 0; margin: 2rem 0 0; }
 details.fold > summary { padding: .25rem 0; }
 h3 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-h4 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
-h5 { font-size: .85rem; margin: 0 0 .4rem; color: var(--quiet); font-weight: 600; }
+details h3 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
+h4 { font-size: .85rem; margin: 0 0 .4rem; color: var(--quiet); font-weight: 600; }
+.fold > div > h3 { font-size: 1.1rem; }
 a { color: var(--accent); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
 .lead, .note, caption, figcaption, footer, .folder { color: var(--quiet); }
@@ -57,6 +59,8 @@ table.comparison { width: 100%; min-width: 34rem; }
   print-color-adjust: exact; -webkit-print-color-adjust: exact;
 }
 .comparison .bar { width: 7rem; }
+.bracket { width: 8rem; height: 14px; overflow: visible; stroke: currentColor; stroke-width: 2; }
+.bracket .axis { stroke: var(--line); }
 .better { color: var(--good); } .worse { color: var(--bad); }
 .none { color: var(--quiet); }
 .verdict { font-size: 1.15rem; max-width: 52rem; }
@@ -96,7 +100,7 @@ input, select { font: inherit; accent-color: var(--accent); }
   break-inside: avoid;
 }
 .example > details { border: 0; padding: 0; margin: 0; }
-.example h4 { display: inline; margin: 0 .5rem 0 0; overflow-wrap: anywhere; }
+.example h3 { display: inline; margin: 0 .5rem 0 0; overflow-wrap: anywhere; }
 .example summary small { display: inline; font-size: .85rem; margin-right: .5rem; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
 .omitted { color: var(--quiet); font-size: .85rem; }
@@ -115,7 +119,7 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
   border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .8rem;
 }
 .version { min-width: 0; }
-.version h5 { font-size: .95rem; color: var(--ink); }
+.version h4 { font-size: .95rem; color: var(--ink); }
 .version .note { margin: .2rem 0 0; font-size: .82rem; }
 .badge {
   font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft);

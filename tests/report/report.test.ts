@@ -63,7 +63,7 @@ test("hostile names of labels, attacks and folders are escaped", async () => {
   });
   const page = parse((await createReport([run])).html);
   expect(page.querySelectorAll("main i, main u, main s, main img, .probabilities b")).toHaveLength(0);
-  expect(page.querySelector("article.example h4")!.textContent).toBe("<u>id");
+  expect(page.querySelector("article.example h3")!.textContent).toBe("<u>id");
   expect(page.querySelector("ins")!.textContent).toBe("<s>them (was it)");
 });
 

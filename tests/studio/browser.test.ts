@@ -78,7 +78,9 @@ test("the table filters, sorts and groups runs, and compares those that are sele
   // Standard fine-tuning is the baseline, although its name comes second.
   expect(await page.getByLabel("Baseline").inputValue()).toBe("spam-standard-seed0");
   await page.getByText(/^Under all attacks, spam-ascc-seed0 is right on .* points more/).waitFor();
-  expect(await page.getByRole("row", { name: /spam-ascc-seed0.*▲.*\+\d/ }).count()).toBe(1);
+  expect(await page.getByRole("row", { name: /spam-ascc-seed0.*better than spam-standard-seed0.*\+\d/ }).count()).toBe(
+    1,
+  );
   expect(await page.locator("svg.accuracy").count()).toBe(3);
   expect(await page.locator("article.example").count()).toBeGreaterThan(0);
   expect(await page.locator("figure.chart canvas").count()).toBeGreaterThan(2);
@@ -205,24 +207,25 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     const { page } = open;
     await page.getByRole("button", { name: "Train a model" }).click();
     // Every problem is shown at once.
-    await page.getByLabel("Model").selectOption("other");
-    await page.getByLabel("Epochs", { exact: true }).fill("many");
-    await page.getByLabel("Methods").fill("acsc");
+    const field = (name: string) => page.locator(`[name="${name}"]`);
+    await field("model").selectOption("other");
+    await field("train.epochs").fill("many");
+    await field("methods").fill("acsc");
     await page.getByRole("button", { name: "Start training" }).click();
     for (const text of ["Expected a model", "Expected a number.", 'did you mean "ascc"', "Choose a dataset"])
       await page.locator(".field-problem", { hasText: text }).waitFor();
     await page.getByText("4 fields need another value").waitFor();
     await page.getByText(/All settings/).click();
-    await page.locator('[name="model"]').fill(join(folder, "data", "tiny-bert"));
-    await page.getByLabel("File or folder of data").fill(join(folder, "data", "reviews.tsv"));
+    await field("model").fill(join(folder, "data", "tiny-bert"));
+    await field("data").fill(join(folder, "data", "reviews.tsv"));
     // The columns of the file are offered, with its first rows.
     await page.getByRole("columnheader", { name: "label" }).waitFor();
     await page.getByRole("checkbox", { name: "text", exact: true }).check();
-    await page.getByLabel("Label column").selectOption("label");
+    await field("labelColumn").selectOption("label");
     await page.getByRole("button", { name: "Standard" }).click();
-    await page.getByLabel("Max length").fill("12");
-    await page.getByLabel("Folder of the results").fill(out);
-    await page.getByLabel("Epochs", { exact: true }).fill("100000");
+    await field("maxLength").fill("12");
+    await field("out").fill(out);
+    await field("train.epochs").fill("100000");
     await page.getByText(`--out ${out}`).waitFor();
     await page.getByRole("button", { name: "Start training" }).click();
     await page.locator(".job .badge.running").waitFor();
@@ -255,8 +258,8 @@ test("an attack is started from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs");
   const { page } = open;
   await page.getByRole("button", { name: "Attack a model" }).click();
-  await page.getByLabel("Model").selectOption(join(runs, "tiny-seed0"));
-  await page.getByText("Choose from 24").click();
+  await page.locator('[name="model"]').selectOption(join(runs, "tiny-seed0"));
+  await page.getByText(`Choose from ${attackNames.length}`).click();
   await page.getByRole("checkbox", { name: /^greedy/ }).check();
   await page.getByRole("button", { name: "Start the attack" }).click();
   await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor();
@@ -267,21 +270,22 @@ test("an attack is started from a form", async () => {
 test("a classifier is hardened from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs?form=harden");
   const { page } = open;
-  await page.getByLabel("File or folder of data").fill(join(folder, "data", "reviews.tsv"));
+  const field = (name: string) => page.locator(`[name="${name}"]`);
+  await field("data").fill(join(folder, "data", "reviews.tsv"));
   await page.getByRole("checkbox", { name: "text", exact: true }).check();
-  await page.getByLabel("Label column").selectOption("label");
-  await page.getByLabel("Texts to attack").fill("8");
-  await page.getByRole("group").getByText("Choose from 24").click();
+  await field("labelColumn").selectOption("label");
+  await field("numExamples").fill("8");
+  await page.getByText(`Choose from ${attackNames.length}`).click();
   await page.getByRole("checkbox", { name: /^random/ }).check();
   await page.getByText(/All settings/).click();
-  await page.getByLabel("Model", { exact: true }).selectOption("other");
-  await page.locator('[name="model"]').fill(join(folder, "data", "tiny-bert"));
-  await page.getByLabel("Word substitutions").selectOption("other");
-  await page.locator('[name="substitutions"]').fill(join(folder, "substitutions.json"));
-  await page.getByLabel("Max length").fill("12");
-  await page.getByLabel("Epochs", { exact: true }).fill("1");
-  await page.getByLabel("Folder of the results").fill(join(runs, "hardened"));
-  await page.getByText(`temper harden`).waitFor();
+  await field("model").selectOption("other");
+  await field("model").fill(join(folder, "data", "tiny-bert"));
+  await field("substitutions").selectOption("other");
+  await field("substitutions").fill(join(folder, "substitutions.json"));
+  await field("maxLength").fill("12");
+  await field("epochs").fill("1");
+  await field("out").fill(join(runs, "hardened"));
+  await page.getByText("temper harden --data").waitFor();
   await page.getByRole("button", { name: "Start hardening" }).click();
   await page.locator(".job", { hasText: "harden, started" }).locator(".badge.finished").waitFor();
   expect(existsSync(join(runs, "hardened", "report.html"))).toBe(true);
@@ -292,7 +296,7 @@ test("every attack of the playground ends with a result, or says which model it 
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
   await page.getByLabel("Text", { exact: true }).fill("a good film");
-  const picker = page.getByLabel("Attack", { exact: true });
+  const picker = page.getByRole("combobox", { name: /^Attack/ });
   await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
   const lacking: string[] = [];
   for (const name of attackNames) {

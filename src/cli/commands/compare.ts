@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
+import { listen, warn } from "../../events.js";
 import { formatCount, formatPercent, formatPValue } from "../../format.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
@@ -26,11 +27,16 @@ export function define(command: Command, io: Io): void {
     .option("--json", "print the comparisons as JSON")
     .action(async (folders, { json, column, ...request }) => {
       const callbacks = createCallbacks(io, false);
+      // Warnings come after the table, so that they do not hide it.
+      const warnings: string[] = [];
+      const onEvent = listen({ warning: ({ message }) => warnings.push(message) }).onEvent;
       const reports: TitledReport[] = [];
       for (const { title, runs } of await findComparedModels(folders, column))
-        reports.push({ ...(title !== null && { title }), ...(await compare({ runs, ...request }, callbacks)) });
-      if (json) return printJson(io, reports.length === 1 ? reports[0] : reports);
-      await write(io.stdout, reports.map((report) => formatComparison(io, report)).join("\n"));
+        reports.push({ ...(title !== null && { title }), ...(await compare({ runs, ...request }, { onEvent })) });
+      if (json) await printJson(io, reports.length === 1 ? reports[0] : reports);
+      else await write(io.stdout, reports.map((report) => formatComparison(io, report)).join("\n"));
+      for (const message of new Set(warnings)) warn(callbacks, message);
+      if (json) return;
       const runs = await Promise.all(folders.map((folder) => RunFolder.containing(folder)));
       if (runs.every((run) => run !== null))
         await write(io.stdout, formatNext(["report", ...folders.map((folder) => formatPath(folder))]));
@@ -52,9 +58,12 @@ function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): s
     formatPValue(p.corrected).replace("= ", ""),
   ]);
   const head = ["metric", "examples", "seeds", runs[0]!, "compared with", "", "points", "95% CI", "p (Holm)"];
-  const verdicts = comparisons.map(({ verdict }) => `${verdict}\n`).join("");
+  // A model that is degenerate in every row is named once.
+  const sentences = comparisons.map(({ verdict, warning }) => verdict.replace(` ${warning}`, ""));
+  const notes = new Set(comparisons.flatMap(({ warning }) => warning ?? []));
+  const verdicts = [...sentences, ...notes].map((sentence) => `${sentence}\n`).join("");
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] });
-  return `${title === undefined ? "" : `${title}\n\n`}${verdicts}\n${table}\n`;
+  return `${title === undefined ? "" : `${title}\n\n`}${table}\n\n${verdicts}`;
 }
 
 function formatPoints(difference: number): string {

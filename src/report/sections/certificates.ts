@@ -19,23 +19,30 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
   const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard, degeneracy } =
     report;
   const names = [...attacked.keys()];
+  // The recall of the guarded label is not the accuracy that windows certify.
+  const hasBracket = names.length > 0 && kind !== "windows";
   const headers = [
     "Edits",
     "Certified accuracy",
     "95% CI",
     ...names.map((name) => (kind === "windows" ? `Recall under ${name}` : `Under ${name}, at most so many`)),
+    ...(hasBracket ? ["0% to 100%"] : []),
   ];
-  const renderRow = (name: string, cells: readonly string[]): Html =>
+  const renderRow = (name: string, cells: readonly (string | Html)[]): Html =>
     html`<tr><th scope="row">${name}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
   const rows = [
     renderRow("none", [
       ...[formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
       ...names.map(() => "–"),
+      ...(hasBracket ? [renderBracket(clean, clean)] : []),
     ]),
     ...certified.map((row, i) =>
       renderRow(describeCertifiedEdits(kind, row), [
         ...[formatPercent(row.accuracy), formatInterval(row.interval.low, row.interval.high)],
         ...names.map((name) => formatOptional(attacked.get(name)![i] ?? null)),
+        ...(hasBracket
+          ? [renderBracket(row.accuracy, findLowest(names.map((name) => attacked.get(name)![i] ?? null)))]
+          : []),
       ]),
     ),
   ];
@@ -51,6 +58,20 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
 <caption class="sr-only">Certified accuracy by the number of edits</caption>
 <thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
 <tbody>${rows}</tbody></table></div>`;
+}
+
+function findLowest(values: readonly (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length > 0 ? Math.min(...known) : null;
+}
+
+/** Draws the interval in which the accuracy against the strongest attack is; nothing without an attack. */
+function renderBracket(low: number, high: number | null): Html | string {
+  if (high === null) return "–";
+  const percent = (value: number): string => `${(100 * value).toFixed(1)}%`;
+  const mark = (at: number): Html => html`<line x1="${percent(at)}" x2="${percent(at)}" y1="2" y2="12"/>`;
+  return html`<svg class="bracket" aria-hidden="true"><line x1="0" x2="100%" y1="7" y2="7" class="axis"/>
+<line x1="${percent(low)}" x2="${percent(high)}" y1="7" y2="7"/>${mark(low)}${mark(high)}</svg>`;
 }
 
 function formatOptional(value: number | null): string {

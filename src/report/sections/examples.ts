@@ -175,8 +175,8 @@ function renderCard(example: AttackedExample, index: number): Html {
   );
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<details${index < openCards && html` open`}><summary><h4>${id}</h4>${facts}${outcomes}</summary>
-<div class="original"><h5>Original</h5>${renderOriginalText(first.result, changed)}</div>
+<details${index < openCards && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
+<div class="original"><h4>Original</h4>${renderOriginalText(first.result, changed)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
 </details></article>`;
 }
@@ -201,7 +201,7 @@ function renderModelResult(version: ModelAttackResult): Html {
       : "No substitution lowered the confidence.";
   return html`
 <section class="version ${outcome}">
-<h5>${group.name} ${renderBadge(outcome)}</h5>
+<h4>${group.name} ${renderBadge(outcome)}</h4>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
 ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${validity}</p>`}

@@ -28,7 +28,7 @@ function renderRun(each: ReportRun): Html {
   return html`
 <details class="run"><summary><b>${run.method}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>
 <dl>${facts.map(([name, value]) => value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-<h4>Commands</h4><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
+<h3>Commands</h3><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
 ${renderAttackTable(attacks)}
 <details><summary>All settings</summary><pre tabindex="0"><code>${each.configText}</code></pre></details>
 </details>`;
@@ -63,7 +63,7 @@ export function renderAttackTable({ journals }: AttackFolder): Html | null {
     ].map((value) => html`<td>${value}</td>`)}</tr>`;
   });
   return html`
-<h4>Attacks</h4><div class="scroll" role="region" aria-label="Attacks" tabindex="0"><table>
+<h3>Attacks</h3><div class="scroll" role="region" aria-label="Attacks" tabindex="0"><table>
 <caption class="sr-only">Effect and cost of each attack</caption>
 <thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
 <tbody>${rows}</tbody></table></div>`;

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
 import { formatNumber } from "../../format.js";
 import type { RatingPair, RatingReport } from "../api.js";
@@ -63,7 +63,13 @@ type Answers = Partial<Record<(typeof questions)[number][0], boolean>>;
 function Rating({ id, attack, rater }: { id: string; attack: string; rater: string }) {
   const [pairs, setPairs] = useState<readonly RatingPair[] | null>(null);
   const [report, setReport] = useState<RatingReport | null>(null);
-  const [answers, setAnswers] = useState<Answers>({});
+  const [answers, showAnswers] = useState<Answers>({});
+  // Keys can be faster than the page, so the answers are also kept outside of what it shows.
+  const given = useRef<Answers>({});
+  const setAnswers = (next: Answers): void => {
+    given.current = next;
+    showAnswers(next);
+  };
   const [problem, setProblem] = useState<string | null>(null);
   const name = useDelayed(rater, 300);
   useEffect(() => {
@@ -77,7 +83,7 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
   const submit = async (): Promise<void> => {
     try {
       setReport(
-        await post<RatingReport>("ratings", { id, attack, rating: { rater: name, pair: pair!.id, ...answers } }),
+        await post<RatingReport>("ratings", { id, attack, rating: { rater: name, pair: pair!.id, ...given.current } }),
       );
       setPairs(pairs!.slice(1));
       setAnswers({});
@@ -95,11 +101,12 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
     const answer = (event: KeyboardEvent): void => {
       const isTyping = event.target instanceof Element && event.target.closest("input[type=text], select, textarea");
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-      const next = questions.find(([key]) => answers[key] === undefined)?.[0];
-      const last = questions.findLast(([key]) => answers[key] !== undefined)?.[0];
-      if ((event.key === "y" || event.key === "n") && next) setAnswers({ ...answers, [next]: event.key === "y" });
-      else if (event.key === "Backspace" && last) setAnswers({ ...answers, [last]: undefined });
-      else if (event.key === "Enter" && isComplete) void submit();
+      const { current } = given;
+      const next = questions.find(([key]) => current[key] === undefined)?.[0];
+      const last = questions.findLast(([key]) => current[key] !== undefined)?.[0];
+      if ((event.key === "y" || event.key === "n") && next) setAnswers({ ...current, [next]: event.key === "y" });
+      else if (event.key === "Backspace" && last) setAnswers({ ...current, [last]: undefined });
+      else if (event.key === "Enter" && !next) void submit();
       else if (event.key === "s") skip();
       else return;
       event.preventDefault();
