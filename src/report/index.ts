@@ -8,7 +8,7 @@ import { RunFolder } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
-import { groupModels, groupRuns, type TaskGroups } from "./groups.js";
+import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
@@ -16,7 +16,7 @@ import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
 import { renderData } from "./sections/data.js";
-import { renderExamplesSection, renderOneSidedExamples, selectExamples } from "./sections/examples.js";
+import { renderExamplesSection, selectExamples } from "./sections/examples.js";
 import { renderFiguresSection } from "./sections/figures.js";
 import { renderRunsSection } from "./sections/runs.js";
 
@@ -103,27 +103,6 @@ export async function createReport(folders: readonly string[], title: string | n
     examples: examples.flat().length,
     figures: runs.reduce((sum, { figures }) => sum + figures.length, 0),
   };
-}
-
-/**
- * Renders the comparison of models, task by task, with the texts that fool only some of them. The
- * studio shows this part of a report.
- */
-export async function renderComparison(
-  models: readonly { readonly name: string; readonly runs: readonly ReportRun[] }[],
-): Promise<string> {
-  const tasks = groupModels(models);
-  const heading = "Texts that fool only some of the models";
-  const parts = await Promise.all(
-    tasks.map(async (task) => {
-      const texts = renderOneSidedExamples(await selectExamples(task.groups));
-      return html`
-<section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}
-${renderComparisonSection(task, compareGroups(task))}${renderData(task)}
-${texts && html`${tasks.length > 1 ? html`<h3>${heading}</h3>` : html`<h2>${heading}</h2>`}${texts}`}</section>`;
-    }),
-  );
-  return html`${parts}`.text;
 }
 
 /** Sections that few readers need are folded. */

@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import { z } from "zod";
 import { assignColors } from "../analysis/colors.js";
 import { UserError } from "../errors.js";
-import { renderComparison } from "../report/index.js";
+import { renderComparison } from "../report/render-comparison.js";
 import { readReportRun } from "../report/report-run.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
