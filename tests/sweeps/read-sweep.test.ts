@@ -303,11 +303,11 @@ describe("the files of the documentation", () => {
 
   it("are complete sweeps", async () => {
     expect(files.map(({ document }) => document)).toEqual([
-      ...new Array(3).fill("docs/guide/sweeps.md"),
+      ...new Array(4).fill("docs/guide/sweeps.md"),
       "docs/guide/tutorial.md",
     ]);
     const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).configs)));
-    expect(runs.map(({ length }) => length)).toEqual([9, 18, 20, 6]);
+    expect(runs.map(({ length }) => length)).toEqual([9, 18, 20, 4, 6]);
     for (const config of runs.flat()) expect(config.data ?? config.task).toBeTruthy();
     expect(runs[0]!.at(-1)!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
   });
