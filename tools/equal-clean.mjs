@@ -27,7 +27,8 @@ if (positionals.length !== 1 || !values.first || !values.second) {
   );
   process.exit(2);
 }
-const table = JSON.parse(readFileSync(positionals[0], "utf8"));
+// OUT/table.json is a table; `temper table --json` prints a list of them.
+const [table] = [JSON.parse(readFileSync(positionals[0], "utf8"))].flat();
 const column = values.column ?? table.columns[0].id;
 const count = table.seeds.length;
 

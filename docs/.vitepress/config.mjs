@@ -104,6 +104,7 @@ export default defineConfig({
           page("Figures", "reports/figures"),
           page("Robust start", "reports/robust-transfer"),
           page("Certificates", "reports/certificates"),
+          page("23 methods compared", "reports/benchmark"),
         ],
       },
     ],

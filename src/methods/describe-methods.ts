@@ -1,4 +1,5 @@
 import { describeOptions, type OptionDescription } from "../describe-options.js";
+import type { MethodCost } from "./define-method.js";
 import { loadMethods, methods, resolveMethods } from "./index.js";
 
 /** A method for people: what it does, where it is from, what it costs, and its options. */
@@ -7,7 +8,7 @@ export interface MethodDescription {
   readonly summary: string;
   readonly paper: string;
   /** Time of a training step as a multiple of a standard step; null if it is not known. */
-  readonly cost: string | null;
+  readonly cost: MethodCost | null;
   readonly options: readonly OptionDescription[];
 }
 
@@ -16,7 +17,7 @@ const standard: MethodDescription = {
   name: "standard",
   summary: "cross-entropy on the labels, the base of every stack",
   paper: "Devlin et al. 2019, BERT: Pre-training of Deep Bidirectional Transformers",
-  cost: "1",
+  cost: { gpu: "1", cpu: "1" },
   options: [],
 };
 

@@ -190,7 +190,7 @@ export const discreteAdversarial = defineMethod({
   name,
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models; Ivgi and Berant 2021",
-  cost: "about 2, plus the attacks",
+  cost: { gpu: "about 2, plus the attacks", cpu: "about 2, plus the attacks" },
   options: optionsSchema,
   create: createDiscreteAdversarial,
 });

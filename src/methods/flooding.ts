@@ -11,7 +11,7 @@ export const flooding = defineMethod({
   name: "flooding",
   summary: "keeps the training loss near a flood level: below it, the gradient is reversed",
   paper: "Ishida et al. 2020, Do We Need Zero Training Loss After Achieving Zero Training Error?; Liu et al. 2022",
-  cost: "1",
+  cost: { gpu: "1.0", cpu: "1.0" },
   options: z.strictObject({
     level: nonnegativeSchema.default(0.1).describe("flood level b of the training loss; 0: no flooding"),
   }),

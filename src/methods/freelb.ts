@@ -93,7 +93,7 @@ export const freelb = defineMethod({
   name: "freelb",
   summary: "trains on every step of a gradient ascent on the word embeddings",
   paper: "Zhu et al. 2020, FreeLB: Enhanced Adversarial Training for Natural Language Understanding",
-  cost: "about 1.9",
+  cost: { gpu: "2.2 (two steps)", cpu: "2.1 (two steps)" },
   options: createFreelbOptions({ steps: 2, stepSize: 0.1, initMagnitude: 1, maxNorm: 0.6 }),
   create: (options) => createFreelb("freelb", options),
 });

@@ -13,7 +13,7 @@ export const hashVote = defineMethod({
   name: "hash-vote",
   summary: "trains on groups of words by hash, for a certified vote of the groups",
   paper: "Pei et al., NDSS 2024 (TextGuard); here against edits of the text that is classified",
-  cost: "1",
+  cost: { gpu: "1", cpu: "1" },
   options: z.strictObject({
     groups: z.number().int().min(2).max(1000).default(25).describe("groups of words per text"),
     hashes: countSchema

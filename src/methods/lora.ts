@@ -146,7 +146,7 @@ export const lora = defineMethod({
   name: "lora",
   summary: "trains low-rank updates of chosen dense layers and the head; also saves an adapter for PEFT",
   paper: "Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models",
-  cost: "0.7",
+  cost: { gpu: "1.0", cpu: "0.7" },
   options: optionsSchema,
   create: createLora,
 });

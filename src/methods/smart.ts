@@ -245,7 +245,7 @@ export const smart = defineMethod({
   name: "smart",
   summary: "keeps outputs smooth around each text and close to a moving average of the model",
   paper: "Jiang et al. 2020, SMART: Robust and Efficient Fine-Tuning through Principled Regularized Optimization",
-  cost: "2.9",
+  cost: { gpu: "2.9", cpu: "3.0" },
   options: optionsSchema,
   create: createSmart,
 });

@@ -12,7 +12,7 @@ export const temperature = defineMethod({
   name: "temperature",
   summary: "divides the logits by a temperature during training only (TTSO), which hides gradients from attacks",
   paper: "Raina et al. 2024, Extreme Miscalibration and the Illusion of Adversarial Robustness; Wang and Lin 2025",
-  cost: "1",
+  cost: { gpu: "1.3", cpu: "1.0" },
   options: z.strictObject({
     temperature: z.number().positive().default(10).describe("temperature T of the training losses; 1: standard"),
   }),

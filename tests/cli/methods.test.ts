@@ -12,7 +12,7 @@ test("temper methods lists every method with its cost", async () => {
 test("temper methods NAME lists the options with values, defaults and paper", async () => {
   const { stdout } = await invoke(["methods", "rose"]);
   expect(stdout).toMatch(/^paper +Jiang et al\. 2022, ROSE/m);
-  expect(stdout).toMatch(/^cost +1\.3 \(second\)/m);
+  expect(stdout).toMatch(/^cost +1\.3 \(second\).* on a GPU, 1\.0 \(second\).* on a CPU$/m);
   expect(stdout).toMatch(/^variant +first, second, ensemble +ensemble +risk by sensitivity/m);
   expect(stdout).toMatch(/^updateRatio +number > 0 <= 1, auto +0\.6 +fraction of tensors/m);
   expect(stdout).toMatch(/^maskInterval +integer > 0 +1 +steps per mask/m);

@@ -4,9 +4,9 @@ import { type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
 
 export const note =
-  "The cost is the time of a training step as a multiple of a standard step (BERT-base, 32 texts of at most 128\n" +
-  "tokens, one H200; for smart, of a step in tf32). Use a method with temper train --method NAME:option=value.\n" +
-  "Methods can be stacked.";
+  "The cost is the time of a training step as a multiple of a standard step. GPU: BERT-base, 32 texts of at most 128\n" +
+  "tokens, bf16 (smart: tf32), one H200. CPU: MiniLM, 32 texts of 32 tokens, fp32, one thread. Use a method with\n" +
+  "temper train --method NAME:option=value. Methods can be stacked.";
 export const examples = ["temper methods", "temper methods rose", "temper methods rift --json"];
 
 export function define(command: Command, io: Io): void {
@@ -21,8 +21,8 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatList(io: Io, methods: readonly MethodDescription[]): string {
-  const rows = methods.map(({ name, cost, summary }) => [name, cost ?? "–", summary]);
-  const table = formatTable(io.stdout, rows, { head: ["method", "cost", ""] });
+  const rows = methods.map(({ name, cost, summary }) => [name, cost?.gpu ?? "–", cost?.cpu ?? "–", summary]);
+  const table = formatTable(io.stdout, rows, { head: ["method", "cost (GPU)", "cost (CPU)", ""] });
   return `${table}\n\nRun temper methods NAME for the options of a method.\n`;
 }
 
@@ -31,7 +31,7 @@ function formatMethod(io: Io, { name, summary, paper, cost, options }: MethodDes
     ["method", name],
     ["what it does", summary],
     ["paper", paper],
-    ["cost", cost === null ? "not measured" : `${cost} times a standard step`],
+    ["cost", cost === null ? "not measured" : `${cost.gpu} times a standard step on a GPU, ${cost.cpu} on a CPU`],
   ];
   const rows = options.map(({ name: option, values, default: standard, description }) => [
     option,

@@ -18,7 +18,7 @@ export const rift = defineMethod({
   name: "rift",
   summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
   paper: "Dong et al., NeurIPS 2021, eq. 10 and 11",
-  cost: "8.1 with ascc, which alone has 8.0",
+  cost: { gpu: "8.1 with ascc, as ascc alone", cpu: "–" },
   options: z
     .strictObject({
       alpha: nonnegativeSchema
