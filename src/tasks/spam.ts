@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
-import { warn } from "../events.js";
+import { reportProgress } from "../events.js";
 import { readJson } from "../files.js";
 import type { Example } from "./example.js";
 import type { ReadOptions } from "./parse-examples.js";
@@ -56,17 +56,21 @@ async function loadEmails(options: ReadOptions): Promise<Example[]> {
   const source = await readFile(fileURLToPath(import.meta.url));
   const revision = createHash("sha256").update(source).digest("hex");
   return getCached("spam", [version, revision], async () => {
-    warn(options, "spam: decoding the emails; this happens only once and takes a few seconds");
-    return decodeEmails(join(dirname(manifest), "data"));
+    return decodeEmails(join(dirname(manifest), "data"), (done, total) =>
+      reportProgress(options, "decode emails (only once)", done, total),
+    );
   });
 }
 
-async function decodeEmails(folder: string): Promise<Example[]> {
+type OnProgress = (done: number, total: number) => void;
+
+async function decodeEmails(folder: string, onProgress: OnProgress): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
   const threads = Math.min(maxThreads, availableParallelism());
   const emails = await parseFiles(
     files.map((file) => join(folder, file)),
     threads,
+    onProgress,
   );
   const boilerplate = findCommonLines(emails.map(({ lines }) => lines));
   const seen = new Set<string>();
@@ -85,34 +89,58 @@ async function decodeEmails(folder: string): Promise<Example[]> {
 /** The program of a thread. */
 const program = `
 const { parentPort, workerData: { module, paths } } = require("node:worker_threads");
-import(module).then(({ parseFiles }) => parseFiles(paths)).then((emails) => parentPort.postMessage(emails));
+import(module)
+  .then(({ parseFiles }) => parseFiles(paths, 1, (done) => parentPort.postMessage({ done })))
+  .then((emails) => parentPort.postMessage({ emails }));
 `;
 
 /**
  * Parses files with emails, in order, on this thread or on several others: thread i takes the files
  * i, i + n, i + 2 n and so on.
  */
-export async function parseFiles(paths: readonly string[], threads = 1): Promise<CleanEmail[]> {
+export async function parseFiles(
+  paths: readonly string[],
+  threads = 1,
+  onProgress?: OnProgress,
+): Promise<CleanEmail[]> {
   // A thread cannot load a module that is not compiled.
   if (threads > 1 && !import.meta.url.endsWith(".ts")) {
+    const counts = new Array<number>(threads).fill(0);
     const parts = await Promise.all(
-      Array.from({ length: threads }, (_, thread) => parseInThread(paths.filter((_path, i) => i % threads === thread))),
+      counts.map((_, thread) =>
+        parseInThread(
+          paths.filter((_path, i) => i % threads === thread),
+          (done) => {
+            counts[thread] = done;
+            onProgress?.(
+              counts.reduce((sum, count) => sum + count),
+              paths.length,
+            );
+          },
+        ),
+      ),
     );
     return paths.map((_, i) => parts[i % threads]![Math.floor(i / threads)]!);
   }
   const emails: CleanEmail[] = [];
   const parse = async (path: string): Promise<CleanEmail> => parseEmail(await readFile(path));
   // The parser often waits until the lines of an email are joined. Meanwhile, it parses others.
-  for (let start = 0; start < paths.length; start += concurrentEmails)
+  for (let start = 0; start < paths.length; start += concurrentEmails) {
     emails.push(...(await Promise.all(paths.slice(start, start + concurrentEmails).map(parse))));
+    onProgress?.(emails.length, paths.length);
+  }
   return emails;
 }
 
-function parseInThread(paths: readonly string[]): Promise<CleanEmail[]> {
+function parseInThread(paths: readonly string[], onProgress: (done: number) => void): Promise<CleanEmail[]> {
   return new Promise((resolve, reject) => {
     // The options of this process may say that a program in a string is a module.
     const worker = new Worker(program, { eval: true, execArgv: [], workerData: { module: import.meta.url, paths } });
-    worker.once("message", resolve).once("error", reject);
+    worker.on("message", ({ done, emails }: { done?: number; emails?: CleanEmail[] }) => {
+      if (emails) resolve(emails);
+      else if (done !== undefined) onProgress(done);
+    });
+    worker.once("error", reject);
     worker.once("exit", (code) => reject(new Error(`a thread that parses emails ended with code ${code}`)));
   });
 }

@@ -16,6 +16,7 @@ import { resolveTablePath } from "../../runs/read-config.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
+import { looksEnglish } from "../../text/looks-english.js";
 import { type LoadedResources, loadAttackResources } from "../load/load-resources.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
@@ -123,7 +124,26 @@ export async function prepareAttack(
     ? { examples: given.examples, coverage: null }
     : await sampleAttacked(task, { ...request.sample, seed: request.seed }, lmConstraint);
   const out = request.out ?? getModelFolder("attacks", request.model, run);
-  return { ...(await prepareAttacks(request, victim, task, callbacks)), request, victim, task, ...sample, out };
+  const attacks = await prepareAttacks(request, victim, task, callbacks);
+  warnOfEnglishResources(attacks, sample.examples, callbacks);
+  return { ...attacks, request, victim, task, ...sample, out };
+}
+
+/** Warns if English resources meet texts that do not look English: the model would seem robust. */
+function warnOfEnglishResources(
+  { resources: { resources } }: PreparedAttacks,
+  examples: readonly Example[],
+  callbacks: Callbacks,
+): void {
+  const isWordNet =
+    resources.wordnet ||
+    [resources.substitutions, resources.neighbors].some((table) => /^wordnet\b/.test(table?.name ?? ""));
+  if (isWordNet && !looksEnglish(examples.flatMap(({ texts }) => texts)))
+    warn(
+      callbacks,
+      "WordNet is English, and the texts do not look English. Few of their words have substitutes, so the model seems more " +
+        "robust than it is. Pass --substitutions FILE with a table of their language.",
+    );
 }
 
 /** Loads the task of a request, unless it is given, and checks that the victim has its labels. */

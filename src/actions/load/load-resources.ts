@@ -5,7 +5,7 @@ import { createGradientSource } from "../../attacks/gradient-source.js";
 import { createMaskedLanguageModel } from "../../attacks/masked-language-model.js";
 import type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
 import { UserError } from "../../errors.js";
-import { type Callbacks, warn } from "../../events.js";
+import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { sha256File } from "../../files.js";
 import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js";
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
@@ -123,19 +123,14 @@ function requireLibtorch(option: string): void {
   }
 }
 
-/** The table of the request or of the run, as it says and for words in any letter case. */
+/** The table of the request, of the run, or WordNet, as it says and for words in any letter case. */
 async function loadTables(
   request: ResourceRequest,
   victim: LoadedVictim | null,
 ): Promise<Pick<AttackResources, "substitutions" | "caseInsensitiveSubstitutes">> {
   const local = victim?.local ?? null;
   const trained = local?.run?.config;
-  const source = request.substitutions ?? trained?.substitutions;
-  if (!source)
-    throw new UserError(
-      `No substitutions found for ${victim?.name ?? "the attack"}. ` +
-        'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
-    );
+  const source = request.substitutions ?? trained?.substitutions ?? "wordnet";
   const inVocabSubstitutes = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
   const caseSensitive = request.caseSensitiveSubstitutes ?? trained?.caseSensitiveSubstitutes ?? false;
   const load = (caseSensitiveSubstitutes: boolean): Promise<Substitutions> =>
@@ -156,6 +151,9 @@ async function loadNeighbors(request: ResourceRequest, local: LoadedVictim["loca
   }
   return loadSubstitutions(resolveTablePath(request.substitutions ?? local?.run?.config.substitutions ?? "wordnet"));
 }
+
+/** The encoding of this many texts is worth a progress bar. */
+const minReportedTexts = 1000;
 
 /** Vectors of texts that are kept: those of a few hundred searches. */
 const maxCachedVectors = 20_000;
@@ -184,7 +182,10 @@ async function loadSentenceEncoder(
       hash: createHash("sha256").update(`${hash} mean`).digest("hex"),
       async compute(texts) {
         const unknown = [...new Set(texts)].filter((text) => !cache.has(text));
-        const vectors = await sentences.encode(unknown);
+        // Many texts take long on a CPU, so that the attack would seem to stand still.
+        const vectors = await sentences.encode(unknown, (done) => {
+          if (unknown.length >= minReportedTexts) reportProgress({ onEvent }, "rank substitutes", done, unknown.length);
+        });
         const found = new Map(unknown.map((text, i) => [text, vectors[i]!]));
         const answers = texts.map((text) => found.get(text) ?? cache.get(text)!);
         if (cache.size > maxCachedVectors) cache.clear();

@@ -13,9 +13,10 @@ import { batchByTokens, batchForInference } from "./inference-batches.js";
 export interface SentenceModel {
   /**
    * Encodes texts as sentence-transformers do: the mean of the last hidden states of the tokens,
-   * scaled to length 1. The dot product of two vectors is their cosine similarity.
+   * scaled to length 1. The dot product of two vectors is their cosine similarity. `onProgress` gets the
+   * number of encoded texts.
    */
-  encode(texts: readonly string[]): Promise<Float32Array[]>;
+  encode(texts: readonly string[], onProgress?: (done: number) => void): Promise<Float32Array[]>;
   /** Frees everything except the weights of the model. */
   close(): void;
 }
@@ -30,12 +31,13 @@ export function createSentenceModel(model: Model): SentenceModel {
   const prepared = device === "cpu" ? prepareForInference(config, model.weights) : null;
   const pack = prepared && canPackOnCpu(config, { ...cpuFloat32, isPacked: true }) ? "always" : false;
   return {
-    async encode(texts) {
+    async encode(texts, onProgress) {
       const encodings = model.tokenizer.encodeAll(
         texts.map((text) => [text]),
         model.maxLength,
       );
       const vectors = new Array<Float32Array>(texts.length);
+      let done = 0;
       const batches = pack ? batchByTokens(encodings, packedTokens) : batchForInference(encodings, device);
       for (const batch of batches) {
         const padded = padBatch(
@@ -52,6 +54,8 @@ export function createSentenceModel(model: Model): SentenceModel {
         batch.forEach((index, row) => {
           vectors[index] = normalize(values.slice(row * config.hiddenSize, (row + 1) * config.hiddenSize));
         });
+        done += batch.length;
+        onProgress?.(done);
         await new Promise(setImmediate);
       }
       return vectors;
