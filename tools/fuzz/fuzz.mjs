@@ -20,7 +20,8 @@ const first = Number(process.env.FUZZ_FIRST ?? 0);
 const chunkCases = 1000;
 const lanesApart = 10_000_000;
 const maxBytes = 3e9;
-const hangMilliseconds = 15_000;
+/** Of the processor in one case; and of the clock, for a case that waits for nothing. */
+const [maxBusySeconds, maxWaitingSeconds] = [15, 120];
 
 process.env.TEMPER_CACHE = join(work, "cache");
 process.env.HF_HUB_OFFLINE = "1";
@@ -120,7 +121,7 @@ function runWorker(folder, name, number, count, time) {
     const failures = [];
     let finished = null;
     let reason = null;
-    let seen = { text: "", since: performance.now() };
+    let seen = { text: "", since: performance.now(), busy: 0 };
     worker.on("message", (message) => {
       if (message.failure) failures.push(message.failure);
       else finished = message;
@@ -134,8 +135,10 @@ function runWorker(folder, name, number, count, time) {
     };
     const timer = setInterval(() => {
       const text = readCurrent();
-      if (text !== seen.text) seen = { text, since: performance.now() };
-      if (performance.now() - seen.since > hangMilliseconds) reason = "hang";
+      const busy = readBusySeconds(worker.pid);
+      if (text !== seen.text) seen = { text, since: performance.now(), busy };
+      if (busy - seen.busy > maxBusySeconds || performance.now() - seen.since > 1000 * maxWaitingSeconds)
+        reason = "hang";
       if (readMemory(worker.pid) > maxBytes) reason = "more than 3 GB of memory";
       if (reason) worker.kill("SIGKILL");
     }, 200);
@@ -147,6 +150,16 @@ function runWorker(folder, name, number, count, time) {
       done({ failures, counts: { ...last.counts, failed: last.counts.failed + 1 }, next: last.number + 1 });
     });
   });
+}
+
+/** The seconds that a process has used of the processor. */
+function readBusySeconds(pid) {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+    return (Number(fields[11]) + Number(fields[12])) / 100;
+  } catch {
+    return 0;
+  }
 }
 
 function readMemory(pid) {
