@@ -14,20 +14,21 @@ import { findLargestScore, type ScoringProcess, type TextFields } from "./scorin
 import { certifySmoothed } from "./smoothing.js";
 import { listWindowSizes, scoreWindows } from "./windows.js";
 
+// A journal may come from elsewhere, so no number of it decides how long a verification takes, or how much memory.
 const shared = {
-  numLabels: z.int().min(2),
+  numLabels: z.int().min(2).max(10_000),
   /** The fields that an attacker may edit. */
   editableFields: z.array(z.int().min(0)),
   /** Labels that win by less are undecided. */
   minMargin: z.number().min(0),
 };
-const edits = { maxEdits: z.int().min(1) };
+const edits = { maxEdits: z.int().min(1).max(100) };
 
 const hashVoteSchema = z.strictObject({
   kind: z.literal("hash-vote"),
   ...shared,
   ...edits,
-  groups: z.int().min(2),
+  groups: z.int().min(2).max(1000),
   hashSeed: z.int().min(0),
   hashVersion: z.int(),
   clip: z.number().positive().nullable().default(null),
@@ -40,14 +41,14 @@ const deletionSchema = z.strictObject({
   ...edits,
   p: z.number().gt(0).lt(1),
   alpha: z.number().gt(0).lt(1),
-  classSamples: z.int().min(1),
-  maxSamples: z.int().min(1),
+  classSamples: z.int().min(1).max(10_000),
+  maxSamples: z.int().min(1).max(1_000_000),
 });
 const canonicalSchema = z.strictObject({ kind: z.literal("canonical"), ...shared });
 const windowsSchema = z.strictObject({
   kind: z.literal("windows"),
   ...shared,
-  size: z.int().min(1),
+  size: z.int().min(1).max(1000),
   positiveLabel: z.int().min(0).max(1),
   /** A text is flagged if its score is above. */
   threshold: z.number(),

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { certify } from "../../src/actions/certify/certify.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { certifyHashVote, coversEdits, runScoring } from "../../src/certificates/index.js";
+import { certificateOptionsSchema } from "../../src/certificates/kinds.js";
 import { deletionNoise, hashVote } from "../../src/methods/index.js";
 import type { CertificateReport } from "../../src/runs/certificate-folder.js";
 import { Rng } from "../../src/tensor/random.js";
@@ -176,4 +177,25 @@ test("invalid requests say what to do", async () => {
   await expectError([voting, "--kind", "magic"], /Expected hash-vote, deletion, canonical, windows/);
   await expectError(["http://127.0.0.1:9/"], /expected a model, received an endpoint/);
   await expect(certify({ model: voting, edits: 0 })).rejects.toThrow(/edits/);
+});
+
+test("no number in the header of a journal makes its verification endless", () => {
+  const shared = { numLabels: 2, editableFields: [0], minMargin: 0 };
+  const vote = { kind: "hash-vote", ...shared, maxEdits: 5, groups: 7, hashSeed: 0, hashVersion: 1 };
+  const deletion = {
+    kind: "deletion",
+    ...shared,
+    maxEdits: 5,
+    p: 0.9,
+    alpha: 0.01,
+    classSamples: 100,
+    maxSamples: 2000,
+  };
+  const windows = { kind: "windows", ...shared, size: 32, positiveLabel: 1, threshold: 0.5 };
+  for (const options of [vote, deletion, windows]) {
+    expect(certificateOptionsSchema.safeParse(options).success).toBe(true);
+    for (const key of ["numLabels", "maxEdits", "groups", "classSamples", "maxSamples", "size"])
+      if (key in options)
+        expect(certificateOptionsSchema.safeParse({ ...options, [key]: 2 ** 31 }).success).toBe(false);
+  }
 });

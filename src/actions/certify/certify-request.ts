@@ -32,7 +32,7 @@ export const certifyRequestSchema = z.strictObject({
     .lt(0.5)
     .default(0.001)
     .describe("deletion: probability that the certificate of one text is wrong"),
-  maxSamples: countSchema.default(2000).describe("deletion: maximum noised texts per text"),
+  maxSamples: countSchema.max(1_000_000).default(2000).describe("deletion: maximum noised texts per text"),
   windows: countSchema.max(1000).default(32).describe("windows: maximum words per window"),
   positiveLabel: orNull(z.string()).describe("windows: label that the guard must find; null: the second one"),
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
