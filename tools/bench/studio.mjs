@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import packed from "@sparticuz/chromium";
 import { chromium } from "playwright-core";
-import { JournalWriter, readJournal } from "../../dist/attacks/journal.js";
+import { openJournal, readJournal } from "../../dist/attacks/journal.js";
 import { startStudio } from "../../dist/studio/studio.js";
 
 const [run = "", attack = "pwws"] = process.argv.slice(2);
@@ -24,7 +24,7 @@ mkdirSync(join(folder, "long", "run", "attacks"));
 const found = [];
 for await (const entry of readJournal(journalPath)) found.push(entry);
 const header = { ...found[0].header, examples: numTexts };
-const journal = await JournalWriter.open(join(folder, "long", "run", "attacks", `${attack}.jsonl`), header);
+const journal = await openJournal(join(folder, "long", "run", "attacks", `${attack}.jsonl`), header);
 for (let i = 0; i < numTexts; i++) journal.append({ ...found[i % found.length].result, id: `text-${i}` });
 journal.close();
 
