@@ -46,6 +46,7 @@ export const attackResultSchema = z
     origins: z.array(z.int().min(-1)),
     goal: z.string().optional(),
     isAttacked: z.literal(false).optional(),
+    density: z.object({ samples: z.int().min(1), flipped: z.int().min(0) }).optional(),
     fresh: z.object({ evaluations: z.int().min(1), fooled: z.int().min(0) }).optional(),
   })
   .superRefine((line, context) => {
@@ -61,6 +62,7 @@ export const attackResultSchema = z
       "fresh",
       "expected a success if and only if at least half of the evaluations were fooled",
     );
+    check(!line.density || line.density.flipped <= line.density.samples, "density", "expected at most all samples");
     check(label < before.length, "label", "expected one of the classes");
     check(after.length === before.length, "after", "expected as many probabilities as before the attack");
     check(fieldSizes.length === texts.length, "fieldSizes", "expected one number per text");

@@ -49,6 +49,8 @@ export interface AttackResult {
   readonly goal?: string;
   /** False if the goal does not concern the example, such as one of the target class. */
   readonly isAttacked?: false;
+  /** Random texts that were scored, and how many of them reached the goal, if all were counted. */
+  readonly density?: { readonly samples: number; readonly flipped: number };
   /**
    * For a random victim: how many fresh evaluations the text that the search took for a success
    * fooled. If it is less than half, the outcome is a failure.
@@ -60,7 +62,7 @@ export interface AttackResult {
 export interface AttackFinding
   extends Pick<
     AttackResult,
-    "outcome" | "queries" | "nearTie" | "ties" | "exhausted" | "exact" | "goal" | "isAttacked"
+    "outcome" | "queries" | "nearTie" | "ties" | "exhausted" | "exact" | "goal" | "isAttacked" | "density"
   > {
   readonly text: EditedText;
   readonly before: Score;
@@ -70,7 +72,21 @@ export interface AttackFinding
 
 /** Creates the journal line of an example. */
 export function createAttackResult(id: string, label: number, found: AttackFinding): AttackResult {
-  const { text, before, after, outcome, queries, exhausted, exact, nearTie, ties = 0, space, goal, isAttacked } = found;
+  const {
+    text,
+    before,
+    after,
+    outcome,
+    queries,
+    exhausted,
+    exact,
+    nearTie,
+    ties = 0,
+    space,
+    goal,
+    isAttacked,
+    density,
+  } = found;
   const { original } = text;
   return {
     id,
@@ -94,6 +110,7 @@ export function createAttackResult(id: string, label: number, found: AttackFindi
     origins: text.slots.map(({ origin }) => origin),
     ...(goal !== undefined && { goal }),
     ...(isAttacked === false && { isAttacked }),
+    ...(density && { density }),
   };
 }
 

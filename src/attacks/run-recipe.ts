@@ -11,6 +11,7 @@ import {
   type HiddenWord,
   type Problem,
   type Recipe,
+  Sampled,
   type ScoredText,
   type SearchGenerator,
   Unproven,
@@ -100,7 +101,10 @@ export function* runRecipe(
   // A text that keeps its class has not fooled the victim, however small it is.
   const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
   const exact = search.proves ? { exact: isComplete } : {};
-  return createAttackResult(id, label, { ...common, ...tally.counts, ...exact, outcome, exhausted, text, after });
+  const density = found.density ? { density: found.density } : {};
+  return createAttackResult(id, label, {
+    ...{ ...common, ...tally.counts, ...exact, ...density, outcome, exhausted, text, after },
+  });
 }
 
 /** How a search ended. */
@@ -110,11 +114,12 @@ interface SearchEnd {
   readonly exhausted: boolean;
   /** True if it has tried everything, or has succeeded. */
   readonly isComplete: boolean;
+  readonly density?: AttackResult["density"];
 }
 
 /** Answers the requests of a search until it ends or the budget is spent. */
 function* drive(
-  search: SearchGenerator<EditedText | Unproven>,
+  search: SearchGenerator<EditedText | Unproven | Sampled>,
   recipe: Recipe,
   tally: Tally,
   budget: number,
@@ -143,6 +148,10 @@ function* drive(
   }
   const { value } = step;
   if (value instanceof Unproven) return { text: value.text, exhausted: false, isComplete: false };
+  if (value instanceof Sampled) {
+    const { samples, flipped } = value;
+    return { text: value.text, exhausted: false, isComplete: false, density: { samples, flipped } };
+  }
   return { text: value, exhausted: false, isComplete: true };
 }
 

@@ -7,7 +7,7 @@ import { UserError } from "../errors.js";
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
-import { intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
+import { clopperPearsonInterval, intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
 import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
@@ -73,6 +73,13 @@ const attackSummarySchema = z.object({
    */
   fresh: z
     .object({ found: number, confirmed: number, evaluations: number, fooled: number, interval: intervalSchema })
+    .optional(),
+  /**
+   * The fraction of random texts that fool the model, over the attacked examples, with its
+   * Clopper-Pearson interval; and the examples none of whose random texts did.
+   */
+  density: z
+    .object({ samples: number, flipped: number, fraction: number, interval: intervalSchema, unflipped: number })
     .optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
@@ -142,6 +149,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const nearTies: string[] = [];
   const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
+  const density = { samples: 0, flipped: 0, unflipped: 0 };
   const fresh = { found: 0, confirmed: 0, evaluations: 0, fooled: 0 };
   /** Fractions of words that input reduction left. */
   const remaining: number[] = [];
@@ -165,6 +173,11 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       fresh.confirmed++;
       fresh.evaluations += result.fresh.evaluations;
       fresh.fooled += result.fresh.fooled;
+    }
+    if (result.density) {
+      density.samples += result.density.samples;
+      density.flipped += result.density.flipped;
+      density.unflipped += Number(result.density.flipped === 0);
     }
     if (result.nearTie) nearTies.push(id);
     sums.ties += result.ties ?? 0;
@@ -229,6 +242,13 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
           ...fresh,
           fooled: safeRatio(fresh.fooled, fresh.evaluations),
           interval: wilsonInterval(fresh.fooled, fresh.evaluations),
+        },
+      }),
+      ...(density.samples > 0 && {
+        density: {
+          ...density,
+          fraction: density.flipped / density.samples,
+          interval: clopperPearsonInterval(density.flipped, density.samples),
         },
       }),
       nearTies,

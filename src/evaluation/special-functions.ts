@@ -1,5 +1,6 @@
 import erfc from "@stdlib/math-base-special-erfc";
 import gammaln from "@stdlib/math-base-special-gammaln";
+import quantileOfBeta from "@stdlib/stats-base-dists-beta-quantile";
 import quantileOfNormal from "@stdlib/stats-base-dists-normal-quantile";
 import cdfOfT from "@stdlib/stats-base-dists-t-cdf";
 import quantileOfT from "@stdlib/stats-base-dists-t-quantile";
@@ -15,6 +16,11 @@ export function studentTail(t: number, degrees: number): number {
 /** The p-quantile of Student's t distribution. */
 export function studentQuantile(p: number, degrees: number): number {
   return quantileOfT(p, degrees);
+}
+
+/** The p-quantile of the beta distribution. */
+export function betaQuantile(p: number, alpha: number, beta: number): number {
+  return quantileOfBeta(p, alpha, beta);
 }
 
 /** The p-quantile of the standard normal distribution. */

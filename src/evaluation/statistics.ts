@@ -1,6 +1,13 @@
 import { z } from "zod";
 import type { Rng } from "../tensor/random.js";
-import { chiSquareTail, logGamma, normalQuantile, studentQuantile, studentTail } from "./special-functions.js";
+import {
+  betaQuantile,
+  chiSquareTail,
+  logGamma,
+  normalQuantile,
+  studentQuantile,
+  studentTail,
+} from "./special-functions.js";
 
 export const intervalSchema = z.object({ low: z.number(), high: z.number() });
 /** The ends of a confidence interval. */
@@ -49,6 +56,15 @@ export function wilsonInterval(successes: number, count: number, confidence = 0.
   const half = (z / scale) * Math.sqrt((proportion * (1 - proportion)) / count + (z * z) / (4 * count * count));
   // At the ends the exact bound is 0 or 1, which rounding would miss.
   return { low: successes === 0 ? 0 : center - half, high: successes === count ? 1 : center + half };
+}
+
+/** Clopper-Pearson interval of a proportion, which has at least its confidence for any count. */
+export function clopperPearsonInterval(successes: number, count: number, confidence = 0.95): Interval {
+  const tail = (1 - confidence) / 2;
+  return {
+    low: successes === 0 ? 0 : betaQuantile(tail, successes, count - successes + 1),
+    high: successes === count ? 1 : betaQuantile(1 - tail, successes + 1, count - successes),
+  };
 }
 
 /**

@@ -3,7 +3,6 @@ import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import type { ShardRunner } from "../actions/attack/attack-request.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { processOptions } from "../actions/train/rendezvous.js";
 import { UserError } from "../errors.js";
@@ -34,8 +33,17 @@ type StartWorkers = (
   resultPaths: readonly string[],
 ) => Promise<WorkResult[]>;
 
-/** The runner of a request; null if this process attacks alone. */
-export function createRequestedShardRunner(request: z.input<typeof shardRequestSchema>): ShardRunner | null {
+/** Lets workers compute the shards of a request, and waits until none is open. */
+type RunShards<Request> = (request: Request, folder: string, countOpen: () => Promise<number>) => Promise<void>;
+
+/** The request of a worker, by the kind of its work. */
+type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
+
+/** The runner of a request; null if this process works alone. */
+export function createRequestedShardRunner<Kind extends "attack-shards" | "exact-parts">(
+  kind: Kind,
+  request: z.input<typeof shardRequestSchema>,
+): RunShards<RequestOf<Kind>> | null {
   const { processes, backend, slurm } = shardRequestSchema.parse(request);
   if (backend === "local") {
     const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
@@ -43,23 +51,27 @@ export function createRequestedShardRunner(request: z.input<typeof shardRequestS
       const flag = given === "options" ? "sbatch" : given;
       throw new UserError(`--${flag} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`);
     }
-    return processes === 1 ? null : createShardRunner(processes, startLocally);
+    return processes === 1 ? null : createShardRunner(kind, processes, startLocally);
   }
   checkSlurm(slurm.partition);
-  return createShardRunner(processes, createSlurmStarter(formatSlurmOptions(slurm)));
+  return createShardRunner(kind, processes, createSlurmStarter(formatSlurmOptions(slurm)));
 }
 
 /**
  * Returns a function that attacks the shards of a request with several workers. Every worker takes
  * the next shard that nobody else works on. If some are killed, others finish their shards.
  */
-function createShardRunner(processes: number, startWorkers: StartWorkers): ShardRunner {
+function createShardRunner<Kind extends "attack-shards" | "exact-parts">(
+  kind: Kind,
+  processes: number,
+  startWorkers: StartWorkers,
+): RunShards<RequestOf<Kind>> {
   return async (request, folder, countOpenShards) => {
     if (isEndpoint(request.model))
       throw new UserError(
         "--processes: an endpoint is not faster with several. Use --endpoint maxConcurrentRequests=N.",
       );
-    const work: WorkRequest = { kind: "attack-shards", ...request };
+    const work = { kind, ...request } as unknown as WorkRequest;
     createFolder(folder);
     const requestPath = join(folder, "request.json");
     const resultPaths = Array.from({ length: processes }, (_, i) => join(folder, `result-${i}.json`));

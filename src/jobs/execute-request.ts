@@ -1,6 +1,6 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
 import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
-import { exact } from "../actions/exact/exact.js";
+import { exact, exactParts } from "../actions/exact/exact.js";
 import { estimateRun } from "../actions/train/estimate-run.js";
 import { trainResolved } from "../actions/train/train.js";
 import { getErrorMessage, UserError } from "../errors.js";
@@ -50,6 +50,10 @@ export async function executeRequest(
       const provenUpTo = Object.fromEntries(texts.map(({ id, provenUpTo: proven }) => [id, proven]));
       await writeFileAtomic(path, `${JSON.stringify({ maxChanges: rest.maxChanges, provenUpTo })}\n`);
       return report;
+    }
+    case "exact-parts": {
+      const { kind: _, ...rest } = request;
+      return exactParts(rest, callbacks);
     }
     case "attack": {
       const { kind: _, ...rest } = request;

@@ -16,6 +16,7 @@ import { renderCertificatesSection } from "./sections/certificates.js";
 import { renderComparisonSection } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
 import { renderData } from "./sections/data.js";
+import { renderExactSection } from "./sections/exact.js";
 import { renderExamplesSection, selectExamples } from "./sections/examples.js";
 import { renderFiguresSection } from "./sections/figures.js";
 import { renderRunsSection } from "./sections/runs.js";
@@ -83,6 +84,7 @@ export async function createReport(folders: readonly string[], title: string | n
   const sections: [string, string, Html | null][] = [
     ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
     ["sanity", "Sanity checks", renderSanitySection(runs)],
+    ["exact", "Exact accuracy", renderExactSection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
     ["training", "Training", renderPerTask(renderCurvesSection)],
     ["figures", "Figures", renderFiguresSection(runs)],

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
+import { readExactReports } from "../runs/exact-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
@@ -36,6 +37,7 @@ export async function readReportRun(run: RunFolder) {
     warnings: await collectWarnings(run, attacks),
     figures: await run.figures(),
     certificates: await readRunCertificates(run, attacks),
+    exact: await readExactReports(run.path("exact")),
   };
 }
 

@@ -1,10 +1,14 @@
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { computeParts, countOpenTexts, type PartedProof, readParts } from "../../src/actions/exact/exact-parts.js";
 import { countCombinations, enumerateCombinations } from "../../src/attacks/exact/combinations.js";
 import type { ProofLine, ResultLine, Substitutions } from "../../src/attacks/exact/proof-lines.js";
 import { createOriginal, proveText } from "../../src/attacks/exact/prove-text.js";
 import type { WordSubstitutes } from "../../src/attacks/exact/substitution-space.js";
 import { reduceSpace } from "../../src/attacks/exact/substitution-space.js";
 import { Rng } from "../../src/tensor/random.js";
+import { temporaryFolder } from "../temporary.js";
 import { hashed, scriptedVictim } from "./scripted.js";
 
 describe("combinations", () => {
@@ -141,6 +145,56 @@ describe("a proof", () => {
       const resumed = await prove(answer, space, { maxChanges: 3, known: lines.slice(0, stop) });
       expect(resumed.lines).toEqual(lines);
       if (stop > 1) expect(resumed.scored).toBeLessThan(scored);
+    }
+  });
+});
+
+describe("a proof in parts", () => {
+  const answer = (each: string): number[] => {
+    const [noise] = hashed(2, "parts")(each) as [number];
+    return [0.52 + 0.3 * noise, 0.48 - 0.3 * noise];
+  };
+  const space = createSpace(sizes);
+  const examples = Array.from({ length: 5 }, (_, i) => ({ id: `${i}`, label: i % 2, texts: [text] }));
+
+  function createProof(folder: string): PartedProof & { calls: string[][] } {
+    const victim = scriptedVictim(2, answer, 64);
+    const texts = examples.map((example) => ({ original: createOriginal(victim, example.texts), words: space }));
+    const bounds = examples.map(() => null);
+    const rest = { maxChanges: 3, budget: Number.POSITIVE_INFINITY, onCall: () => undefined };
+    return { victim, examples, texts, bounds, folder, calls: victim.calls, ...rest };
+  }
+
+  async function finish(proof: PartedProof, known: readonly (readonly ProofLine[])[]): Promise<ProofLine[][]> {
+    const all: ProofLine[][] = [];
+    for (const [index, { original, words: each }] of proof.texts.entries()) {
+      const problem = { index, example: examples[index]!, original, words: each, attack: null };
+      const lines: ProofLine[] = [];
+      for await (const line of proveText(proof.victim, problem, proof, known[index])) lines.push(line);
+      all.push(lines);
+    }
+    return all;
+  }
+
+  test("has the lines of one process, with several processes, and after parts are lost", async () => {
+    const expected = await finish(createProof("none"), []);
+    const folder = join(temporaryFolder(), "parts");
+    const [first, second] = [createProof(folder), createProof(folder)];
+    await Promise.all([computeParts(first), computeParts(second)]);
+    expect(first.calls.length).toBeGreaterThan(0);
+    expect(second.calls.length).toBeGreaterThan(0);
+    expect(await countOpenTexts(first)).toBe(0);
+    const merged = createProof(folder);
+    expect(await finish(merged, await readParts(merged))).toEqual(expected);
+    // Everything was in the parts.
+    expect(merged.calls).toEqual([]);
+    const rng = new Rng("lost");
+    for (let i = 0; i < 4; i++) {
+      for (const name of readdirSync(folder)) if (rng.next() < 0.5) rmSync(join(folder, name));
+      expect(await countOpenTexts(merged)).toBeGreaterThan(0);
+      expect(await finish(createProof(folder), await readParts(merged))).toEqual(expected);
+      await computeParts(createProof(folder));
+      expect(await finish(createProof(folder), await readParts(merged))).toEqual(expected);
     }
   });
 });

@@ -1,10 +1,13 @@
-import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ExactReport } from "../../src/actions/exact/exact.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import type { ProofVerification } from "../../src/attacks/exact/verify-proof.js";
+import { createReport } from "../../src/report/index.js";
+import { Rng } from "../../src/tensor/random.js";
 import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { findPython } from "../python.js";
@@ -102,6 +105,43 @@ describe("temper exact", () => {
     rmSync(join(folder, "cut"), { recursive: true });
     await report("cut");
     expect(readFileSync(proof).equals(whole)).toBe(true);
+  });
+
+  test("the proof of two processes, killed in between, has the bytes of one process", async () => {
+    const { proof } = await report("alone");
+    const whole = readFileSync(proof);
+    const out = join(folder, "killed");
+    const data = ["--data", victim.data, "--text-column", "text", "--label-column", "label"];
+    const flags = ["--substitutions", victim.substitutions, "--num-examples", "24", "--out", out, ...cpu];
+    const args = ["dist/cli/main.js", "exact", victim.run, ...data, ...flags, "--max-changes", "2"];
+    const rng = new Rng("kills");
+    const files = (): string[] => (existsSync(out) ? readdirSync(out, { recursive: true }) : []).map(String);
+    for (const processes of ["2", "1"]) {
+      const child = spawn(process.execPath, [...args, "--processes", processes], { stdio: "ignore" });
+      const closed = new Promise((resolve) => child.once("close", resolve));
+      // At a random moment of the work, which is counted in files, because hosts differ in speed.
+      const target = 4 + rng.integer(30);
+      while (child.exitCode === null && files().length < target) await delay(20);
+      child.kill("SIGKILL");
+      await closed;
+    }
+    execFileSync(process.execPath, [...args, "--processes", "2"], { stdio: "ignore" });
+    expect(readFileSync(join(out, basename(proof))).equals(whole)).toBe(true);
+    expect(files().filter((name) => name.includes(".parts"))).toEqual([]);
+  }, 120_000);
+
+  test("the report of a run shows the bracket and the gaps", async () => {
+    const out = join(victim.run, "exact");
+    const { bracket, distribution, examples } = await report(out, "--out", out, "--budget", "20");
+    for (const { proven, unbroken } of bracket) expect(proven).toBeLessThanOrEqual(unbroken);
+    expect(distribution.exact.reduce((sum, each) => sum + each, distribution.robust + distribution.open)).toBe(
+      examples,
+    );
+    expect(bracket[2]!.unbroken - bracket[2]!.proven).toBeGreaterThan(0);
+    const { html } = await createReport([victim.run]);
+    expect(html).toContain("Texts first fooled here");
+    expect(html).toContain(`${(100 * bracket[2]!.unbroken).toFixed(1)}%`);
+    rmSync(out, { recursive: true });
   });
 
   test("says what a budget leaves open, and counts it as not robust", async () => {

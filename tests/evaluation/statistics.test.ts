@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
+  clopperPearsonInterval,
   describePower,
   holmCorrection,
   mcNemar,
@@ -206,5 +207,17 @@ describe("statistical power", () => {
       found += Number((a - b) ** 2 / (a + b) > 1.96 ** 2);
     }
     expect(found / 1000).toBeCloseTo(0.8, 1);
+  });
+});
+
+describe("clopperPearsonInterval", () => {
+  test("equals scipy.stats.binomtest(…).proportion_ci(method='exact'), also at the ends", () => {
+    expect(clopperPearsonInterval(5, 10)).toEqual({
+      low: expect.closeTo(0.1870860284474045, 9),
+      high: expect.closeTo(0.8129139715525955, 9),
+    });
+    expect(clopperPearsonInterval(0, 3000)).toEqual({ low: 0, high: expect.closeTo(1 - 0.025 ** (1 / 3000), 12) });
+    expect(clopperPearsonInterval(20, 20)).toEqual({ low: expect.closeTo(0.025 ** (1 / 20), 12), high: 1 });
+    expect(clopperPearsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 });

@@ -23,6 +23,10 @@ export const attackOutputOptions = {
   logSummaryToJson: orNull(z.string()).describe("write TextAttack's summary as JSON: a .json file, or a folder"),
   saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
   transferTo: z.array(z.string()).default([]).describe("keep only texts in the dataset that fool this model, too"),
+  density: z
+    .boolean()
+    .default(false)
+    .describe("score every text of the attack random, and report the fraction that fools the model"),
   minSimilarity: orNull(z.number().min(-1).max(1)).describe(
     "a text is valid if its similarity to the original is at least this; measures validity",
   ),

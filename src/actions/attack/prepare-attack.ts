@@ -43,6 +43,18 @@ export interface PreparedAttacks {
   readonly constraints: readonly Constraint[];
 }
 
+/** The attacks of a request. To measure a density, the random attack does not stop at a success. */
+function listSpecs({ attacks, outputs, constraints }: ParsedAttackRequest): ParsedAttackRequest["attacks"] {
+  if (!outputs.density) return attacks;
+  if (!attacks.some(({ name }) => name === "random"))
+    throw new UserError("--density counts the texts of the attack random. Add --attack random:samples=3000.");
+  if (constraints.queryBudget !== null)
+    throw new UserError("--density scores every random text. Leave out --query-budget; samples is its budget.");
+  return attacks.map((spec) =>
+    spec.name === "random" ? { ...spec, options: { ...spec.options, density: true } } : spec,
+  );
+}
+
 /** Loads the attacks of a request and what they need. */
 export async function prepareAttacks(
   request: ParsedAttackRequest,
@@ -51,7 +63,7 @@ export async function prepareAttacks(
   callbacks: Callbacks,
 ): Promise<PreparedAttacks> {
   const attacks: LoadedAttack[] = [];
-  for (const spec of request.attacks) attacks.push(await loadAttack(spec));
+  for (const spec of listSpecs(request)) attacks.push(await loadAttack(spec));
   const needs: ResourceName[] = attacks.flatMap(listResources);
   if (request.outputs.minSimilarity !== null) needs.push("encoder", "mlm");
   if (request.protocol !== null) {

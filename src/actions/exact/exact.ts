@@ -1,61 +1,48 @@
-import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
-import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import { dirname, join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { redactUrl } from "../../attacks/endpoint.js";
 import { openProof, readProof } from "../../attacks/exact/proof-file.js";
-import type { ResultLine, Substitutions } from "../../attacks/exact/proof-lines.js";
+import { proofLineSchema, type ResultLine } from "../../attacks/exact/proof-lines.js";
 import { countCandidates, proveText } from "../../attacks/exact/prove-text.js";
-import { applySubstitutions, listSubstitutions } from "../../attacks/exact/score-candidates.js";
-import { type JournalHeader, readJournal } from "../../attacks/journal.js";
-import { createRecipeAttack, type LoadedAttack, listResources, loadAttack } from "../../attacks/load-attack.js";
-import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
+import { applySubstitutions } from "../../attacks/exact/score-candidates.js";
+import type { JournalHeader } from "../../attacks/journal.js";
+import { type LoadedAttack, listResources, loadAttack } from "../../attacks/load-attack.js";
 import type { ResourceName } from "../../attacks/resources.js";
-import type { AttackOutcome } from "../../attacks/result.js";
-import { runAttack } from "../../attacks/run-attack.js";
 import { scoreTexts } from "../../attacks/score-texts.js";
 import { UserError } from "../../errors.js";
+import { computeBracket, countMinChanges } from "../../evaluation/bracket.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
-import { reportProgress } from "../../events.js";
+import { wilsonInterval } from "../../evaluation/statistics.js";
+import { type Callbacks, reportProgress } from "../../events.js";
 import { createFolder } from "../../files.js";
 import { acquireLock } from "../../lock.js";
 import { hashExamples } from "../../runs/environment.js";
-import type { Example, Task } from "../../tasks/index.js";
-import { Interrupted } from "../../train/index.js";
+import { type ExactReport, writeExactReport } from "../../runs/exact-folder.js";
+import type { Example } from "../../tasks/index.js";
 import { validate } from "../../validate.js";
 import { type GivenExamples, getModelFolder, loadCheckedTask } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
-import { type LoadedResources, loadAttackResources } from "../load/load-resources.js";
-import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
+import { loadAttackResources } from "../load/load-resources.js";
+import { isEndpoint, loadVictim } from "../load/load-victim.js";
 import {
-  type AttackGap,
+  chooseBound,
+  measureGap,
+  type PreparedExact,
+  readAttacks,
+  runAttacks,
+  stopIfAborted,
+} from "./exact-attacks.js";
+import { computeParts, countOpenTexts, type PartedProof, readParts, removeParts } from "./exact-parts.js";
+import {
   type ExactCallbacks,
-  type ExactReport,
   type ExactRequest,
-  type ExactText,
   exactRequestSchema,
   type FunctionExactRequest,
-  type ParsedExactRequest,
 } from "./exact-request.js";
 import { getProofPath, type PreparedText, prepareTexts } from "./prepare-exact.js";
 
 export type { ExactReport, ExactRequest };
-
-/** Everything that an exact evaluation needs, loaded. */
-interface PreparedExact {
-  readonly request: ParsedExactRequest;
-  readonly victim: LoadedVictim;
-  readonly task: Task;
-  readonly examples: readonly Example[];
-  readonly attacks: readonly LoadedAttack[];
-  readonly resources: LoadedResources;
-}
-
-/** What an attack found: the substitutions of each text that it fooled, otherwise null. */
-interface FoundTexts {
-  readonly name: string;
-  readonly results: readonly { readonly outcome: AttackOutcome; readonly edits: Substitutions }[];
-}
 
 /**
  * Computes exact robust accuracy: for each text the smallest number of substitutions that fools the
@@ -70,6 +57,28 @@ export async function exact(
   callbacks: ExactCallbacks = {},
   given: GivenExamples | null = null,
 ): Promise<ExactReport> {
+  if (typeof request.model === "function" && callbacks.runParts)
+    throw new UserError("model: a function cannot be sent to other processes. Use one process.");
+  return prepare(request, callbacks, given, (prepared) => runExact(prepared, callbacks));
+}
+
+/**
+ * The part of a worker in an evaluation with several processes: computes blocks that nobody else
+ * works on, until none is left.
+ */
+export async function exactParts(request: ExactRequest, callbacks: Callbacks = {}): Promise<void> {
+  await prepare(request, callbacks, null, async (prepared) => {
+    const plan = await planProof(prepared);
+    await computeParts(await createPartedProof(prepared, plan, () => stopIfAborted(callbacks, 0, prepared.examples)));
+  });
+}
+
+async function prepare<Result>(
+  request: ExactRequest | FunctionExactRequest,
+  callbacks: Callbacks,
+  given: GivenExamples | null,
+  run: (prepared: PreparedExact) => Promise<Result>,
+): Promise<Result> {
   const { model } = request;
   const named = { ...request, model: typeof model === "function" ? model.name || "function" : model };
   const parsed = validate(exactRequestSchema, named, "exact");
@@ -89,7 +98,7 @@ export async function exact(
     const source = { ...parsed, vectors: null, maskedLm: null };
     const resources = await loadAttackResources(needs, source, victim, task.labels, callbacks);
     try {
-      return await runExact({ request: parsed, victim, task, examples, attacks, resources }, callbacks);
+      return await run({ request: parsed, victim, task, examples, attacks, resources });
     } finally {
       resources.close();
     }
@@ -98,41 +107,111 @@ export async function exact(
   }
 }
 
-async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
+/** A proof before its first line: its file, its first line and the reduced texts. */
+interface ProofPlan {
+  readonly path: string;
+  readonly header: JournalHeader;
+  readonly texts: readonly PreparedText[];
+}
+
+async function planProof(prepared: PreparedExact): Promise<ProofPlan> {
   const { request, victim, task, examples } = prepared;
   const { maxChanges } = request;
   const out = request.out ?? getModelFolder("exact", request.model, victim.local?.run ?? null);
   const header = createHeader(prepared);
-  const path = getProofPath(out, maxChanges, header);
+  const { modifiableFields } = task;
+  const { resources } = prepared.resources;
+  const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
   createFolder(out);
+  return { path: getProofPath(out, maxChanges, header), header, texts };
+}
+
+/** The proof as parts. The attacks are finished. */
+async function createPartedProof(
+  prepared: PreparedExact,
+  { path, texts }: ProofPlan,
+  onCall: (count: number) => void,
+): Promise<PartedProof> {
+  const { request, victim, examples } = prepared;
+  const { maxChanges } = request;
+  const found = await readAttacks(prepared, path);
+  return {
+    victim: victim.victim,
+    examples,
+    texts,
+    bounds: texts.map((text, i) => chooseBound(found, text, i)),
+    maxChanges,
+    budget: request.budget ?? Number.POSITIVE_INFINITY,
+    folder: path.replace(/\.jsonl$/, ".parts"),
+    onCall,
+  };
+}
+
+/** How often the progress of other processes is counted. */
+const pollMilliseconds = 5000;
+
+/** Lets other processes compute the parts of a proof. */
+async function runInProcesses(
+  { request, examples }: PreparedExact,
+  path: string,
+  parted: PartedProof,
+  callbacks: ExactCallbacks,
+): Promise<void> {
+  const countOpen = (): Promise<number> => countOpenTexts(parted);
+  const { length } = examples;
+  const timer = setInterval(
+    () =>
+      void countOpen().then(
+        (open) => reportProgress(callbacks, "exact, all processes", length - open, length),
+        () => 0,
+      ),
+    pollMilliseconds,
+  );
+  try {
+    await callbacks.runParts!({ ...request, out: dirname(path) }, join(parted.folder, "workers"), countOpen);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
+  const { request, task, examples } = prepared;
+  const { maxChanges } = request;
+  const plan = await planProof(prepared);
+  const { path, texts } = plan;
   const release = acquireLock(
     `${path}.lock`,
     (owner) => new UserError(`${path} is being written by ${owner}. Wait until it ends, or choose a different --out.`),
   );
   try {
-    const { modifiableFields } = task;
-    const { resources } = prepared.resources;
-    const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
-    const found = await runAttacks(prepared, path, callbacks);
-    const bounds = texts.map((text, i) => chooseBound(found, text, i));
-    const { results, repeated, textsPerSecond } = await writeProof(prepared, path, header, texts, bounds, callbacks);
+    await runAttacks(prepared, path, callbacks);
+    const found = await readAttacks(prepared, path);
+    const parted = await createPartedProof(prepared, plan, () => undefined);
+    if (callbacks.runParts) await runInProcesses(prepared, path, parted, callbacks);
+    const { results, repeated, textsPerSecond } = await writeProof(prepared, plan, parted, callbacks);
     const rows = await scoreTexts(
-      victim.victim,
+      prepared.victim.victim,
       examples.map((example) => example.texts),
     );
     const gold = examples.map(({ label }) => label);
-    return {
+    const report: ExactReport = {
       examples: examples.length,
       degeneracy: describeDegeneratePredictions(toPredictions(rows), gold, task.labels),
       exact: summarizeResults(results, maxChanges),
       texts: results.map((result, i) => createText(result, examples[i]!, texts[i]!)),
+      bracket: computeBracket(results, maxChanges),
+      distribution: countMinChanges(results, maxChanges),
       attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
       task: task.name,
       split: request.split,
       data: hashExamples(examples),
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
-      ...{ repeated, textsPerSecond, proof: path },
+      repeated,
+      textsPerSecond,
+      proof: path,
     };
+    await writeExactReport(report);
+    return report;
   } finally {
     release();
   }
@@ -164,86 +243,19 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
   };
 }
 
-/** Attacks all examples, because levels from a success on need no enumeration. */
-async function runAttacks(
-  { request, victim, task, examples, attacks, resources }: PreparedExact,
-  proofPath: string,
-  callbacks: ExactCallbacks,
-): Promise<FoundTexts[]> {
-  const { maxChanges, seed, split } = request;
-  if (maxChanges === 0) return [];
-  const constraints = [onlyFields(task.modifiableFields), maxWordsChanged({ count: maxChanges })];
-  const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
-  const total = examples.length;
-  const found: FoundTexts[] = [];
-  for (const attack of attacks) {
-    const { name } = attack;
-    const journalPath = proofPath.replace(/\.jsonl$/, `-${name}.jsonl`);
-    const recipe = createRecipeAttack(attack, resources.resources, constraints);
-    if (!recipe.recipe.transformations.every(({ isTable }) => isTable))
-      throw new UserError(
-        `--attack ${name}: expected an attack with the substitutes of the table, such as pwws, greedy or genetic. ` +
-          "Others have other candidates, so there is nothing to compare.",
-      );
-    await runAttack({
-      ...{ attacker: createPoolAttacker(pool, recipe), examples, seed, journalPath, resume: true },
-      hashFirst: (count) => hashExamples(examples.slice(0, count)),
-      settings: { task: task.name, split, ...victim.settings, maxChanges },
-      onResult(_, done) {
-        reportProgress(callbacks, `attack ${name}`, done, total);
-        stopIfAborted(callbacks, 0, examples);
-      },
-    });
-    const results: FoundTexts["results"][number][] = [];
-    for await (const { result } of readJournal(journalPath))
-      results.push({
-        outcome: result.outcome,
-        edits: result.edits.map(({ position, to }) => [position, to] as const),
-      });
-    found.push({ name, results });
-  }
-  return found;
-}
-
-/**
- * The smallest set of substitutions with which an attack fooled a text; null if none did. Of equal
- * substitutes, the reduced space has only one. A set with another one is left out.
- */
-function chooseBound(found: readonly FoundTexts[], { words }: PreparedText, index: number): Substitutions | null {
-  const allowed = new Set(listSubstitutions({ words }).map(([position, word]) => `${position} ${word}`));
-  const sets = found
-    .map(({ results }) => results[index]!)
-    .filter(({ outcome, edits }) => outcome === "success" && edits.every((edit) => allowed.has(edit.join(" "))))
-    .map(({ edits }) => edits)
-    .sort((a, b) => a.length - b.length);
-  return sets[0] ?? null;
-}
-
-function measureGap({ results }: FoundTexts, exactResults: readonly ResultLine[]): AttackGap {
-  const count = results.length;
-  const isRobust = ({ outcome }: FoundTexts["results"][number]): boolean => outcome === "failed";
-  const missed = results.filter((result, i) => isRobust(result) && exactResults[i]!.minChanges !== null).length;
-  return {
-    accuracyUnderAttack: results.filter(isRobust).length / count,
-    gap: missed / count,
-    // No attack fools a text that is proven robust.
-    p: mcNemar(missed, 0).exact,
-  };
-}
-
 async function writeProof(
   { request, victim, examples }: PreparedExact,
-  path: string,
-  header: JournalHeader,
-  texts: readonly PreparedText[],
-  attacks: readonly (Substitutions | null)[],
+  { path, header, texts }: ProofPlan,
+  parted: PartedProof,
   callbacks: ExactCallbacks,
 ): Promise<{ results: ResultLine[] } & Pick<ExactReport, "repeated" | "textsPerSecond">> {
   const { maxChanges } = request;
   const budget = request.budget ?? Number.POSITIVE_INFINITY;
   const writer = await openProof(path, header);
   try {
-    const { texts: known } = await readProof(path);
+    const { texts: written } = await readProof(path);
+    const computed = await readParts(parted);
+    const { bounds: attacks } = parted;
     const sizes = texts.map(({ words }, i) => {
       const levels = Math.min(maxChanges, attacks[i] ? attacks[i].length - 1 : maxChanges);
       return Math.min(budget, countCandidates(words, levels));
@@ -251,7 +263,7 @@ async function writeProof(
     const total = sizes.reduce((sum, size) => sum + size, 0);
     const results: ResultLine[] = [];
     // The most that can be left. A text that is fooled early needs less.
-    const isFinished = (index: number): boolean => known.get(index)?.at(-1)?.kind === "result";
+    const isFinished = (index: number): boolean => written.get(index)?.at(-1)?.kind === "result";
     callbacks.onStart?.(
       sizes.reduce((sum, size, index) => sum + (isFinished(index) ? size : 0), 0),
       total,
@@ -259,7 +271,10 @@ async function writeProof(
     let [finished, scored, repeated] = [0, 0, 0];
     const start = performance.now();
     for (const [index, { original, words }] of texts.entries()) {
-      const lines = known.get(index) ?? [];
+      const lines = written.get(index) ?? [];
+      // The parts of other processes continue what the proof has, unless other hardware computed it.
+      const isContinued = isDeepStrictEqual(computed[index]!.slice(0, lines.length), lines);
+      const known = isContinued ? computed[index]! : lines;
       const problem = { index, example: examples[index]!, original, words, attack: attacks[index]! };
       let inText = 0;
       const onCall = (count: number): void => {
@@ -269,8 +284,9 @@ async function writeProof(
         stopIfAborted(callbacks, results.length, examples);
       };
       let position = 0;
-      for await (const line of proveText(victim.victim, problem, { maxChanges, budget, onCall }, lines)) {
-        if (position++ >= lines.length) writer.append(line);
+      for await (const line of proveText(victim.victim, problem, { maxChanges, budget, onCall }, known)) {
+        // The keys have one order, whether the line was computed here or read from a part.
+        if (position++ >= lines.length) writer.append(proofLineSchema.parse(line));
         if (line.kind === "block") repeated += line.repeated;
         if (line.kind === "result") results.push(line);
       }
@@ -278,6 +294,7 @@ async function writeProof(
       reportProgress(callbacks, "exact", finished, total);
       stopIfAborted(callbacks, results.length, examples);
     }
+    await removeParts(parted);
     const textsPerSecond = scored > 0 ? (1000 * scored) / (performance.now() - start) : null;
     return { results, repeated, textsPerSecond };
   } finally {
@@ -285,19 +302,11 @@ async function writeProof(
   }
 }
 
-function stopIfAborted({ signal }: ExactCallbacks, done: number, examples: readonly Example[]): void {
-  if (signal?.aborted)
-    throw new Interrupted(
-      `Stopped after ${done} of ${examples.length} texts. The proof has every finished block; run the same command ` +
-        "again to continue.",
-    );
-}
-
 function createText(
   { index, minChanges, provenUpTo, edits }: ResultLine,
   { id }: Example,
   text: PreparedText,
-): ExactText {
+): ExactReport["texts"][number] {
   const finalTexts = edits && applySubstitutions(text.original, edits).texts;
   return { index, id, minChanges, provenUpTo, finalTexts };
 }

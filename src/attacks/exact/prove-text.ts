@@ -32,6 +32,11 @@ export function countCandidates(words: readonly WordSubstitutes[], maxChanges: n
   return sum;
 }
 
+/** The last number of substitutions to enumerate: below the attack's success, which needs no proof. */
+export function findLastLevel({ attack }: Pick<TextLine, "attack">, maxChanges: number): number {
+  return attack && attack.length <= maxChanges ? attack.length - 1 : maxChanges;
+}
+
 /**
  * The candidates of a level to score. Of a level that the budget does not cover, only the most
  * promising ones are, because they may fool the victim, but cannot prove that no other does.
@@ -75,9 +80,9 @@ export async function* proveText(
   let substitutions = listSubstitutions(first);
   const sizes = words.map(({ substitutes }) => substitutes.length);
   // Levels from the attack's success on need no enumeration.
-  const bound = first.attack && first.attack.length <= maxChanges ? first.attack.length : null;
-  const found = bound === null ? null : first.attack;
-  const last = bound === null ? maxChanges : bound - 1;
+  const last = findLastLevel(first, maxChanges);
+  const found = last < maxChanges ? first.attack : null;
+  const bound = found?.length ?? null;
   for (let changes = 1; changes <= last; changes++) {
     const total = countCombinations(sizes, changes);
     const end = limitLevel(total, budget - scored);

@@ -9,7 +9,7 @@ export const auto = defineAttack({
   name: "auto",
   summary:
     "local search with restarts, a beam and a genetic algorithm within 10,000 queries; all texts if they are few",
-  paper: "a portfolio without parameters, tuned against exact results on training texts of SST-2",
+  paper: "a portfolio without parameters",
   options: z.strictObject(goalOptions),
   resources: ["substitutions", "labels"],
   optional: ["context", "gradient"],

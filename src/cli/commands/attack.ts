@@ -34,6 +34,7 @@ export const examples = [
   "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
   "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
   "temper attack runs/ag-news-standard-seed0 --protocol textdefender --vectors counter-fitted-vectors.txt",
+  "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --attack random:samples=3000 --density",
   'temper attack runs/sst2-standard-seed0 --attack textfooler --input "a quiet film" --true-label positive',
 ];
 
@@ -94,6 +95,7 @@ export function define(command: Command, io: Io): void {
     logSummaryToJson: "<path>",
     saveDataset: "<file>",
     transferTo: "<model>",
+    density: "",
     minSimilarity: "<number>",
     windows: "<words>",
     positiveLabel: "<label>",
@@ -137,7 +139,7 @@ export function define(command: Command, io: Io): void {
         );
       const progress = createAttackProgress(io, quiet);
       const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
-      const runShards = createRequestedShardRunner({ processes, backend, slurm });
+      const runShards = createRequestedShardRunner("attack-shards", { processes, backend, slurm });
       const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
       const report = await attack({ model, attacks, ...request }, callbacks).finally(progress.end);
       if (json) return printJson(io, report);
@@ -303,6 +305,17 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
       : []),
     ...(names.some((name) => attacks[name]!.wordsLeft !== undefined)
       ? [row("words left", ({ wordsLeft }) => (wordsLeft === undefined ? "–" : formatPercent(wordsLeft)))]
+      : []),
+    ...(names.some((name) => attacks[name]!.density)
+      ? [
+          row("random texts that fool the model", ({ density }) =>
+            density ? `${formatPercent(density.fraction, 3)} of ${formatCount(density.samples)}` : "–",
+          ),
+          row("  95% CI (Clopper-Pearson)", ({ density }) =>
+            density ? `${formatPercent(density.interval.low, 3)} to ${formatPercent(density.interval.high, 3)}` : "–",
+          ),
+          row("  examples without such a text", ({ density }) => (density ? formatCount(density.unflipped) : "–")),
+        ]
       : []),
     row("words changed", ({ wordsChanged }) => formatPercent(wordsChanged)),
     row("queries, mean", ({ queries }) => formatNumber(queries.mean)),

@@ -2,6 +2,8 @@ import { type Command, Option } from "@commander-js/extra-typings";
 import { type ExactReport, exact } from "../../actions/exact/exact.js";
 import { exactRequestSchema } from "../../actions/exact/exact-request.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
+import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
+import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { type Io, write } from "../io.js";
 import {
   addOptions,
@@ -22,6 +24,7 @@ export const note =
 export const examples = [
   "temper exact runs/sst2-standard-seed0 --max-changes 2 --num-examples 100",
   "temper exact runs/sst2-ascc-seed0 --max-changes 3 --budget 1000000 --json",
+  "temper exact runs/sst2-ascc-seed0 --max-changes 3 --processes 4",
   "temper exact runs/sst2-ascc-seed0 --attack pwws --attack greedy --attack genetic",
   "temper verify runs/sst2-standard-seed0/exact/k2-0123456789ab.jsonl --model runs/sst2-standard-seed0",
 ];
@@ -36,7 +39,7 @@ export function define(command: Command, io: Io): void {
       ),
     )
     .addOption(splitOption());
-  addOptions(withSplit, shape, {
+  const withRequest = addOptions(withSplit, shape, {
     maxChanges: "<count>",
     budget: "<texts>",
     substitutions: "<table>",
@@ -52,19 +55,32 @@ export function define(command: Command, io: Io): void {
     tokenization: "<name>",
     maxLength: "<tokens>",
     ...runtimeFlags,
+  });
+  const withProcesses = addOptions(withRequest, shardOptions, { processes: "<count>", backend: "<name>" });
+  addOptions(withProcesses, slurmKeys, {
+    partition: "<name>",
+    gpus: "<count>",
+    cpus: "<count>",
+    time: "<limit>",
+    memory: "<size>",
+    options: "--sbatch <option>",
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .addOption(endpointOption())
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, attack: attacks, ...request }) => {
+    .action(async (model, { json, quiet, attack: attacks, ...others }) => {
+      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...request } = others;
+      const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
+      const runParts = createRequestedShardRunner("exact-parts", { processes, backend, slurm });
       const display = createCallbacks(io, quiet);
       const signals = stopOnSignals(io);
       signals.listen();
       const report = await exact(
         { model, attacks, ...request },
         {
+          ...(runParts && { runParts }),
           signal: signals.signal,
           onEvent: display.onEvent,
           onStart: (done, total) => display.start("exact", done, total, "texts"),
@@ -78,16 +94,25 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, report: ExactReport): string {
-  const { examples: count, exact: levels, texts, attacks, task, split, scored, proof, degeneracy } = report;
+  const { examples: count, exact: levels, bracket, distribution, attacks, task, split, scored, proof } = report;
+  const { repeated, textsPerSecond, degeneracy } = report;
   const warning = formatDegeneracyLine(io, degeneracy, "exact accuracy");
-  const rows = levels.map(({ changes, accuracy, interval, open }) => [
-    changes,
-    formatCount(texts.filter(({ minChanges }) => minChanges === changes).length),
-    formatPercent(accuracy),
-    formatInterval(interval.low, interval.high),
-    formatCount(open),
-  ]);
-  const head = ["substitutions", "first fooled", "exact accuracy", "95% CI", "open"];
+  // Without a limit, the last numbers of substitutions are all alike.
+  const isSame = (i: number): boolean =>
+    ["proven", "unbroken"].every((key) => bracket[i]![key as "proven"] === bracket[i - 1]![key as "proven"]);
+  const last = bracket.findLastIndex((_, i) => i === 0 || !isSame(i));
+  const rows = bracket
+    .slice(0, last + 1)
+    .map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
+      changes,
+      formatCount(distribution.exact[changes]!),
+      formatPercent(proven),
+      formatInterval(provenInterval.low, provenInterval.high),
+      formatPercent(unbroken),
+      formatInterval(unbrokenInterval.low, unbrokenInterval.high),
+      formatCount(levels[changes]!.open),
+    ]);
+  const head = ["substitutions", "first fooled", "exact accuracy", "95% CI", "not broken", "95% CI", "open"];
   const open = levels.at(-1)!.open;
   const gaps = Object.entries(attacks)
     .map(
@@ -102,7 +127,8 @@ function formatReport(io: Io, report: ExactReport): string {
         "count as robust. Increase --budget to decide them.\n"
       : "";
   return (
-    `${task} ${split}: ${formatCount(count)} examples, ${formatCount(scored)} texts scored\n\n` +
-    `${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2, 4] })}\n\n${gaps}${remark}${warning}Proof: ${formatPath(proof)}\n`
+    `${task} ${split}: ${formatCount(count)} examples, ${formatCount(scored)} texts scored, ${formatCount(repeated)} of ` +
+    `them again in float32${textsPerSecond === null ? "" : `; ${formatNumber(textsPerSecond, 3)} texts/s`}\n\n` +
+    `${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2, 4, 6] })}\n\n${gaps}${remark}${warning}Proof: ${formatPath(proof)}\n`
   );
 }

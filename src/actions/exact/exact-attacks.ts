@@ -1,0 +1,139 @@
+import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
+import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import type { ResultLine, Substitutions } from "../../attacks/exact/proof-lines.js";
+import { listSubstitutions } from "../../attacks/exact/score-candidates.js";
+import { readJournal } from "../../attacks/journal.js";
+import { createRecipeAttack, type LoadedAttack } from "../../attacks/load-attack.js";
+import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
+import type { AttackOutcome } from "../../attacks/result.js";
+import { runAttack } from "../../attacks/run-attack.js";
+import { UserError } from "../../errors.js";
+import { mcNemar } from "../../evaluation/statistics.js";
+import { reportProgress } from "../../events.js";
+import { hashExamples } from "../../runs/environment.js";
+import type { ExactReport } from "../../runs/exact-folder.js";
+import type { Example, Task } from "../../tasks/index.js";
+import { Interrupted } from "../../train/index.js";
+import type { LoadedResources } from "../load/load-resources.js";
+import type { LoadedVictim } from "../load/load-victim.js";
+import type { ExactCallbacks, ParsedExactRequest } from "./exact-request.js";
+import type { PreparedText } from "./prepare-exact.js";
+
+/** Everything that an exact evaluation needs, loaded. */
+export interface PreparedExact {
+  readonly request: ParsedExactRequest;
+  readonly victim: LoadedVictim;
+  readonly task: Task;
+  readonly examples: readonly Example[];
+  readonly attacks: readonly LoadedAttack[];
+  readonly resources: LoadedResources;
+}
+
+/** What an attack found: the substitutions of each text that it fooled, otherwise null. */
+interface FoundTexts {
+  readonly name: string;
+  readonly results: readonly { readonly outcome: AttackOutcome; readonly edits: Substitutions }[];
+}
+
+/** Attacks all examples, because levels from a success on need no enumeration. */
+export async function runAttacks(
+  { request, victim, task, examples, attacks, resources }: PreparedExact,
+  proofPath: string,
+  callbacks: ExactCallbacks,
+): Promise<void> {
+  const { maxChanges, seed, split } = request;
+  if (maxChanges === 0) return;
+  const constraints = [onlyFields(task.modifiableFields), maxWordsChanged({ count: maxChanges })];
+  const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
+  const total = examples.length;
+  for (const attack of attacks) {
+    const { name } = attack;
+    // Every attack has the space of the enumeration, also those that ignore the letter case.
+    const { substitutions } = resources.resources;
+    const table = { ...resources.resources, caseInsensitiveSubstitutes: substitutions! };
+    const recipe = createRecipeAttack(attack, table, constraints);
+    if (!recipe.recipe.transformations.every(({ isTable }) => isTable))
+      throw new UserError(
+        `--attack ${name}: expected an attack with the substitutes of the table, such as pwws, greedy or genetic. ` +
+          "Others have other candidates, so there is nothing to compare.",
+      );
+    await runAttack({
+      ...{
+        attacker: createPoolAttacker(pool, recipe),
+        examples,
+        seed,
+        journalPath: getJournalPath(proofPath, name),
+        resume: true,
+      },
+      hashFirst: (count) => hashExamples(examples.slice(0, count)),
+      settings: { task: task.name, split, ...victim.settings, maxChanges },
+      onResult(_, done) {
+        reportProgress(callbacks, `attack ${name}`, done, total);
+        stopIfAborted(callbacks, 0, examples);
+      },
+    });
+  }
+}
+
+/** Reads what the attacks have found. */
+export async function readAttacks({ request, attacks }: PreparedExact, proofPath: string): Promise<FoundTexts[]> {
+  const found: FoundTexts[] = [];
+  if (request.maxChanges === 0) return found;
+  for (const { name } of attacks) {
+    const results: FoundTexts["results"][number][] = [];
+    for await (const { result } of readJournal(getJournalPath(proofPath, name)))
+      results.push({
+        outcome: result.outcome,
+        edits: result.edits.map(({ position, to }) => [position, to] as const),
+      });
+    found.push({ name, results });
+  }
+  return found;
+}
+
+function getJournalPath(proofPath: string, attack: string): string {
+  return proofPath.replace(/\.jsonl$/, `-${attack}.jsonl`);
+}
+
+/**
+ * The smallest set of substitutions with which an attack fooled a text; null if none did. Of equal
+ * substitutes, the reduced space has only one. A set with another one is left out.
+ */
+export function chooseBound(
+  found: readonly FoundTexts[],
+  { words }: PreparedText,
+  index: number,
+): Substitutions | null {
+  const allowed = new Set(listSubstitutions({ words }).map(([position, word]) => `${position} ${word}`));
+  const sets = found
+    .map(({ results }) => results[index]!)
+    .filter(({ outcome, edits }) => outcome === "success" && edits.every((edit) => allowed.has(edit.join(" "))))
+    .map(({ edits }) => edits)
+    .sort((a, b) => a.length - b.length);
+  return sets[0] ?? null;
+}
+
+/** Compares an attack with the exact result. */
+export function measureGap(
+  { results }: FoundTexts,
+  exactResults: readonly ResultLine[],
+): ExactReport["attacks"][string] {
+  const count = results.length;
+  const isRobust = ({ outcome }: FoundTexts["results"][number]): boolean => outcome === "failed";
+  const missed = results.filter((result, i) => isRobust(result) && exactResults[i]!.minChanges !== null).length;
+  return {
+    accuracyUnderAttack: results.filter(isRobust).length / count,
+    gap: missed / count,
+    // No attack fools a text that is proven robust.
+    p: mcNemar(missed, 0).exact,
+  };
+}
+
+/** Stops with what is done, if the user wants it. */
+export function stopIfAborted({ signal }: ExactCallbacks, done: number, examples: readonly Example[]): void {
+  if (signal?.aborted)
+    throw new Interrupted(
+      `Stopped after ${done} of ${examples.length} texts. The proof has every finished block; run the same command ` +
+        "again to continue.",
+    );
+}

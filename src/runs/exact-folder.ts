@@ -1,0 +1,101 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { intervalSchema } from "../evaluation/statistics.js";
+import { exists, readFolder, writeFileAtomic } from "../files.js";
+import { readJsonIfExists } from "../validate.js";
+
+const number = z.number();
+const count = z.int().min(0);
+
+/** What `exact` found, beside its proof: PROOF.report.json. */
+export const exactReportSchema = z.object({
+  examples: count,
+  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  degeneracy: z.string().nullable(),
+  exact: z.array(
+    z.object({
+      changes: count,
+      /** The fraction of texts of which it is proven that no set of at most so many substitutions fools. */
+      accuracy: number,
+      interval: intervalSchema,
+      /** Texts that the budget left open: neither fooled nor proven. */
+      open: count,
+    }),
+  ),
+  texts: z.array(
+    z.object({
+      /** Index in the sample. */
+      index: count,
+      /** The example's ID. */
+      id: z.string(),
+      /**
+       * The smallest known number of substitutions that fools the model; null if none is known. It
+       * is the smallest possible one if `provenUpTo` is one less.
+       */
+      minChanges: count.nullable(),
+      /** No set of at most this many substitutions fools the model; -1 for a misclassified text. */
+      provenUpTo: z.int().min(-1),
+      /** The text that fools the model; null if none is known. */
+      finalTexts: z.array(z.string()).readonly().nullable(),
+    }),
+  ),
+  /** Robust accuracy is between what is proven and what no attack has broken. */
+  bracket: z.array(
+    z.object({
+      changes: count,
+      proven: number,
+      provenInterval: intervalSchema,
+      unbroken: number,
+      unbrokenInterval: intervalSchema,
+    }),
+  ),
+  /** Texts by the smallest number of substitutions that fools the model. */
+  distribution: z.object({ exact: z.array(count), robust: count, open: count }),
+  /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
+  attacks: z.record(
+    z.string(),
+    z.object({
+      accuracyUnderAttack: number,
+      /** The fraction of texts that the attack did not fool, although some substitutions do. */
+      gap: number,
+      /** McNemar's exact p-value of the gap. */
+      p: number,
+    }),
+  ),
+  task: z.string(),
+  split: z.string(),
+  /** SHA-256 of the examples. */
+  data: z.string(),
+  /** Texts that the enumeration scored. */
+  scored: count,
+  /** How many of them float32 scored again, because low precision could not decide them. */
+  repeated: count,
+  /** Texts per second of this call; null if the proof was complete. */
+  textsPerSecond: number.nullable(),
+  /** Path of the proof, for `temper verify`. */
+  proof: z.string(),
+});
+
+/**
+ * Exact robust accuracy by number of substitutions.
+ *
+ *     const { exact: levels }: ExactReport = await exact({ model: "runs/rose", maxChanges: 2 });
+ */
+export type ExactReport = z.output<typeof exactReportSchema>;
+
+const ending = ".report.json";
+
+/** Writes what `exact` found beside its proof. */
+export async function writeExactReport(report: ExactReport): Promise<void> {
+  await writeFileAtomic(report.proof.replace(/\.jsonl$/, ending), `${JSON.stringify(report, null, 2)}\n`);
+}
+
+/** Reads what `exact` found, in the order of the names of the proofs. */
+export async function readExactReports(folder: string): Promise<ExactReport[]> {
+  if (!(await exists(folder))) return [];
+  const names = (await readFolder(folder)).map(({ name }) => name).filter((name) => name.endsWith(ending));
+  const found = await Promise.all(
+    names.sort().map((name) => readJsonIfExists(join(folder, name), exactReportSchema, `exact ${name}`)),
+  );
+  return found.filter((report) => report !== null);
+}
