@@ -311,9 +311,10 @@ test("every attack of the playground ends with a result, or says what it lacks",
     if (!/^(fooled|robust|skipped)$/.test(text ?? "")) lacking.push(`${name}: ${text}`);
     await page.getByRole("button", { name: "Start attack" }).waitFor();
   }
-  // A masked language model must be downloaded, and ascc needs a model of words.
-  for (const problem of lacking) expect(problem).toMatch(/masked|bert|roberta|Hub|tokenization: word/i);
-  expect(lacking.length).toBeLessThan(8);
+  // A masked language model must be downloaded, ascc needs a model of words, and evasion the label to reach.
+  const needs = /masked|bert|roberta|Hub|tokenization: word|benignLabel/i;
+  expect(lacking.filter((problem) => !needs.test(problem))).toEqual([]);
+  expect(lacking.length).toBeLessThan(attackNames.length / 2);
 });
 
 test("pairs are rated with the keyboard", async () => {
