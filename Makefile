@@ -2,14 +2,14 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 # Every target is a command, except the files below build/.
-.PHONY: FORCE $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
+.PHONY: FORCE $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(MAKEFILE_LIST))
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources))) dist/studio/page/index.html
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Only one setup runs at a time. The lock ends with the process that holds it.
 setup: ## find or install libtorch, install npm packages, build the addon and the TypeScript
@@ -39,11 +39,18 @@ test-long: export TEMPER_LONG := 1
 test-long: setup ## run the test suite with more random cases and kills
 	@node_modules/.bin/vitest run
 
+test-onnx: export TEMPER_BACKEND := onnx
+test-onnx: setup ## run the tests of attack, exact, compare, gate, serve and verify on ONNX Runtime instead of libtorch
+	@node_modules/.bin/vitest run tests/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/runs/attack.test.ts tests/serve
+
 fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
 	@node tools/fuzz/fuzz.mjs
 
 test-asan: setup ## build the addon with AddressSanitizer and run the tests of tensors, kernels and serving with it
 	@node tools/test-asan.mjs
+
+test-arm64: setup ## cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)
+	@node tools/arm64/test.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
@@ -141,6 +148,10 @@ story: setup ## own CSV file: train three ways, predict, attack, compare, report
 .PHONY: prebuilt
 prebuilt: setup ## build the packages to publish into build/prebuilt: temper-nlp, and the addon for this machine
 	@node scripts/make-prebuilt.mjs
+
+package-check-onnx: packages build/dist.stamp ## install the packed package in an empty folder without Python, compilers and libtorch, attack an exported model, and measure size and time
+	@node scripts/make-prebuilt.mjs --without-addon
+	@node scripts/package-check.mjs --onnx
 
 package-check: prebuilt ## install the packed package in an empty folder, without a compiler on the PATH, and run it there
 	@node scripts/package-check.mjs

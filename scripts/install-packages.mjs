@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** @typedef {Record<string, { version?: string, optional?: boolean, devOptional?: boolean }>} Packages */
+/** @typedef {Record<string, { version?: string, link?: boolean, optional?: boolean, devOptional?: boolean }>} Packages */
 
 /**
  * Returns why the packages must be installed, or undefined if they are complete.
@@ -16,8 +16,9 @@ export function findReasonToInstall(root) {
   if (!existsSync(join(root, "node_modules/.package-lock.json"))) return "they are missing or incomplete";
   const wanted = readPackages(join(root, "package-lock.json"));
   const installed = readPackages(join(root, "node_modules/.package-lock.json"));
-  for (const [folder, { version, optional, devOptional }] of Object.entries(wanted)) {
-    if (folder === "") continue;
+  for (const [folder, { version, link, optional, devOptional }] of Object.entries(wanted)) {
+    // The package itself and its workspaces. Their dependencies have entries of their own.
+    if (!folder.includes("node_modules/") || link) continue;
     // Packages for other platforms are in the lock but never installed.
     if (!(folder in installed) && (optional || devOptional)) continue;
     if (installed[folder]?.version !== version) return `package-lock.json requires ${folder} ${version}`;

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { didYouMean } from "./did-you-mean.js";
 import { UserError } from "./errors.js";
-import { exists, readJson } from "./files.js";
 
 /** Where data comes from: one name for all of it, or a function that locates each key. */
 export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
@@ -63,15 +62,6 @@ export function validate<Schema extends z.ZodType>(
       });
   }
   throw new UserError([...problems, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"));
-}
-
-/** Reads and validates a JSON file; null if there is none. `what` names it in messages. */
-export async function readJsonIfExists<Schema extends z.ZodType>(
-  path: string,
-  schema: Schema,
-  what: string,
-): Promise<z.output<Schema> | null> {
-  return (await exists(path)) ? validate(schema, await readJson(path, what, { kind: "settings" }), path) : null;
 }
 
 /** What was probably meant: the key of a group, or a key that is spelled almost the same. */

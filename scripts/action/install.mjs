@@ -48,7 +48,9 @@ function install(env) {
   const packed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", `temper-nlp@${version}`], options);
   const archive = join(folder, JSON.parse(packed)[0].filename);
   checkIntegrity(readFileSync(archive), integrity);
-  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", archive], options);
+  // The data package has the sentence encoder of the default attack.
+  const packages = [archive, `temper-nlp-demo@${version}`];
+  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], options);
   execFileSync(process.execPath, ["node_modules/temper-nlp/dist/cli/main.js", "setup"], {
     cwd: folder,
     stdio: "inherit",

@@ -9,12 +9,12 @@ import {
   type Model,
 } from "../models/index.js";
 import { getMaxInputLevel } from "../nn/index.js";
+import { softmax } from "../softmax.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import type { Encoding } from "../text/encoding.js";
 import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
 import { createWordComposer } from "./compose-words.js";
-import { softmax } from "./goals/score.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 /** A tokenized text. Its bytes are its content. */

@@ -16,7 +16,8 @@ import type { AttackResult } from "./result.js";
 import { type Query, type RecipeAttack, type RecipeGenerator, runRecipe } from "./run-recipe.js";
 import { computeContentKey, type ScoreCache } from "./score-cache.js";
 import { type ScoreRequest, TextScorer } from "./text-scorer.js";
-import type { PreparedInput, Victim, VictimInput } from "./victim.js";
+import type { PreparedInput, Victim } from "./victim.js";
+import { createVictimInput } from "./victim-input.js";
 
 export interface SearchPoolOptions {
   /** Number of searches that may run concurrently. */
@@ -270,15 +271,6 @@ function recordScore({ running, index, name }: Requester, score: Score, length: 
 /** The key of a text with its hidden word, if it has one. */
 function getQueryKey({ text, hidden }: Query): string {
   return computeContentKey([...text.texts, hidden ? JSON.stringify(hidden) : ""].join("\0"));
-}
-
-/** A text as a victim reads it: with something else in the place of a hidden word. */
-export function createVictimInput({ text, hidden }: Pick<Query, "text" | "hidden">): VictimInput {
-  if (!hidden) return () => text.texts;
-  const { position, shown } = hidden;
-  if (shown === null) return () => text.apply({ kind: "delete", position }).texts;
-  if ("word" in shown) return () => text.apply({ kind: "replace", position, word: shown.word }).texts;
-  return (unkToken) => text.render(position, unkToken);
 }
 
 function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void {

@@ -15,7 +15,7 @@ export const hardenRequestSchema = z.strictObject({
   ...dataOptions,
   ...{ validationData, testData },
   model: orNull(z.string().min(1)).describe(
-    "a folder, npm:PACKAGE or a Hugging Face model ID; null: the small model that comes with the package",
+    "a folder, npm:PACKAGE or a Hugging Face model ID; null: the small model of temper-nlp-demo",
   ),
   method: orNull(z.string().min(1)).describe(
     'method of the robust model, such as "ascc:beta=4"; null: one that works with a few hundred texts',

@@ -90,7 +90,7 @@ export async function planHardening(request: ParsedHardenRequest, callbacks: Cal
     {
       name: "model",
       value: chosen.model,
-      reason: explain(model !== null, "it comes with the package and trains on a CPU in minutes"),
+      reason: explain(model !== null, "it comes with temper-nlp-demo and trains on a CPU in minutes"),
       flag: "--model",
     },
     {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
+import { constants, copyFile, mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../errors.js";
 import type { Callbacks } from "../events.js";
@@ -208,15 +208,30 @@ async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onEvent }: HubO
   return pointer;
 }
 
-/** Creates a relative link, like huggingface_hub, so that the cache folder can be moved. */
+/**
+ * Creates a relative link, like huggingface_hub, so that the cache folder can be moved. Windows
+ * allows links only to some users; others get a copy.
+ */
 async function link(target: string, pointer: string): Promise<void> {
   try {
-    await symlink(relative(dirname(pointer), target), pointer);
+    if (await canLink(target, pointer)) return;
+    await copyFile(target, pointer, constants.COPYFILE_EXCL);
   } catch (error) {
     if (getErrorCode(error) !== "EEXIST") throw createFileError(error, pointer, "link");
     if (await exists(pointer)) return;
     await unlink(pointer).catch(() => undefined);
     await link(target, pointer);
+  }
+}
+
+/** Creates the link. False if this user may not create links. */
+async function canLink(target: string, pointer: string): Promise<boolean> {
+  try {
+    await symlink(relative(dirname(pointer), target), pointer);
+    return true;
+  } catch (error) {
+    if (getErrorCode(error) === "EPERM") return false;
+    throw error;
   }
 }
 

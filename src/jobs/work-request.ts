@@ -3,9 +3,10 @@ import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { exactRequestSchema } from "../actions/exact/exact-request.js";
 import { readJson } from "../files.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
+import { readJsonIfExists } from "../read-json.js";
 import { runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
-import { orNull, readJsonIfExists, validate } from "../validate.js";
+import { orNull, validate } from "../validate.js";
 
 /** One request of a sweep as data. A worker process executes it. */
 export const workRequestSchema = z.discriminatedUnion("kind", [

@@ -18,12 +18,7 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
   );
 }
 
-/**
- * Whether a classifier on a CPU leaves out padding. In float32 it does so only on request, because
- * padded batches define the results.
- */
-export function canPackOnCpu(config: EncoderConfig, deviceConfig: DeviceConfig): boolean {
-  const { device, computeDtype, isQuantized = false, isPacked = false } = deviceConfig;
-  const isWanted = isQuantized || isPacked || computeDtype === "bfloat16";
-  return device === "cpu" && isWanted && (getFamily(config).packable ?? false);
+/** Whether a classifier on a CPU leaves out padding. */
+export function canPackOnCpu(config: EncoderConfig, { device }: DeviceConfig): boolean {
+  return device === "cpu" && (getFamily(config).packable ?? false);
 }

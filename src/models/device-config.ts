@@ -6,11 +6,6 @@ export interface DeviceConfig {
   readonly computeDtype: DType;
   /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
   readonly isQuantized?: boolean;
-  /**
-   * Whether batches on a CPU have no padding in float32, too. The last bits of a score then differ
-   * from those of padded batches.
-   */
-  readonly isPacked?: boolean;
   /** Whether classifiers return logits instead of probabilities, as searches need them. */
   readonly returnsLogits?: boolean;
 }

@@ -8,7 +8,7 @@ import type { Model } from "./model.js";
 import { type Packing, type PackingSize, packOnHost } from "./packing.js";
 
 /** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
-const paddingBias = -30000;
+export const paddingBias = -30000;
 
 /** An input of token IDs. */
 export type TokenInput = EncoderInput & { readonly inputIds: Tensor };

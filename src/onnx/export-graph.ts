@@ -1,8 +1,8 @@
 import { getFamily } from "../models/families/index.js";
 import { forward, type Model } from "../models/index.js";
-import { type InputLimits, toAttentionBias } from "../models/model-input.js";
+import { type InputLimits, paddingBias } from "../models/model-input.js";
 import { evalMode, type Weights } from "../nn/index.js";
-import { scope, type Tensor, tensor } from "../tensor/index.js";
+import { operator, scope, type Tensor, tensor } from "../tensor/index.js";
 import { GraphBuilder } from "./graph-builder.js";
 import type { OnnxGraph, OnnxValue } from "./onnx-file.js";
 import type { BatchShape } from "./size.js";
@@ -24,6 +24,13 @@ function chooseShapes({ config }: Model["architecture"]): BatchShape[] {
   ];
 }
 
+const subtractFrom = operator<(input: Tensor, other: number, alpha: number) => Tensor>("rsub", "Scalar");
+
+/** The attention bias of a mask as BERT computes it, which ONNX Runtime knows: (1 - mask) · bias. */
+function createAttentionBias(mask: Tensor): Tensor {
+  return subtractFrom(mask.unsqueeze(1).unsqueeze(2).to("float32"), 1, 1).mul(paddingBias);
+}
+
 /**
  * Records the forward function of a classifier as a graph: `input_ids`, `attention_mask` and, if
  * the model uses them, `token_type_ids` [batch, length] -> `logits` [batch, label]. The weights
@@ -37,7 +44,7 @@ export function exportGraph({ architecture }: Pick<Model, "architecture">, weigh
     const createInputs = ({ batch, length }: BatchShape): Map<string, Tensor> =>
       new Map(names.map((name) => [name, tensor(new Int32Array(batch * length).fill(1), [batch, length])]));
     const traced = trace(chooseShapes(architecture), createInputs, (tensors) => {
-      const attentionBias = toAttentionBias(tensors.get("attention_mask")!);
+      const attentionBias = createAttentionBias(tensors.get("attention_mask")!);
       const tokenTypeIds = tensors.get("token_type_ids") ?? null;
       const input = { inputIds: tensors.get("input_ids")!, attentionBias, tokenTypeIds };
       return forward(architecture, weights, input, evalMode).logits;

@@ -4,6 +4,7 @@ import { readBackend } from "../backend.js";
 import { UserError } from "../errors.js";
 import { findWeightsFile } from "../models/checkpoint/checkpoint.js";
 import { findOnnxPath, type ModelFolder, onnxNames } from "../models/checkpoint/resolve-model.js";
+import { prefersOnnx } from "../tensor/native.js";
 
 /** The ONNX files of a model folder. At least one is there. */
 export interface OnnxFiles {
@@ -15,7 +16,7 @@ export interface OnnxFiles {
 
 /**
  * The ONNX files that compute a model; null if its weights do. A file that is named wins. Otherwise
- * TEMPER_BACKEND decides, and then whether there are weights.
+ * TEMPER_BACKEND decides, and then whether there are weights and an addon for them.
  */
 export async function findOnnxFiles({ folder, name, onnxFile }: ModelFolder): Promise<OnnxFiles | null> {
   if (onnxFile !== undefined)
@@ -23,7 +24,7 @@ export async function findOnnxFiles({ folder, name, onnxFile }: ModelFolder): Pr
   const backend = readBackend();
   if (backend === "libtorch") return null;
   const entries = await readdir(folder, { recursive: true }).catch(() => []);
-  if (backend === null && findWeightsFile(entries) !== null) return null;
+  if (!prefersOnnx() && findWeightsFile(entries) !== null) return null;
   const paths = entries.map((entry) => entry.replaceAll("\\", "/"));
   const locate = (names: readonly string[]): string | null => {
     const found = findOnnxPath(paths, names);

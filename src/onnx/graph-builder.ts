@@ -55,6 +55,14 @@ export class GraphBuilder {
     return outputs;
   }
 
+  /** Transposes a result. Two transpositions become one. */
+  transpose(name: string, perm: readonly number[]): string {
+    const before = this.#nodes.find(({ operator, outputs }) => operator === "Transpose" && outputs[0] === name);
+    const first = before?.attributes.perm as readonly number[] | undefined;
+    if (!before || !first) return this.add("Transpose", [name], { perm });
+    return this.add("Transpose", [before.inputs[0]!], { perm: perm.map((axis) => first[axis]!) });
+  }
+
   /** Adds a constant with a name, once. The bytes are only computed if it is new. */
   addInitializer(name: string, create: () => OnnxTensor): string {
     if (!this.#initializers.has(name)) this.#initializers.set(name, create());

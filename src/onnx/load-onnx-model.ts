@@ -6,7 +6,8 @@ import { checkRegularFile, sha256File } from "../files.js";
 import { readTextSettings } from "../models/checkpoint/load.js";
 import type { Model, ModelSession } from "../models/index.js";
 import type { Tokenization } from "../text/encoding.js";
-import { findOnnxRuntime, openOnnxClassifier } from "./onnx-classifier.js";
+import { findOnnxRuntime } from "./find-onnx-runtime.js";
+import { openOnnxClassifier } from "./onnx-classifier.js";
 
 /** How an ONNX model is loaded. */
 export interface LoadOnnxOptions {
@@ -47,7 +48,7 @@ export async function openSession(
   threads: number,
 ): Promise<ModelSession> {
   const { tokenizer, labels, folder, exportedFrom } = model;
-  const found = await findOnnxRuntime();
+  const found = findOnnxRuntime();
   if ("problem" in found) throw new UserError(`${file}: ${found.problem}.`);
   const { runtime } = found;
   for (const path of await listOnnxFiles(file))

@@ -1,27 +1,13 @@
-import type { InferenceSession, Tensor as OnnxRuntimeTensor } from "onnxruntime-node";
+import type { InferenceSession, InferenceSessionFactory, Tensor as OnnxRuntimeTensor } from "onnxruntime-node";
 import { getErrorMessage, UserError } from "../errors.js";
-import { getErrorCode } from "../files.js";
 import type { Classifier } from "../models/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 
-type Runtime = typeof import("onnxruntime-node");
-
-/** ONNX Runtime, or why there is none. */
-export type FoundRuntime = { readonly runtime: Runtime } | { readonly problem: string };
-
-/** Loads onnxruntime-node, which only commands with ONNX files need. */
-export async function findOnnxRuntime(): Promise<FoundRuntime> {
-  try {
-    return { runtime: await import("onnxruntime-node") };
-  } catch (error) {
-    const isMissing = getErrorCode(error) === "ERR_MODULE_NOT_FOUND";
-    return {
-      problem: isMissing
-        ? "onnxruntime-node is not installed (npm install --ignore-scripts onnxruntime-node)"
-        : `onnxruntime-node does not load: ${getErrorMessage(error).split("\n")[0]}`,
-    };
-  }
+/** The parts of ONNX Runtime that are used: onnxruntime-node and onnxruntime-web both have them. */
+export interface OnnxRuntime {
+  readonly InferenceSession: InferenceSessionFactory;
+  readonly Tensor: typeof OnnxRuntimeTensor;
 }
 
 /** How an ONNX file is run. */
@@ -38,7 +24,7 @@ const knownInputs = ["input_ids", "attention_mask", "token_type_ids"];
 
 /** Opens a classifier of an ONNX file, given as its path or its content, and tries it. */
 export async function openOnnxClassifier(
-  runtime: Runtime,
+  runtime: OnnxRuntime,
   file: string | Uint8Array,
   options: OnnxClassifierOptions,
 ): Promise<Classifier> {
@@ -55,9 +41,8 @@ export async function openOnnxClassifier(
       // Batches of equal length need no padding, and their activations fit the cache.
       batchTokens: 2048,
       batchCost: 32,
-      async probabilities(batch) {
-        return applySoftmax(await run(batch), labels.length);
-      },
+      returnsLogits: true,
+      probabilities: run,
       close: () => void session.release().catch(() => undefined),
     };
   } catch (error) {
@@ -67,7 +52,7 @@ export async function openOnnxClassifier(
 }
 
 async function createSession(
-  { InferenceSession: Session }: Runtime,
+  { InferenceSession: Session }: OnnxRuntime,
   file: string | Uint8Array,
   { name, threads }: OnnxClassifierOptions,
 ): Promise<InferenceSession> {
@@ -154,7 +139,7 @@ function checkWidth(width: number, { name, labels }: OnnxClassifierOptions): voi
 }
 
 async function computeLogits(
-  { Tensor }: Runtime,
+  { Tensor }: OnnxRuntime,
   session: InferenceSession,
   inputs: Inputs,
   batch: PaddedBatch,
@@ -180,17 +165,4 @@ function widen(values: Int32Array | Uint8Array): BigInt64Array {
   const words = new Int32Array(2 * values.length);
   for (let i = 0; i < values.length; i++) words[2 * i] = values[i]!;
   return new BigInt64Array(words.buffer);
-}
-
-/** Applies softmax to each row. */
-function applySoftmax(logits: Float32Array, width: number): Float32Array {
-  const probabilities = new Float32Array(logits.length);
-  for (let start = 0; start < logits.length; start += width) {
-    const row = logits.subarray(start, start + width);
-    const largest = Math.max(...row);
-    const exponentials = Array.from(row, (value) => Math.exp(value - largest));
-    const sum = exponentials.reduce((total, value) => total + value, 0);
-    for (let i = 0; i < width; i++) probabilities[start + i] = exponentials[i]! / sum;
-  }
-  return probabilities;
 }

@@ -105,14 +105,26 @@ const layerNorm: Translation = (call) => {
   return call.graph.add("LayerNormalization", inputs, { axis: -1, epsilon: { float: call.arg<number>(4) } });
 };
 
-/** softmax(q kᵀ / sqrt(width) + bias) v. */
+/** softmax(q kᵀ / sqrt(width) + bias) v. ONNX Runtime fuses these operators in this order. */
 const attention: Translation = (call) => {
   const { graph } = call;
   const [rank, width] = [call.tensor(1).shape.length, call.tensor(0).size(-1)];
-  const keys = graph.add("Transpose", [call.name(1)], { perm: swapAxes(rank, rank - 2, rank - 1) });
-  const query = graph.add("Mul", [call.name(0), graph.scalar("float32", 1 / Math.sqrt(width))]);
-  const scores = addBias(call, graph.add("MatMul", [query, keys]), call.arg(3));
-  return graph.add("MatMul", [graph.add("Softmax", [scores], { axis: -1 }), call.name(2)]);
+  const keys = graph.transpose(call.name(1), swapAxes(rank, rank - 2, rank - 1));
+  const product = graph.add("MatMul", [call.name(0), keys]);
+  const scores = addBias(call, graph.add("Div", [product, graph.scalar("float32", Math.sqrt(width))]), call.arg(3));
+  return graph.add("MatMul", [graph.add("Softmax", [scores], { axis: rank - 1 }), call.name(2)]);
+};
+
+/** Reshapes. A 0 keeps a size, so that most shapes are constants, which ONNX Runtime needs to fuse operators. */
+const reshape: Translation = (call) => {
+  const sizes = call.arg<SizeOrNumber[]>(1);
+  const { shape } = call.tensor(0);
+  const [batch, length] = sizes;
+  const isBatch = isSize(batch) && batch.batch === 1 && batch.length === 0 && batch.constant === 0;
+  const isLength = isSize(length) && length.batch === 0 && length.length === 1 && length.constant === 0;
+  const [first, second] = call.call.results[0]!.shape;
+  const isKept = isBatch && isLength && shape.length > 2 && shape[0] === first && shape[1] === second;
+  return call.graph.add("Reshape", [call.name(0), call.graph.sizes(isKept ? [0, 0, ...sizes.slice(2)] : sizes)]);
 };
 
 /** beta · bias + alpha · first · second. */
@@ -243,7 +255,8 @@ const translations: Readonly<Record<string, Translation>> = {
   detach: unchanged,
   clone: unchanged,
   contiguous: unchanged,
-  reshape: (call) => call.graph.add("Reshape", [call.name(0), call.graph.sizes(call.arg(1))]),
+  reshape,
+  "rsub.Scalar": (call) => call.graph.add("Sub", [call.operand(1, call.type), call.operand(0, call.type)]),
   expand: (call) => {
     // -1 keeps the size, which is what 1 means to ONNX.
     const shape = call.arg<SizeOrNumber[]>(1).map((size) => (size === -1 ? 1 : size));
@@ -256,8 +269,10 @@ const translations: Readonly<Record<string, Translation>> = {
     call.graph.add("Gather", [call.name(0), call.graph.scalar("int64", call.arg(2))], { axis: call.dimension(1) }),
   narrow,
   "transpose.int": (call) => {
-    const perm = swapAxes(call.tensor(0).shape.length, call.dimension(1), call.dimension(2));
-    return call.graph.add("Transpose", [call.name(0)], { perm });
+    return call.graph.transpose(
+      call.name(0),
+      swapAxes(call.tensor(0).shape.length, call.dimension(1), call.dimension(2)),
+    );
   },
   cat: (call) => {
     const tensors = call.arg<Tensor[]>(0);

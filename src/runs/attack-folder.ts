@@ -16,7 +16,7 @@ import {
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
 import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
-import { readJsonIfExists } from "../validate.js";
+import { readJsonIfExists } from "../read-json.js";
 
 const files = { report: "report.json", lock: "attack.lock", shards: "shards" } as const;
 const journalSuffix = ".jsonl";

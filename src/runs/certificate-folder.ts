@@ -5,7 +5,7 @@ import { UserError } from "../errors.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
-import { readJsonIfExists } from "../validate.js";
+import { readJsonIfExists } from "../read-json.js";
 
 /** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
 export const certificateReportSchema = z.object({

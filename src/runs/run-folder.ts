@@ -17,7 +17,7 @@ import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
 import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
-import { readJsonIfExists } from "../validate.js";
+import { readJsonIfExists } from "../read-json.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
 import { formatMethodNames, type RunConfig } from "./config.js";
 import { type Environment, environmentSchema } from "./environment.js";

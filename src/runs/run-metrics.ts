@@ -12,7 +12,7 @@ import {
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
-import { readJsonIfExists } from "../validate.js";
+import { readJsonIfExists } from "../read-json.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";

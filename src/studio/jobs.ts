@@ -8,10 +8,10 @@ import { createFolder, openForAppending, readBytes, readText, writeFileAtomic } 
 import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findLivingOwner, formatOwner } from "../lock.js";
+import { readJsonIfExists } from "../read-json.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
-import { readJsonIfExists } from "../validate.js";
 import type { JobRow, JobState } from "./api.js";
 import { type CheckedForm, checkStoredRequest, formatJobCommand } from "./check-form.js";
 

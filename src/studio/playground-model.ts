@@ -4,9 +4,9 @@ import { createTextAttacker, type TextAttacker, type TextAttackOptions } from ".
 import { isEndpoint, type LoadedVictim, loadVictim } from "../actions/load/load-victim.js";
 import { loadRequestedTask, loadSubstitutionsForModel } from "../actions/train/prepare-run.js";
 import { EditedText } from "../attacks/edited-text.js";
-import { createVictimInput } from "../attacks/pool.js";
 import type { AttackResult } from "../attacks/result.js";
 import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
+import { createVictimInput } from "../attacks/victim-input.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { dataOptions } from "../runs/config.js";
 import { resolveTablePath } from "../runs/read-config.js";

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
 import { reportProgress } from "../events.js";
 import { readJson } from "../files.js";
+import { findPackage } from "../find-package.js";
 import type { Example } from "./example.js";
 import type { ReadOptions } from "./parse-examples.js";
 import { normalizeText } from "./split-examples.js";
@@ -36,7 +36,9 @@ const maxCharacters = 10_000;
  */
 export async function loadSpamTask(data: string | undefined, options: ReadOptions): Promise<Task> {
   if (data !== undefined)
-    throw new UserError("spam: the emails come with Temper. Omit --data, or omit --task to use your own data.");
+    throw new UserError(
+      "spam: the emails come with temper-nlp-demo. Omit --data, or omit --task to use your own data.",
+    );
   return createTask({
     name: "spam",
     labels: ["ham", "spam"],
@@ -49,17 +51,27 @@ export async function loadSpamTask(data: string | undefined, options: ReadOption
 }
 
 async function loadEmails(options: ReadOptions): Promise<Example[]> {
-  const manifest = createRequire(import.meta.url).resolve(`${packageName}/package.json`);
+  const folder = await findEmails();
+  const manifest = join(folder, "package.json");
   const { version } = (await readJson(manifest, packageName)) as { version: string };
   // The hash of this file is part of the cache key, so a change of the cleaning rules invalidates
   // the cache.
   const source = await readFile(fileURLToPath(import.meta.url));
   const revision = createHash("sha256").update(source).digest("hex");
   return getCached("spam", [version, revision], async () => {
-    return decodeEmails(join(dirname(manifest), "data"), (done, total) =>
+    return decodeEmails(join(folder, "data"), (done, total) =>
       reportProgress(options, "decode emails (only once)", done, total),
     );
   });
+}
+
+async function findEmails(): Promise<string> {
+  try {
+    return await findPackage(packageName);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(`--task spam: ${error.message}`, { cause: error });
+  }
 }
 
 type OnProgress = (done: number, total: number) => void;

@@ -173,6 +173,17 @@ export function getBuildFolder(): string {
   return resolve(packageRoot, process.env.TEMPER_BUILD ?? "build/native");
 }
 
+/** The compiled addon, whether it is there or not. */
+function getAddonFile(): string {
+  return join(getBuildFolder(), "temper.node");
+}
+
+/** Whether models that have an ONNX file are computed with it: by choice, or without an addon. */
+export function prefersOnnx(): boolean {
+  const backend = readBackend();
+  return backend === null ? !existsSync(getAddonFile()) : backend === "onnx";
+}
+
 let loaded: Native | undefined;
 
 /** Returns the addon. The first call loads it. */
@@ -182,10 +193,11 @@ export function native(): Native {
     throw new UserError(
       "This needs libtorch, but TEMPER_BACKEND is onnx. Remove the variable; `npx temper setup` installs libtorch.",
     );
-  const file = join(getBuildFolder(), "temper.node");
+  const file = getAddonFile();
   if (!existsSync(file))
     throw new UserError(
-      `The native addon is not built: ${file} is missing. Run \`make setup\` in a checkout, or \`npx temper setup\`.`,
+      `This needs libtorch, but the native addon is not built: ${file} is missing. Run \`npx temper setup\`, or \`make ` +
+        "setup` in a checkout.",
     );
   // GNU OpenMP threads spin for milliseconds while they wait for each other. On a shared host they
   // may spin for a thread that is not running, and a forward pass takes several times as long. A

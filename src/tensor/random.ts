@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { sha256 } from "../sha256.js";
 
 /**
  * A source of random numbers. The seed and the fork names determine a stream; other draws never
@@ -13,8 +13,9 @@ export class Rng {
 
   constructor(seed: number | string) {
     this.#key = String(seed);
-    const digest = createHash("sha256").update(this.#key).digest();
-    for (let i = 0; i < 4; i++) this.#state[i] = digest.readUInt32LE(4 * i);
+    const { buffer, byteOffset } = sha256(this.#key);
+    const digest = new DataView(buffer, byteOffset);
+    for (let i = 0; i < 4; i++) this.#state[i] = digest.getUint32(4 * i, true);
   }
 
   /**

@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import type { WinkMethods, PartOfSpeech as WinkTag } from "wink-nlp";
+import { loadTagger } from "./load-tagger.js";
 
 /**
  * The parts of speech that have synonyms. Names, function words, numbers and punctuation are
@@ -16,11 +16,9 @@ const partOfSpeechByTag: Partial<Record<WinkTag, PartOfSpeech>> = {
 
 let tagger: WinkMethods | undefined;
 
-/** Loads the tagger on first use, because loading its model takes 0.1 s. */
-function loadTagger(): WinkMethods {
-  const require = createRequire(import.meta.url);
-  const create = require("wink-nlp") as (model: unknown, pipeline: string[]) => WinkMethods;
-  tagger ??= create(require("wink-eng-lite-web-model"), ["sbd", "pos"]);
+/** Returns the tagger, loaded on first use. */
+function getTagger(): WinkMethods {
+  tagger ??= loadTagger();
   return tagger;
 }
 
@@ -69,7 +67,7 @@ export function tagUniversal(words: readonly string[]): UniversalTag[] {
 }
 
 function tagWords(words: readonly string[]): (WinkTag | undefined)[] {
-  const { readDoc, its } = loadTagger();
+  const { readDoc, its } = getTagger();
   const tokens = readDoc(words.join(" ")).tokens();
   const values = tokens.out(its.value) as string[];
   const spaces = tokens.out(its.precedingSpaces) as string[];

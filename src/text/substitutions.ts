@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
+import { sha256Hex } from "../sha256.js";
 import type { Tokenizer } from "./encoding.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 
@@ -86,9 +86,8 @@ function formatValue(value: unknown): string {
 
 /** The hash depends on the order of the substitutes, but not on the order of the keys. */
 function hashTable(table: ReadonlyMap<string, readonly string[]>): string {
-  const hash = createHash("sha256");
-  for (const word of [...table.keys()].sort()) hash.update(`${JSON.stringify([word, table.get(word)])}\n`);
-  return hash.digest("hex");
+  const words = [...table.keys()].sort();
+  return sha256Hex(words.map((word) => `${JSON.stringify([word, table.get(word)])}\n`).join(""));
 }
 
 /**
@@ -99,7 +98,7 @@ function hashTable(table: ReadonlyMap<string, readonly string[]>): string {
 export function filterInVocabSubstitutes(table: Substitutions, tokenizer: Tokenizer): Substitutions {
   return {
     name: `${table.name}, in-vocabulary words only`,
-    hash: createHash("sha256").update(`${table.hash} known to ${tokenizer.hash}`).digest("hex"),
+    hash: sha256Hex(`${table.hash} known to ${tokenizer.hash}`),
     usesPartOfSpeech: table.usesPartOfSpeech,
     getSubstitutes: (word, partOfSpeech) =>
       table.getSubstitutes(word, partOfSpeech).filter((other) => tokenizer.wordToId(other) !== tokenizer.special.unkId),
@@ -113,7 +112,7 @@ export function filterInVocabSubstitutes(table: Substitutions, tokenizer: Tokeni
 export function matchCaseSensitively(table: Substitutions): Substitutions {
   return {
     name: `${table.name}, case-sensitive`,
-    hash: createHash("sha256").update(`${table.hash} case-sensitive`).digest("hex"),
+    hash: sha256Hex(`${table.hash} case-sensitive`),
     usesPartOfSpeech: table.usesPartOfSpeech,
     getSubstitutes: (word, partOfSpeech) =>
       word === word.toLowerCase() ? table.getSubstitutes(word, partOfSpeech) : [],

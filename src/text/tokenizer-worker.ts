@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { resolveBinaryPackage } from "../binary-packages.js";
 import { UserError } from "../errors.js";
 
 /**
@@ -74,7 +74,7 @@ function startWorker(): WorkerState {
   if (state) return state;
   const { port1: port, port2 } = new MessageChannel();
   const signal = new Int32Array(new SharedArrayBuffer(4));
-  const path = createRequire(import.meta.url).resolve("tokenizers");
+  const path = resolveBinaryPackage("tokenizers");
   const worker = new Worker(program, {
     eval: true,
     workerData: { port: port2, signal: signal.buffer, path },

@@ -1,4 +1,4 @@
-import { Tokenizer as PackageTokenizerClass } from "tokenizers";
+import { requireBinaryPackage } from "../binary-packages.js";
 import { UserError } from "../errors.js";
 import { limitText } from "./part-encoder.js";
 import { toSequence } from "./tokenizer-components.js";
@@ -62,7 +62,8 @@ function createWordPieceLookup({ model, addedTokens, normalizers }: TokenizerFil
 export function createNormalizer(normalizer: object | null): (text: string) => string {
   if (normalizer === null) return (text) => text;
   const json = { version: "1.0", added_tokens: [], normalizer, model: { type: "WordLevel", vocab: {}, unk_token: "" } };
-  const official = PackageTokenizerClass.fromString(JSON.stringify(json)).getNormalizer()!;
+  const { Tokenizer } = requireBinaryPackage("tokenizers") as typeof import("tokenizers");
+  const official = Tokenizer.fromString(JSON.stringify(json)).getNormalizer()!;
   return (text) => official.normalizeString(text);
 }
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { softmax } from "../../src/attacks/goals/score.js";
 import { attackNames } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import type { Victim } from "../../src/attacks/victim.js";
+import { softmax } from "../../src/softmax.js";
 import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 const examples = Array.from({ length: 12 }, (_, i) =>

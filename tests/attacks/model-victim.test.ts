@@ -3,10 +3,11 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { EditedText } from "../../src/attacks/edited-text.js";
 import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { createModelVictim, type EncodedInput } from "../../src/attacks/model-victim.js";
-import { createVictimInput, SearchPool } from "../../src/attacks/pool.js";
+import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
 import type { Victim } from "../../src/attacks/victim.js";
+import { createVictimInput } from "../../src/attacks/victim-input.js";
 import {
   type Classifier,
   cpuFloat32,

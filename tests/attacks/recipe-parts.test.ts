@@ -15,7 +15,6 @@ import { hardLabel } from "../../src/attacks/goals/hard-label.js";
 import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
 import { targeted } from "../../src/attacks/goals/targeted.js";
 import { untargeted } from "../../src/attacks/goals/untargeted.js";
-import { createVictimInput } from "../../src/attacks/pool.js";
 import type { Constraint, Recipe, Search, Transformation } from "../../src/attacks/protocol.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
 import { runRecipe } from "../../src/attacks/run-recipe.js";
@@ -41,6 +40,7 @@ import { contractions, contractWords, expandContractions } from "../../src/attac
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { type Rewriting, rewriteText, rewritings } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
+import { createVictimInput } from "../../src/attacks/victim-input.js";
 import { Rng } from "../../src/tensor/random.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";

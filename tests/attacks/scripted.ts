@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { EditedText } from "../../src/attacks/edited-text.js";
 import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
-import { createVictimInput } from "../../src/attacks/pool.js";
 import type { Constraint } from "../../src/attacks/protocol.js";
 import type { AttackResources, NeighborTable } from "../../src/attacks/resources.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, type RecipeAttack, runRecipe } from "../../src/attacks/run-recipe.js";
 import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
+import { createVictimInput } from "../../src/attacks/victim-input.js";
 import type { Example } from "../../src/tasks/example.js";
 import type { Rng } from "../../src/tensor/random.js";
 import type { WordFinder } from "../../src/text/find-words.js";

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { exportModel } from "../../src/actions/export/export.js";
 import { train } from "../../src/actions/train/train.js";
 import type { RunConfig } from "../../src/runs/config.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
@@ -62,10 +63,27 @@ async function trainOnce(changes: Partial<Omit<RunConfig, "train">>): Promise<st
     mkdirSync(folder);
     writeFileSync(substitutions, JSON.stringify(table));
     const config = await tinyRun(folder, { substitutions, ...changes, train: { epochs: 8, dropout: false } });
-    await train({ ...config, out: join(folder, "run") });
+    await trainVictim({ ...config, out: join(folder, "run") });
     return folder;
   } finally {
     release();
+  }
+}
+
+/** Whether the victims run on ONNX Runtime, as in `make test-onnx`. */
+export const isOnnxSuite = process.env.TEMPER_BACKEND === "onnx";
+
+/** Trains a run. If the suite uses ONNX Runtime, the model is exported into the run. */
+export async function trainVictim(request: Parameters<typeof train>[0] & { readonly out: string }): Promise<void> {
+  if (!isOnnxSuite) return void (await train(request));
+  delete process.env.TEMPER_BACKEND;
+  try {
+    await train(request);
+    const exported = `${request.out}-exported`;
+    await exportModel({ model: request.out, out: exported, threads: 1, numExamples: 1 });
+    cpSync(join(exported, "onnx"), join(request.out, "model", "onnx"), { recursive: true });
+  } finally {
+    process.env.TEMPER_BACKEND = "onnx";
   }
 }
 

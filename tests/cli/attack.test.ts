@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vi
 import type { AttackReport } from "../../src/actions/attack/attack.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
-import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { isOnnxSuite, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { writeAttack } from "../attacks/write-attack.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
@@ -42,7 +42,8 @@ async function report(made: TinyVictim, ...more: string[]): Promise<AttackReport
 
 describe("temper attack", () => {
   test("writes one journal per attack and a report with the worst case over all attacks", async () => {
-    const before = getMemoryStats().tensors;
+    const countTensors = (): number => (isOnnxSuite ? 0 : getMemoryStats().tensors);
+    const before = countTensors();
     const found = await report(
       victim,
       "--attack",
@@ -56,7 +57,7 @@ describe("temper attack", () => {
       "--log-to-csv",
       out,
     );
-    expect(getMemoryStats().tensors).toBe(before);
+    expect(countTensors()).toBe(before);
     expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
     expect(Object.keys(found.attacks)).toEqual(["pwws", "genetic", "random"]);
     for (const summary of Object.values(found.attacks)) {
@@ -199,7 +200,7 @@ describe("temper attack", () => {
     }
   });
 
-  test("runs the white-box attack ascc, and transfers texts of another model", async () => {
+  test.skipIf(isOnnxSuite)("runs the white-box attack ascc, and transfers texts of another model", async () => {
     const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--num-examples", "16");
     expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThan(found.clean);
     // Its texts are created after the last step, so late successes do not mean that it needs more steps.

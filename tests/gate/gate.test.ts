@@ -4,10 +4,9 @@ import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runGate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
-import { train } from "../../src/actions/train/train.js";
 import type { TemperEvent } from "../../src/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
-import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { type TinyVictim, tinyVictim, trainVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
@@ -24,7 +23,7 @@ beforeAll(async () => {
   const { substitutions } = victim;
   worse = join(folder, "worse", "run");
   const settings = { epochs: 1, dropout: false, learningRate: 1e-6 };
-  await train({
+  await trainVictim({
     ...(await tinyRun(join(folder, "worse"), { substitutions, tokenization: "word", train: settings })),
     out: worse,
   });

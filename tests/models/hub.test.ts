@@ -124,19 +124,25 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     await expect(downloadHubFile(sst2, "none.parquet")).rejects.toThrow(/dataset glue has no file none.parquet/);
   });
 
-  test("only the ONNX file, the tokenizer and the config are downloaded if TEMPER_BACKEND is onnx", async () => {
-    const names = ["config.json", "model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx", "tokenizer.json"];
+  test("only the ONNX file, the tokenizer and the config are downloaded without libtorch", async () => {
+    const onnx = ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_quantized.onnx"];
+    const names = ["config.json", "model.safetensors", ...onnx, "tokenizer.json"];
     hub.repos.set("models/owner/onnx", {
       commit,
       files: Object.fromEntries(
         [...names, "onnx/model.onnx_data", "README.md"].map((name) => [name, Buffer.from(name)]),
       ),
     });
-    vi.stubEnv("TEMPER_BACKEND", "onnx");
+    // Without an addon, ONNX is the default.
+    vi.stubEnv("TEMPER_BUILD", join(folder, "no-addon"));
     const { folder: snapshot } = await resolveModel("hf:owner/onnx");
     const found = readdirSync(snapshot, { recursive: true, encoding: "utf8" }).filter((name) => /\./.test(name));
     expect(found.sort()).toEqual(["config.json", "onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]);
-    vi.stubEnv("TEMPER_BACKEND", "");
+    vi.stubEnv("TEMPER_BACKEND", "onnx");
+    await resolveModel("hf:owner/onnx", { isQuantized: true });
+    expect(existsSync(join(snapshot, "onnx/model_quantized.onnx"))).toBe(true);
+    await expect(resolveModel("hf:owner/name")).rejects.toThrow(/expected onnx\/model\.onnx .* has neither/);
+    vi.stubEnv("TEMPER_BACKEND", "libtorch");
     await resolveModel("owner/onnx");
     expect(existsSync(join(snapshot, "model.safetensors"))).toBe(true);
   });

@@ -9,8 +9,11 @@ import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
+import { hashVote } from "../../src/methods/index.js";
+import { serveModel } from "../../src/serve/serve-model.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { trainCertified } from "../certificates/certified-run.js";
 import { main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
@@ -27,6 +30,8 @@ beforeAll(async () => {
     expect(check!.model).toMatchObject({ sameLabels: 1 });
     victims[tokenization] = { victim, exported };
   }
+  const voting = await trainCertified(join(folder, "word"), "voting", [hashVote({ groups: 7 })]);
+  await exportModel({ model: voting, out: join(folder, "voting-onnx"), threads: 1 });
 });
 
 async function readResults(path: string): Promise<AttackResult[]> {
@@ -98,6 +103,18 @@ test("a search with the 8-bit file is confirmed by the float32 file", async () =
   expect(result.accuracy).toBeGreaterThan(0.8);
 });
 
+test("serve answers with an exported model and with the vote of one", async () => {
+  for (const [model, texts] of [
+    [victims.subword.exported, ["the film was good"]],
+    [join(folder, "voting-onnx"), ["good fine bright warm film plot good fine"]],
+  ] as const) {
+    await using server = await serveModel({ model, port: 0, threads: 1 });
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(`${server.url}predict`, { method: "POST", headers, body: JSON.stringify({ texts }) });
+    expect(await response.json()).toMatchObject({ predictions: ["positive"] });
+  }
+});
+
 interface Invocation {
   readonly args: readonly string[];
   readonly input?: string;
@@ -136,6 +153,7 @@ function runWithoutLibtorch(invocations: readonly Invocation[]) {
 
 test("the program works without libtorch, Python and a PATH, and says what needs libtorch", () => {
   const { exported, victim } = victims.subword;
+  const voting = join(folder, "voting-onnx");
   const threads = ["--threads", "1"];
   const few = ["--num-examples", "6", ...threads];
   const journal = join(exported, "attacks/pwws.jsonl");
@@ -147,6 +165,11 @@ test("the program works without libtorch, Python and a PATH, and says what needs
     { args: ["verify", journal, "--model", exported, ...threads] },
     { args: [...gate, "--num-examples", "40", "--out", "gate", ...threads] },
     { args: ["attack", exported, "--substitutions", "wordnet", "--out", "filter", ...few] },
+    { args: ["attack", exported, "--input", "the film was good", ...threads] },
+    { args: ["exact", exported, ...few] },
+    { args: ["compare", exported, exported] },
+    { args: ["certify", voting, "--kind", "hash-vote", "--json", ...few] },
+    { args: ["calibrate", voting, "--benign", victim.data, "--fpr", "0.5", ...threads] },
   ];
   const filtered = ["--substitutions", "wordnet", "--min-context-similarity", "0.8", "--out", "y"];
   const failing: [readonly string[], RegExp][] = [

@@ -51,7 +51,7 @@ it("every installed package has a checksum in the lock file", () => {
     packages: Record<string, { integrity?: string; link?: boolean; optional?: boolean }>;
   };
   const unchecked = Object.entries(packages).filter(
-    ([path, { integrity, link }]) => path !== "" && !link && !integrity,
+    ([path, { integrity, link }]) => path.startsWith("node_modules/") && !link && !integrity,
   );
   expect(unchecked.filter(([path]) => existsSync(path)).map(([path]) => path)).toEqual([]);
   // The others are bindings of other platforms, which the registry of the lock file did not have.

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { readBackend } from "../../backend.js";
 import { getCacheFolder } from "../../cache.js";
 import { readHubSettings } from "../../hub/hub-connection.js";
-import { findOnnxRuntime } from "../../onnx/onnx-classifier.js";
+import { findOnnxRuntime } from "../../onnx/find-onnx-runtime.js";
 import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import {
   chooseFastestPrecision,
@@ -38,7 +38,7 @@ export async function doctor() {
   const isOnnxOnly = readBackend() === "onnx";
   const failure = isOnnxOnly ? null : findLoadFailure(addon);
   const engine = failure || isOnnxOnly ? null : readEngineInfo();
-  const onnx = await findOnnxRuntime();
+  const onnx = findOnnxRuntime();
   const cache = getCacheFolder();
   const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
   const cacheProblem: Problem = {

@@ -24,7 +24,7 @@ export const exampleRequestSchema = z.strictObject({
 });
 export type ExampleRequest = z.input<typeof exampleRequestSchema>;
 
-/** Writes files of the tutorial from the emails that come with the package. Returns their paths. */
+/** Writes files of the tutorial from the emails of temper-nlp-demo. Returns their paths. */
 export async function writeExample(request: ExampleRequest, { onEvent }: Callbacks = {}): Promise<string[]> {
   const { names, out, size } = validate(exampleRequestSchema, request, "example");
   const paths = names.map((name) => join(out, name));

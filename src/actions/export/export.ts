@@ -3,7 +3,8 @@ import { toPredictions } from "../../evaluation/metrics.js";
 import { type Callbacks, warn } from "../../events.js";
 import { checkNewFolder } from "../../files.js";
 import { classify, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
-import { findOnnxRuntime, openOnnxClassifier } from "../../onnx/onnx-classifier.js";
+import { findOnnxRuntime } from "../../onnx/find-onnx-runtime.js";
+import { openOnnxClassifier } from "../../onnx/onnx-classifier.js";
 import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
 import { createCalibrationFiles } from "../../runs/calibration.js";
 import { dataOptions } from "../../runs/config.js";
@@ -11,6 +12,7 @@ import { readPackageVersion } from "../../runs/environment.js";
 import { createConfigFile } from "../../runs/run-files.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
+import { softmax } from "../../softmax.js";
 import { drawRandomly } from "../../tasks/sample.js";
 import { countSchema, orNull, validate } from "../../validate.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
@@ -93,7 +95,7 @@ async function checkExport(
   request: z.output<typeof exportRequestSchema>,
   callbacks: Callbacks,
 ): Promise<Pick<ExportReport, "check" | "problem">> {
-  const found = await findOnnxRuntime();
+  const found = findOnnxRuntime();
   if ("problem" in found) return { check: null, problem: found.problem };
   const texts = await sampleTexts(model, request, callbacks);
   if (texts === null)
@@ -105,7 +107,7 @@ async function checkExport(
     const { padId } = model.tokenizer.special;
     const onnx = await openOnnxClassifier(found.runtime, bytes, { name, labels, padId, threads });
     try {
-      return compareRows(expected, await classify(onnx, encodings));
+      return compareRows(expected, (await classify(onnx, encodings)).map(softmax));
     } finally {
       onnx.close();
     }

@@ -33,7 +33,8 @@ export async function loadLocalModel(
   options: RuntimeOptions & ModelRequest,
   needs: PrecisionNeeds = {},
 ): Promise<LocalModel> {
-  const found = await resolveModel(reference, { onEvent: options.onEvent });
+  const isQuantized = options.precision === "int8";
+  const found = await resolveModel(reference, { onEvent: options.onEvent, isQuantized });
   const files = await findOnnxFiles(found);
   if (files) return loadFromOnnx(reference, found.folder, files, options);
   const runtime = applyRuntime(options, needs);

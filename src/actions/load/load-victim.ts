@@ -9,14 +9,7 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import type { Callbacks } from "../../events.js";
-import {
-  type Classifier,
-  closeModel,
-  cpuFloat32,
-  createClassifier,
-  type DeviceConfig,
-  type Model,
-} from "../../models/index.js";
+import { type Classifier, closeModel, createClassifier, type DeviceConfig, type Model } from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../runs/runtime-config.js";
@@ -180,8 +173,7 @@ export async function createLocalVictim(
   const { device, precision } = runtime;
   const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
   const isConfirmed = session ? quantized !== null : isLow;
-  const float32: DeviceConfig =
-    device === "cpu" ? { ...cpuFloat32, isPacked: true } : { device, computeDtype: "float32" };
+  const float32: DeviceConfig = { device, computeDtype: "float32" };
   const exact = isConfirmed ? createClassifier(model, model.weights, { ...float32, returnsLogits: true }) : null;
   const close = (): void => {
     exact?.close();

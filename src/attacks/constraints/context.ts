@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { ResultCache } from "../../result-cache.js";
+import { sha256 } from "../../sha256.js";
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";
 import { request } from "../requests.js";
@@ -101,7 +101,7 @@ function listWindows(
   while (end < slots.length && end - origin <= contextSize && slots[end]!.field === field) end++;
   const context = original.words.slice(start, end);
   const windows = [original.getWord(origin), ...words].map((word) => context.with(origin - start, word).join(" "));
-  return { name: createHash("sha256").update(windows.join("\0")).digest("base64url"), windows };
+  return { name: Buffer.from(sha256(windows.join("\0"))).toString("base64url"), windows };
 }
 
 /** Computes the similarity of each window to the first one. */

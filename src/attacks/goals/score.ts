@@ -1,3 +1,5 @@
+import { softmax } from "../../softmax.js";
+
 /** The victim's answer for one text. */
 export interface Score {
   /** One probability per class. */
@@ -49,15 +51,6 @@ export function computeDoubt(score: Score, label: number, original: Score): numb
 /** Creates the score of a row of logits or probabilities. */
 export function createScore(row: Float32Array, isLogits: boolean): Score {
   return isLogits ? { logits: row, probabilities: softmax(row) } : { probabilities: row };
-}
-
-export function softmax(logits: Float32Array): Float32Array {
-  let highest = Number.NEGATIVE_INFINITY;
-  for (const logit of logits) highest = Math.max(highest, logit);
-  const exponentials = logits.map((logit) => Math.exp(logit - highest));
-  let sum = 0;
-  for (const each of exponentials) sum += each;
-  return exponentials.map((each) => each / sum);
 }
 
 /** Returns whether the margin is negative. A tie is not a misclassification. */

@@ -1,9 +1,9 @@
 import { readdir, stat } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { readBackend } from "../../backend.js";
 import { UserError } from "../../errors.js";
 import { exists } from "../../files.js";
+import { findPackage } from "../../find-package.js";
 import {
   downloadHubSnapshot,
   type HubFile,
@@ -11,6 +11,7 @@ import {
   listHubFiles,
   openHubSnapshot,
 } from "../../hub/hub-cache.js";
+import { prefersOnnx } from "../../tensor/native.js";
 import { sentencePieceFiles } from "../../text/legacy-sentencepiece.js";
 import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
@@ -23,6 +24,12 @@ export interface ModelFolder {
   readonly source: "folder" | "npm" | "hub";
   /** The ONNX file, if the reference names it. */
   readonly onnxFile?: string;
+}
+
+/** How a model is found. */
+interface ResolveOptions extends HubOptions {
+  /** Whether the ONNX file with 8-bit weights is downloaded, too. */
+  readonly isQuantized?: boolean;
 }
 
 /** The ONNX files of model folders, as Temper, Optimum and transformers.js write them. */
@@ -40,7 +47,7 @@ export function findOnnxPath(paths: readonly string[], names: readonly string[])
  * Finds a model: a folder (of a model or a finished run), an ONNX file, npm:PACKAGE, or a Hugging
  * Face model ID ([hf:]name[@revision]).
  */
-export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
+export async function resolveModel(reference: string, options: ResolveOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
@@ -83,7 +90,6 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   if (parts === null) throw new UserError(`expected npm:PACKAGE or npm:PACKAGE/FOLDER, received "npm:${specifier}"`);
   const [, name, inside] = parts as unknown as [string, string, string];
   const root = await findPackage(name);
-  if (root === null) throw new UserError(`The package ${name} is not installed. Install it with: npm install ${name}`);
   const found = { name: specifier, source: "npm" as const };
   const start = join(root, inside);
   if (await exists(join(start, "config.json"))) return { ...found, folder: start };
@@ -99,22 +105,11 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   throw new UserError(`npm:${specifier} contains several models. Choose one: ${choices}`);
 }
 
-/**
- * Finds the folder of a package where Node would, from the current folder and then from ours. It
- * looks for the folder, because "exports" may hide its files.
- */
-async function findPackage(name: string): Promise<string | null> {
-  const starts = [join(process.cwd(), "index.js"), import.meta.url];
-  for (const folder of starts.flatMap((start) => createRequire(start).resolve.paths(name) ?? [])) {
-    if (await exists(join(folder, name, "package.json"))) return join(folder, name);
-  }
-  return null;
-}
-
-async function resolveHubModel(reference: string, options: HubOptions): Promise<ModelFolder> {
+async function resolveHubModel(reference: string, options: ResolveOptions): Promise<ModelFolder> {
   const [name = "", revision] = reference.split(/@(.*)/, 2);
   const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
-  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
+  const select = (paths: readonly string[]): string[] => selectNeededFiles(name, paths, options.isQuantized);
+  const folder = await downloadHubSnapshot(repo, select, options);
   if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }
@@ -151,14 +146,23 @@ const auxiliaryFiles = [
 /**
  * Selects the files that we need. Many repositories contain the same weights in several formats.
  */
-function selectNeededFiles(name: string, paths: readonly string[]): string[] {
+function selectNeededFiles(name: string, paths: readonly string[], isQuantized = false): string[] {
   const top = paths.filter((path) => !path.includes("/"));
   if (!top.includes("config.json"))
     throw new UserError(`${name}: this repository has no config.json. Is it a transformers model?`);
-  const weights = readBackend() === "onnx" ? null : findWeightsFile(top);
-  const onnx = findOnnxPath(paths, onnxNames.full) ?? findOnnxPath(paths, onnxNames.quantized);
-  if (weights === null && onnx !== null)
-    return paths.filter((path) => auxiliaryFiles.includes(path) || path === onnx || path.startsWith(`${onnx}_data`));
+  const [full, quantized] = [findOnnxPath(paths, onnxNames.full), findOnnxPath(paths, onnxNames.quantized)];
+  const weights = findWeightsFile(top);
+  if ((weights === null || prefersOnnx()) && (full ?? quantized) !== null) {
+    const graphs = [full ?? quantized, isQuantized ? quantized : null].filter((path) => path !== null);
+    return paths.filter(
+      (path) =>
+        auxiliaryFiles.includes(path) || graphs.some((graph) => path === graph || path.startsWith(`${graph}_data`)),
+    );
+  }
+  if (readBackend() === "onnx")
+    throw new UserError(
+      `${name}: expected onnx/model.onnx or model.onnx, because TEMPER_BACKEND is onnx; the repository has neither.`,
+    );
   if (weights === null) throw new UserError(describeMissingWeights(name, top));
   const isWeights = (path: string): boolean =>
     path === weights.file || (weights.kind === "sharded" && /^model.*\.safetensors$/.test(path));

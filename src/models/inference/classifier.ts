@@ -1,4 +1,5 @@
 import { evalMode, type Weights } from "../../nn/index.js";
+import { softmax } from "../../softmax.js";
 import {
   emptyCache,
   free,
@@ -125,13 +126,28 @@ export function createClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
-  if (model.session) return { ...model.session.classifier, close: () => undefined };
+  if (model.session) return shareSession(model.session.classifier, deviceConfig.returnsLogits ?? false);
   const { device } = deviceConfig;
   // Select the stream before the first work on the weights, because streams do not wait for each
   // other.
   if (device !== "cpu") useCapturableStream(device);
   const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
   return device === "cpu" ? eager : createGraphClassifier(model, eager, device);
+}
+
+/** The classifier of a session, which stays open when this one is closed. It computes logits. */
+function shareSession(classifier: Classifier, returnsLogits: boolean): Classifier {
+  const shared = { ...classifier, returnsLogits, close: () => undefined };
+  if (returnsLogits) return shared;
+  return {
+    ...shared,
+    async probabilities(batch) {
+      const values = await classifier.probabilities(batch);
+      for (let start = 0; start < values.length; start += classifier.numLabels)
+        values.set(softmax(values.subarray(start, start + classifier.numLabels)), start);
+      return values;
+    },
+  };
 }
 
 function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]): number[][] {

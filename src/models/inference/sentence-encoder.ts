@@ -29,7 +29,7 @@ export function createSentenceModel(model: Model): SentenceModel {
   const { config } = model.architecture;
   const { device } = model.weights.values().next().value!;
   const prepared = device === "cpu" ? prepareForInference(config, model.weights) : null;
-  const pack = prepared && canPackOnCpu(config, { ...cpuFloat32, isPacked: true }) ? "always" : false;
+  const pack = prepared && canPackOnCpu(config, cpuFloat32) ? "always" : false;
   return {
     async encode(texts, onProgress) {
       const encodings = model.tokenizer.encodeAll(

@@ -1,0 +1,30 @@
+import { createRequire } from "node:module";
+import { UserError } from "./errors.js";
+import { getErrorCode } from "./files.js";
+
+/** Packages with binaries for many platforms. */
+type BinaryPackage = "onnxruntime-node" | "tokenizers";
+
+/**
+ * Loads a package with binaries. It is either installed itself, as in a checkout, or a part of
+ * @temper-nlp/PLATFORM-ARCH, which has only the binaries of this platform. The published package
+ * depends on the latter.
+ */
+export function requireBinaryPackage(name: BinaryPackage): unknown {
+  return createRequire(import.meta.url)(resolveBinaryPackage(name));
+}
+
+/** The path of the main file of a package with binaries. */
+export function resolveBinaryPackage(name: BinaryPackage): string {
+  const { resolve } = createRequire(import.meta.url);
+  const platform = `${process.platform}-${process.arch}`;
+  for (const path of [name, `@temper-nlp/${platform}/${name}`])
+    try {
+      return resolve(path);
+    } catch (error) {
+      if (getErrorCode(error) !== "MODULE_NOT_FOUND") throw error;
+    }
+  throw new UserError(
+    `${name} is not installed, and there is no @temper-nlp/${platform} with it (npm install --ignore-scripts ${name})`,
+  );
+}

@@ -1,0 +1,17 @@
+import { requireBinaryPackage } from "../binary-packages.js";
+import { getErrorMessage, UserError } from "../errors.js";
+
+type Runtime = typeof import("onnxruntime-node");
+
+/** ONNX Runtime, or why there is none. */
+export type FoundRuntime = { readonly runtime: Runtime } | { readonly problem: string };
+
+/** Loads onnxruntime-node, which only commands with ONNX files need. */
+export function findOnnxRuntime(): FoundRuntime {
+  try {
+    return { runtime: requireBinaryPackage("onnxruntime-node") as Runtime };
+  } catch (error) {
+    const [reason] = getErrorMessage(error).split("\n");
+    return { problem: error instanceof UserError ? reason! : `onnxruntime-node does not load: ${reason}` };
+  }
+}
