@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { intervalSchema } from "../evaluation/statistics.js";
 import { exists, readFolder, writeFileAtomic } from "../files.js";
-import { readJsonIfExists } from "../validate.js";
+import { readJsonIfExists } from "../read-json.js";
 
 const number = z.number();
 const count = z.int().min(0);

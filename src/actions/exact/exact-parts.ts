@@ -15,8 +15,8 @@ import { type Level, LevelScorer, listSubstitutions } from "../../attacks/exact/
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { createFolder, writeFileAtomic } from "../../files.js";
 import { tryLock } from "../../lock.js";
+import { readJsonIfExists } from "../../read-json.js";
 import type { Example } from "../../tasks/index.js";
-import { readJsonIfExists } from "../../validate.js";
 import type { PreparedText } from "./prepare-exact.js";
 
 /** The proofs of many texts, as parts that several processes compute. */
