@@ -53,7 +53,7 @@ export function toMarkdown(table: ResultsTable, published: PublishedTable | null
       const cell = row.cells[key];
       const isOther = cell?.examples != null && findCommonExamples(table, key) === null;
       const texts = isOther ? ` of ${formatCount(cell.examples)}` : "";
-      const ours = `${formatNumbers(cell, metric, cell !== undefined && formatMark(cell))}${texts}`;
+      const ours = formatNumbers(cell, metric, `${texts}${(cell && formatMark(cell)) || ""}`);
       if (!published) return [ours];
       const theirs = getPublishedValue(published, row.id, key);
       const differs = cell && theirs && hasDisjointIntervals(cell, theirs);
