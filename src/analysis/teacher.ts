@@ -116,7 +116,7 @@ async function measurePooling(
   const folder = join(context.out, "teacher", pooling);
   const run = await train({ ...createConfig(request, pooling), out: folder, resume: true }, callbacks);
   await removeRunFiles(run.folder, ["checkpoints"]);
-  const settings = { numExamples, seed, device, precision, threads };
+  const settings = { seed, sample: { numExamples }, runtime: { device, precision, threads } };
   const report = await attack({ model: folder, attacks: [name], resume: true, ...settings }, callbacks);
   const { accuracyUnderAttack, interval } = report.attacks[name]!;
   return {

@@ -61,8 +61,12 @@ test("a degenerate model is neither better nor worse, and the sentence says why"
   const { code, stdout } = await invoke(["compare", join(trained.run, "attacks"), join(untrained.run, "attacks")]);
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^accuracy before the attack: .*: [\d.]+% vs\. [\d.]+% on 60 examples, [\d.]+ points \(95% CI [\d.]+ to [\d.]+; Holm-corrected p .*untrained\/run\/attacks is degenerate: /m,
+    /^accuracy before the attack: .*: [\d.]+% vs\. [\d.]+% on 60 examples, [\d.]+ points \(95% CI [\d.]+ to [\d.]+; Holm-corrected p [^)]+\)\.$/m,
   );
+  // The reason is said once, after the sentences that it belongs to.
+  expect(
+    stdout.match(/^.*untrained\/run\/attacks is degenerate: .*Draw no conclusion from the difference\.$/gm),
+  ).toHaveLength(1);
   expect(stdout).toMatch(/^accuracy under attack \(greedy\): /m);
   expect(stdout).not.toContain("is better than");
 });

@@ -96,6 +96,7 @@ test("the program starts without loading a command", () => {
     "node:url",
     "@commander-js/extra-typings",
     "../errors.js",
+    "../processes.js",
     "./command.js",
     "./command-list.js",
     "./io.js",

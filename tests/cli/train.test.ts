@@ -237,7 +237,8 @@ describe("evaluate", () => {
     expect([outside.code, outside.stderr]).toEqual([2, expect.stringContaining("threshold")]);
     const people = await invoke(args);
     expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d%/);
-    expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n$/);
+    expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n/);
+    expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n[\s\S]*average precision 0\.\d+\n$/);
     const sample = await invoke([...args, "--max-samples", "10", "--json"]);
     expect(JSON.parse(sample.stdout)).toMatchObject({ examples: 10 });
   });

@@ -27,7 +27,7 @@ async function readModel(reference: string): Promise<Record<string, number[]>> {
 
 beforeAll(async () => {
   for (const [seed, out] of runs.entries()) {
-    const config = await tinyRun(folder, { seed, train: { epochs: 1 } });
+    const config = await tinyRun(folder, { seed, train: { epochs: 6 } });
     await train({ ...config, out });
     data = config.data!;
     pretrained = config.model;
@@ -39,8 +39,8 @@ describe("wise-ft", () => {
     const [before, after] = [await readModel(pretrained), await readModel(runs[0]!)];
     const report = await merge({ models: [runs[0]!], mode: "wise-ft", alpha: 0.25, out: at("quarter"), ...runtime });
     expect(report.models).toEqual([
-      { model: pretrained, weight: 0.75, accuracy: null },
-      { model: runs[0], weight: 0.25, accuracy: null },
+      { model: pretrained, weight: 0.75, accuracy: null, degeneracy: null },
+      { model: runs[0], weight: 0.25, accuracy: null, degeneracy: null },
     ]);
     const merged = await readModel(at("quarter"));
     expect(Object.keys(merged)).toEqual(Object.keys(after));

@@ -9,9 +9,9 @@ function listDistImports(script: string): { source: string; names: string[] }[] 
   const imports = [...text.matchAll(/import \{([^}]+)\} from "([^"]*\/dist\/[^"]+)"/g)].map(
     ([, names, path]) => [names, relative(resolve("dist"), resolve(dirname(script), path!))] as const,
   );
-  // The fuzzers load a module of dist/ by its name.
+  // Some tools load a module of dist/ by its name, with or without its extension.
   const loads = [...text.matchAll(/const \{([^}]+)\} = await (?:context\.)?load\("([^"]+)"\)/g)].map(
-    ([, names, path]) => [names, `${path}.js`] as const,
+    ([, names, path]) => [names, `${path!.replace(/\.js$/, "")}.js`] as const,
   );
   return [...imports, ...loads].map(([names, path]) => ({
     source: `src/${path.replace(/\.js$/, ".ts")}`,
