@@ -57,7 +57,8 @@ test("the page classifies while one types, as the library does", async () => {
 });
 
 test.each(["greedy", "deepwordbug"])("%s finds the adversarial text that the library finds", async (name) => {
-  const text = "the film was joy";
+  // Only one word decides. The effect of the others is in the last bits of the scores, which differ between CPUs.
+  const text = "it was joy";
   await page.getByLabel("Text").fill(text);
   await page.locator("select[name=name]").selectOption(name);
   await page.getByRole("button", { name: "Attack the text" }).click();

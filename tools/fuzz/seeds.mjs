@@ -53,7 +53,7 @@ export async function writeSeeds(folder, load, fixtures) {
     const [run, common] = ["runs/one", { device: "cpu", threads: 1 }];
     const columns = { textColumn: ["text"], labelColumn: "label" };
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
-    const settings = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
+    const settings = { epochs: 8, batchSize: 8, learningRate: 0.003, saveSteps: 4, saveTotalLimit: 20 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
     await runGate({ model: run, baseline: run, ...data, threads: 1, numExamples: 4, lock: "gate.lock", out: "gate" });
     await attack({
