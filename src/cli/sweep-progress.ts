@@ -11,6 +11,7 @@ const phaseUnits: Readonly<Record<WorkPhase["kind"], string>> = {
   train: "runs",
   evaluate: "evaluations",
   analyze: "analyses",
+  sweep: "runs and evaluations",
 };
 
 /** How many items the progress line names. */

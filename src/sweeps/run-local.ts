@@ -4,7 +4,7 @@ import type { WorkerOptions } from "../jobs/worker-process.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepCallbacks } from "./sweep-events.js";
-import { isWorkItemDone, listWorkPhases, type WorkItem } from "./work-item.js";
+import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from "./work-item.js";
 
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
@@ -25,16 +25,40 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
   const { stop, onEvent, jobs, isCpuOnly, ...workerOptions } = options;
   const environments = createWorkerEnvironments(isCpuOnly, jobs);
   const failures: WorkItemFailure[] = [];
-  for (const phase of listWorkPhases(plan)) {
-    const waiting: WorkItem[] = [];
-    for (const item of phase.items) if (!(await isWorkItemDone(out, plan, item))) waiting.push(item);
-    onEvent?.({ type: "phase", phase, done: phase.items.length - waiting.length });
+  for (const phase of listWorkByCell(plan)) {
+    const waiting = new Map<WorkItem, readonly string[]>();
+    const unfinishedRuns = new Set<string>();
+    for (const item of phase.items) {
+      const neededRuns = listNeededRuns(plan, item);
+      // A run that is still missing may change which run an evaluation is for.
+      if (!neededRuns.some((run) => unfinishedRuns.has(run)) && (await isWorkItemDone(out, plan, item))) continue;
+      waiting.set(item, neededRuns);
+      if (item.kind === "train") unfinishedRuns.add(item.run);
+    }
+    onEvent?.({ type: "phase", phase, done: phase.items.length - waiting.size });
+    const running = new Set<Promise<void>>();
+    const takeReadyItem = (): WorkItem | undefined => {
+      for (const [item, neededRuns] of waiting)
+        if (!neededRuns.some((run) => unfinishedRuns.has(run))) return waiting.delete(item) ? item : undefined;
+      return undefined;
+    };
+    const execute = async (item: WorkItem, environment: Readonly<Record<string, string>>): Promise<void> => {
+      onEvent?.({ type: "item-start", item });
+      const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
+      onEvent?.({ type: "item-end", item, result });
+      if (result.state === "failed") failures.push({ item, ...result });
+      if (item.kind === "train") unfinishedRuns.delete(item.run);
+    };
     const work = async (environment: Readonly<Record<string, string>>): Promise<void> => {
-      for (let item = waiting.shift(); item !== undefined && !stop?.aborted; item = waiting.shift()) {
-        onEvent?.({ type: "item-start", item });
-        const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
-        onEvent?.({ type: "item-end", item, result });
-        if (result.state === "failed") failures.push({ item, ...result });
+      while (waiting.size > 0 && !stop?.aborted) {
+        const item = takeReadyItem();
+        // Every other item waits for a run that another worker trains now.
+        if (item === undefined) await Promise.race(running);
+        else {
+          const execution = execute(item, environment);
+          running.add(execution);
+          await execution.finally(() => running.delete(execution));
+        }
       }
     };
     await Promise.all(environments.map(work));

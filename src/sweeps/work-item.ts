@@ -39,7 +39,7 @@ export type WorkItem = z.output<typeof workItemSchema>;
 
 /** Items that may be executed concurrently. A phase needs the ones before. */
 export interface WorkPhase {
-  readonly kind: "train" | "evaluate" | "analyze";
+  readonly kind: "train" | "evaluate" | "analyze" | "sweep";
   readonly items: readonly WorkItem[];
 }
 
@@ -73,6 +73,31 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
     { kind: "analyze", items: analyses },
   ];
   return phases.filter(({ items }) => items.length > 0);
+}
+
+/**
+ * The same work for a scheduler that knows what each item needs. Column by column, the evaluations of
+ * a cell follow its runs, so a sweep that is stopped has complete cells.
+ */
+export function listWorkByCell(plan: SweepPlan): WorkPhase[] {
+  const cells = plan.columns.flatMap(({ id }) => plan.cells.filter(({ column }) => column === id));
+  const ranks = new Map(Object.values(plan.stages).map((run) => [run, -1]));
+  for (const [rank, { points }] of cells.entries())
+    for (const run of points.flatMap(({ runs }) => runs)) if (!ranks.has(run)) ranks.set(run, rank);
+  const cellRanks = new Map(cells.map(({ row, column }, rank) => [JSON.stringify([row, column]), rank]));
+  const getRank = (item: WorkItem): number =>
+    item.kind === "train" ? ranks.get(item.run)! : cellRanks.get(JSON.stringify([item.row, item.column]))!;
+  const phases = listWorkPhases(plan);
+  const items = phases.flatMap(({ kind, items }) => (kind === "analyze" ? [] : items));
+  const sorted = items.sort((a, b) => getRank(a) - getRank(b));
+  return [{ kind: "sweep", items: sorted }, ...phases.filter(({ kind }) => kind === "analyze")];
+}
+
+/** The runs that must have ended before an item of training or evaluation starts. */
+export function listNeededRuns({ cells, startsFrom }: SweepPlan, item: WorkItem): readonly string[] {
+  if (item.kind === "train") return item.run in startsFrom ? [startsFrom[item.run]!] : [];
+  if (item.kind === "analyze") return [];
+  return cells.find((cell) => isSameCell(cell, item))!.points.flatMap(({ runs }) => runs);
 }
 
 /** A work item in a few words. It is unique in its sweep. */

@@ -8,7 +8,7 @@ import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import type { WorkItemResult } from "../../src/sweeps/run-work.js";
-import { formatWorkItem, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
+import { formatWorkItem, listWorkByCell, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
@@ -153,6 +153,34 @@ describe("a sweep on this host", () => {
     });
     expect(failures).toEqual([]);
     expect(started).toHaveLength(2);
+  });
+
+  it("evaluates each cell as soon as its runs are trained, column by column", async () => {
+    const at = join(out, "cells");
+    const cells = await writePlan(at, {
+      ...{ rows: { a: null, b: { train: { epochs: 2 } } }, columns: { x: null, y: { maxLength: 16 } }, seeds: [0, 1] },
+      ...{ baseline: null, evaluation: { attacks: { greedy: null } } },
+    });
+    fake({});
+    const started: string[] = [];
+    const run = (jobs: number, stop?: AbortController) =>
+      runLocally(at, cells, {
+        ...{ jobs, program, isCpuOnly: true, stop: stop?.signal },
+        onEvent(event) {
+          if (event.type === "item-start") started.push(event.item.kind);
+          if (event.type === "item-end" && started.length === 4) stop?.abort();
+        },
+      });
+    expect(await run(1, new AbortController())).toEqual([]);
+    expect(started).toEqual(["train", "train", "attack", "attack"]);
+    const { runs } = cells.cells[0]!.points[0]!;
+    for (const name of runs) expect(existsSync(join(getRunFolder(at, name), "requests/attack.result.json"))).toBe(true);
+    expect(await run(1)).toEqual([]);
+    expect(started).toEqual([0, 1, 2, 3].flatMap(() => ["train", "train", "attack", "attack"]));
+    const order = listWorkByCell(cells)[0]!.items.flatMap((item) =>
+      "row" in item ? `${item.row} ${item.column}` : [],
+    );
+    expect([...new Set(order)]).toEqual(["a x", "b x", "a y", "b y"]);
   });
 
   it("executes each analysis of a column once, and gives those of one kind separate folders", async () => {
