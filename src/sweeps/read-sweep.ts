@@ -5,7 +5,7 @@ import { UserError } from "../errors.js";
 import type { ConfigObject } from "../runs/read-config.js";
 import { isModulePath, type ModulePolicy, rejectModules, resolveModule, type Trust } from "../trust.js";
 import { validate } from "../validate.js";
-import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
+import { type KeyPath, parseAssignment, readYaml, splitKey } from "../yaml.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
 import {
   attackOptionsSchema,
@@ -34,7 +34,7 @@ export interface SweepFile {
 /** The origin of settings that `--set` assigned. */
 export const setFlag = "--set";
 
-/** Maps in which a profile removes an entry by setting it to null. */
+/** Maps in which a profile or an assignment removes an entry by setting it to null. */
 const removableMaps = ["stages", "rows", "columns", "grid", "averages"];
 
 /**
@@ -66,7 +66,11 @@ export async function readSweep(source: SweepSource): Promise<SweepFile> {
     const origin = overlay.getOrigin(path);
     return origin[0] === setFlag ? setFlag : yaml.locate(origin);
   };
-  for (const [key, value] of set.map(parseAssignment)) overlay.set(key, value, [setFlag], locate);
+  for (const [key, value] of set.map(parseAssignment)) {
+    overlay.set(key, value, [setFlag], locate);
+    const [map, name, ...rest] = splitKey(key);
+    if (name !== undefined && rest.length === 0) removeNulls(overlay.config, { [map!]: { [name]: value } });
+  }
   const parsed = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
   const modules: ModulePolicy = { trust, folder: dirname(file) };
   if (trust === "data") rejectModules(parsed.evaluation.analyses, trust, `${file}: evaluation.analyses`);

@@ -101,6 +101,8 @@ profiles:
       { maxTrainSamples: 7, seed: 4, train: { epochs: 0.5 } },
       { maxTrainSamples: 7, seed: 5 },
     ]);
+    const { columns } = await read(text, null, ["columns.b.maxLength=32", "columns.a=null"]);
+    expect(columns).toEqual([{ id: "b", title: "b" }]);
     await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(
       /^--set: seeds\[1\]: expected each seed once, received 4/,
     );
