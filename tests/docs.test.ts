@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import ts from "typescript";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { describeAttacks } from "../src/attacks/describe-attacks.js";
@@ -129,33 +129,44 @@ function readSnippets(document: string): Map<string, string> {
   return new Map(
     snippets.map((text, i) => {
       const path = /^\/\/ (\S+\.ts)\n/.exec(text)?.[1] ?? `examples/${basename(document, ".md")}-${i}.ts`;
-      return [resolve(path), text];
+      return [path, text];
     }),
   );
 }
 
-/** Type-checks files that exist only in memory, as if they were in the repository. */
-function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
-  const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
-  const { options: strict } = ts.parseJsonConfigFileContent(config, ts.sys, ".");
-  const options = { ...strict, noUnusedLocals: false };
-  const host = ts.createCompilerHost(options);
-  const overlay: ts.CompilerHost = {
-    ...host,
-    fileExists: (path) => snippets.has(path) || host.fileExists(path),
-    readFile: (path) => snippets.get(path) ?? host.readFile(path),
-    getSourceFile: (path, target, ...rest) => {
-      const text = snippets.get(path);
-      return text === undefined ? host.getSourceFile(path, target, ...rest) : ts.createSourceFile(path, text, target);
-    },
-  };
-  const program = ts.createProgram([...snippets.keys()], options, overlay);
-  return [...snippets.keys()].flatMap((path) => {
-    const file = program.getSourceFile(path)!;
-    return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)].map(
-      ({ messageText }) => `${path}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`,
+/** Type-checks files against the compiled types, as users of the package do. Returns the compiler's messages. */
+function compile(snippets: ReadonlyMap<string, string>): string[] {
+  // Inside the checkout, so that the compiler finds the packages.
+  mkdirSync("build", { recursive: true });
+  const folder = mkdtempSync(join("build", "snippets-"));
+  try {
+    for (const [path, text] of snippets) {
+      mkdirSync(join(folder, dirname(path)), { recursive: true });
+      writeFileSync(join(folder, path), text);
+    }
+    const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as {
+      exports: Record<string, { types: string }>;
+    };
+    const paths = Object.entries(exports).map(([name, { types }]) => [
+      name.replace(".", "temper-nlp"),
+      [resolve(types)],
+    ]);
+    // A snippet that names a path of src/ sees the modules beside it.
+    const rootDirs = [resolve(folder, "src"), resolve("dist")];
+    const compilerOptions = { noUnusedLocals: false, paths: Object.fromEntries(paths), rootDirs };
+    const config = { extends: resolve("tsconfig.json"), compilerOptions, include: ["**/*.ts"], exclude: [] };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+    const { stdout } = spawnSync(
+      process.execPath,
+      ["node_modules/typescript-7/bin/tsc", "-p", folder, "--pretty", "false"],
+      {
+        encoding: "utf8",
+      },
     );
-  });
+    return stdout.trim().split("\n");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 test("examples/quick-start.ts contains the program of the guide", () => {
@@ -171,9 +182,9 @@ test("the TypeScript snippets of the README, the guide and CONTRIBUTING.md compi
   );
   expect(snippets.size).toBe(5);
   // Readers define `examples` themselves; examples/quick-start.ts shows how.
-  const program = resolve("examples/first-hour-0.ts");
+  const program = "examples/first-hour-0.ts";
   snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);
   // The last one shows that mistakes are found.
-  snippets.set(resolve("examples/wrong.ts"), "export const wrong: number = 'text';");
-  expect(compileInMemory(snippets)).toEqual([expect.stringMatching(/examples\/wrong\.ts: Type 'string' is not/)]);
+  snippets.set("examples/wrong.ts", "export const wrong: number = 'text';");
+  expect(compile(snippets)).toEqual([expect.stringMatching(/examples\/wrong\.ts.*: Type 'string' is not/)]);
 });
