@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
+import { createTextAttacker, type TextAttack } from "../../src/actions/attack/attack-text.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import {
   attackNames,
@@ -31,8 +30,6 @@ let victim: TinyVictim;
 let other: TinyVictim;
 let playground: LoadedPlaygroundModel;
 let models: { sentenceEncoder: string; maskedLm: string };
-/** Every change that an attack made. */
-const edits: AttackResult["edits"][] = [];
 
 beforeAll(async () => {
   const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
@@ -41,7 +38,7 @@ beforeAll(async () => {
   models = { sentenceEncoder: join(folder, "word/tiny-bert"), maskedLm };
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   playground = await LoadedPlaygroundModel.load(victim.run, [], models);
-}, 120_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 afterAll(() => playground.close());
@@ -83,98 +80,99 @@ const custom = [
   define("merging", mergeWords),
 ];
 
-test.each([...attackNames, ...custom])(
-  "%o works in every place",
-  async (given) => {
-    const name = typeof given === "string" ? given : given.name;
-    const spec = typeof given !== "string" ? given : options[name] ? `${name}:${options[name]}` : name;
-    const runtime = { device: "cpu", threads: 1, precision: "fp32", queryBudget: 60, ...models } as const;
-    const report = await attack({ model: victim.run, data: victim.data, attacks: [spec], numExamples: 4, ...runtime });
-    expect(Object.keys(report.attacks)).toContain(name);
-    expect(JSON.parse(JSON.stringify(report)).request.attacks[0].name).toBe(name);
-    const journal = join(victim.run, "attacks", `${name}.jsonl`);
-    const results: AttackResult[] = [];
-    for await (const { result } of readJournal(journal)) results.push(result);
-    expect(results).toHaveLength(4);
-    edits.push(...results.map((result) => result.edits));
+const all = [...attackNames, ...custom];
+const specs = all.map((given) => (typeof given === "string" && options[given] ? `${given}:${options[given]}` : given));
+const names = all.map((given) => (typeof given === "string" ? given : given.name));
+const journals = () => names.map((name) => join(victim.run, "attacks", `${name}.jsonl`));
 
-    await verify({ journals: [journal], model: victim.run, device: "cpu", threads: 1 });
+async function readResults(path: string): Promise<AttackResult[]> {
+  const results: AttackResult[] = [];
+  for await (const { result } of readJournal(path)) results.push(result);
+  return results;
+}
 
-    for (const result of results) {
-      const { finalTexts, finalWords, texts } = result;
-      // The report and the studio show the final text, word for word.
-      const shown = splitChangedText(result).fields.map((pieces) => pieces.map(({ text }) => text).join(""));
-      expect(shown).toEqual(finalTexts);
-      const { fields } = toAttackedText(result);
-      expect(fields.map((pieces) => pieces.map(({ text }) => text).join(""))).toEqual(finalTexts);
-      const isNew = finalWords.filter((word, i) => result.words[result.origins[i]!] !== word);
-      expect(fields.flat().flatMap(({ text, was }) => (was === undefined ? [] : [text]))).toEqual(isNew);
-      for (const html of [renderChangedText(result), renderOriginalText(result, new Set([0]))])
-        expect(String(html)).not.toContain("undefined");
-      if (result.outcome === "skipped") expect(finalTexts).toEqual(texts);
-    }
+// All attacks share the requests, so that the models are loaded once.
+beforeAll(async () => {
+  const runtime = { device: "cpu", threads: 1, precision: "fp32", ...models } as const;
+  const report = await attack({
+    ...{ model: victim.run, data: victim.data, attacks: specs, numExamples: 4, queryBudget: 60, ...runtime },
+  });
+  expect(JSON.parse(JSON.stringify(report)).request.attacks.map(({ name }: { name: string }) => name)).toEqual(names);
+  await verify({ journals: journals(), model: victim.run, device: "cpu", threads: 1 });
+  for (const [i, path] of journals().entries()) found.set(names[i]!, await readResults(path));
+  const attacker = await createTextAttacker(
+    toRequest({ model: victim.run, attacks: specs, queryBudget: 60, ...runtime }),
+  );
+  for (const result of await attacker.attack(getAttacked().texts, { label: getAttacked().label }))
+    typed.set(result.attack, result);
+  attacker.close();
+  const out = join(folder, "transfer");
+  const settings = { device: "cpu", threads: 1, precision: "fp32", out, numExamples: 4 } as const;
+  await attack({ model: other.run, data: victim.data, attacks: ["greedy"], transferFrom: journals(), ...settings });
+});
 
-    const ratings = new RatingStore(join(folder, "ratings"), new JournalSearch());
-    const pairs = await ratings.listPairs(victim.run, name, "rater");
-    const fooled = results.filter(({ outcome }) => outcome === "success");
-    expect(
-      pairs
-        .map(({ first, second }) =>
-          [first, second]
-            .map((each) => each.join("\n"))
-            .sort()
-            .join("|"),
-        )
-        .sort(),
-    ).toEqual(
-      fooled
-        .map((result) =>
-          [result.texts, result.finalTexts]
-            .map((each) => each.join("\n"))
-            .sort()
-            .join("|"),
-        )
-        .sort(),
-    );
+const found = new Map<string, AttackResult[]>();
+const typed = new Map<string, TextAttack>();
+/** The first text that the model classifies correctly, so that attacks change it. */
+const getAttacked = (): AttackResult => found.get("greedy")!.find(({ outcome }) => outcome !== "skipped")!;
 
-    // A text that is typed has the result that it has in a dataset: of the same seed and stream.
-    const attacked = results.find(({ outcome }) => outcome !== "skipped")!;
-    const attacker = await createTextAttacker(toRequest({ model: victim.run, attacks: [spec], ...runtime }));
-    const [typed] = await attacker.attack(attacked.texts, { label: attacked.label });
-    attacker.close();
-    expect(typed).toMatchObject({ attack: name, result: { texts: attacked.texts, before: attacked.before } });
-    if (deterministic.has(name))
-      expect(typed!.result).toMatchObject({ queries: attacked.queries, finalTexts: attacked.finalTexts });
-    if (typeof spec === "string") {
-      const steps: number[] = [];
-      const watched = await playground.attack(attacked.texts, spec, {
-        label: attacked.label,
-        onStep: ({ queries }) => void steps.push(queries),
-      });
-      expect(watched.finalTexts).toHaveLength(1);
-      // An attack by gradients has no texts to watch.
-      if (name !== "ascc") expect(steps.at(-1)).toBeGreaterThan(0);
-    }
+test.each(names)("%s works in every place", async (name) => {
+  const results = found.get(name)!;
+  expect(results).toHaveLength(4);
 
-    const transferred = join(folder, "transfer", name);
-    const settings = { device: "cpu", threads: 1, precision: "fp32", out: transferred, numExamples: 4 } as const;
-    await attack({ model: other.run, data: victim.data, attacks: ["greedy"], transferFrom: [journal], ...settings });
-    const lines = readFileSync(join(transferred, `transfer-${name}.jsonl`), "utf8")
-      .trim()
-      .split("\n")
-      .slice(1);
-    for (const [i, line] of lines.entries()) {
-      const result = JSON.parse(line) as AttackResult;
-      if (result.outcome !== "skipped") expect(result.finalTexts).toEqual(results[i]!.finalTexts);
-    }
-  },
-  60_000,
-);
+  for (const result of results) {
+    const { finalTexts, finalWords, texts } = result;
+    // The report and the studio show the final text, word for word.
+    const shown = splitChangedText(result).fields.map((pieces) => pieces.map(({ text }) => text).join(""));
+    expect(shown).toEqual(finalTexts);
+    const { fields } = toAttackedText(result);
+    expect(fields.map((pieces) => pieces.map(({ text }) => text).join(""))).toEqual(finalTexts);
+    const isNew = finalWords.filter((word, i) => result.words[result.origins[i]!] !== word);
+    expect(fields.flat().flatMap(({ text, was }) => (was === undefined ? [] : [text]))).toEqual(isNew);
+    for (const html of [renderChangedText(result), renderOriginalText(result, new Set([0]))])
+      expect(String(html)).not.toContain("undefined");
+    if (result.outcome === "skipped") expect(finalTexts).toEqual(texts);
+  }
+
+  const ratings = new RatingStore(join(folder, "ratings"), new JournalSearch());
+  const pairs = await ratings.listPairs(victim.run, name, "rater");
+  const fooled = results.filter(({ outcome }) => outcome === "success");
+  const sortPair = (first: readonly string[], second: readonly string[]): string =>
+    [first.join("\n"), second.join("\n")].sort().join("|");
+  expect(pairs.map(({ first, second }) => sortPair(first, second)).sort()).toEqual(
+    fooled.map((result) => sortPair(result.texts, result.finalTexts)).sort(),
+  );
+
+  // A text that is typed has the result that it has in a dataset: of the same seed and stream.
+  const { texts, before, label } = getAttacked();
+  expect(typed.get(name)).toMatchObject({ attack: name, result: { texts, before } });
+  if (deterministic.has(name)) {
+    const { queries, finalTexts } = results.find((result) => result.texts[0] === texts[0])!;
+    expect(typed.get(name)!.result).toMatchObject({ queries, finalTexts });
+  }
+  const spec = specs[names.indexOf(name)]!;
+  if (typeof spec === "string") {
+    const steps: number[] = [];
+    const watched = await playground.attack(texts, spec, {
+      label,
+      onStep: ({ queries }) => void steps.push(queries),
+    });
+    expect(watched.finalTexts).toHaveLength(1);
+    // An attack by gradients has no texts to watch.
+    if (name !== "ascc") expect(steps.at(-1)).toBeGreaterThan(0);
+  }
+
+  const transferred = await readResults(join(folder, "transfer", `transfer-${name}.jsonl`));
+  expect(transferred).toHaveLength(4);
+  for (const [i, result] of transferred.entries())
+    if (result.outcome !== "skipped") expect(result.finalTexts).toEqual(results[i]!.finalTexts);
+});
 
 test("insertions, deletions and merges were among the changes", () => {
-  const all = edits.flat();
-  expect(all.some(({ from }) => from === "")).toBe(true);
-  expect(all.some(({ to }) => to === "")).toBe(true);
+  const edits = [...found.values()].flat().map((result) => result.edits);
+  const changes = edits.flat();
+  expect(changes.some(({ from }) => from === "")).toBe(true);
+  expect(changes.some(({ to }) => to === "")).toBe(true);
   const isMerge = edits.some((list) =>
     list.some(
       ({ position, to }) => to === "dull" && list.some((next) => next.position === position + 1 && next.to === ""),

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { augment } from "../../src/actions/augment/augment.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
@@ -53,57 +53,57 @@ const encoder = () => ({
   maskedLm: join(folder, "masked-lm"),
 });
 
-const createRequest = (made: TinyVictim, attacks: typeof specs, out: string) =>
+const createRequest = (attacks: typeof specs, out: string) =>
   ({
-    ...{ model: made.run, data: made.data, attacks, numExamples: 6, out, device: "cpu", threads: 1 },
+    ...{ model: victim.run, data: victim.data, attacks, numExamples: 6, out, device: "cpu", threads: 1 },
     ...encoder(),
   }) as const;
 
-describe.each(specs)("$name", (spec) => {
-  /** The results without what depends on the last bits of a score, and the probabilities. */
-  const readResults = async (out: string) => {
-    const results: object[] = [];
-    const probabilities: number[] = [];
-    for await (const { result } of readJournal(join(out, `${spec.name}.jsonl`))) {
-      const { before, after, ties: _, ...rest } = result;
-      results.push(rest);
-      probabilities.push(...before, ...after);
-    }
-    return { results, probabilities };
-  };
+/** The results without what depends on the last bits of a score, and the probabilities. */
+async function readResults(out: string, name: string): Promise<{ results: object[]; probabilities: number[] }> {
+  const results: object[] = [];
+  const probabilities: number[] = [];
+  for await (const { result } of readJournal(join(out, `${name}.jsonl`))) {
+    const { before, after, ties: _, ...rest } = result;
+    results.push(rest);
+    probabilities.push(...before, ...after);
+  }
+  return { results, probabilities };
+}
 
-  test.each(["subword", "word"])("runs on a victim with tokens of the kind %s, and verify replays it", async (kind) => {
-    const made = kind === "word" ? word : victim;
-    const out = join(folder, `${kind}-out`, spec.name);
-    const request = createRequest(made, [spec], out);
-    const report = await attack(request);
-    expect(Object.keys(report.attacks)).toEqual([spec.name]);
-    const journals = [join(out, `${spec.name}.jsonl`)];
-    const verified = await verify({ journals, model: made.run, device: "cpu", threads: 1 });
-    expect(verified.map(({ lines }) => lines)).toEqual([6]);
-    if (kind === "word") return;
-    // The same request gives the same results. Without the cache, texts share batches with other texts.
-    const again = await attack({ ...request, out: `${out}-again`, cache: false });
-    expect(again.worstCase).toBe(report.worstCase);
-    const [first, second] = [await readResults(out), await readResults(`${out}-again`)];
-    expect(second.results).toEqual(first.results);
-    for (const [i, value] of second.probabilities.entries()) expect(value).toBeCloseTo(first.probabilities[i]!, 4);
-  });
+// tests/runs/every-attack.test.ts has a victim with tokens of the kind word.
+test("every recipe runs on a victim with subwords, verify replays it, and the same request gives the same results", async () => {
+  const out = join(folder, "subword-out");
+  const report = await attack(createRequest(specs, out));
+  expect(Object.keys(report.attacks)).toEqual(specs.map(({ name }) => name));
+  const journals = specs.map(({ name }) => join(out, `${name}.jsonl`));
+  const verified = await verify({ journals, model: victim.run, device: "cpu", threads: 1 });
+  expect(verified.map(({ lines }) => lines)).toEqual(specs.map(() => 6));
+  // Without the cache, texts share batches with other texts.
+  const again = await attack({ ...createRequest(specs, `${out}-again`), cache: false });
+  expect(again.worstCase).toBe(report.worstCase);
+  for (const { name } of specs) {
+    const [first, second] = [await readResults(out, name), await readResults(`${out}-again`, name)];
+    expect(second.results, name).toEqual(first.results);
+    for (const [i, value] of second.probabilities.entries())
+      expect(value, name).toBeCloseTo(first.probabilities[i]!, 4);
+  }
+});
 
-  test("keeps its budget, and protected text stays", async () => {
-    const out = join(folder, "limited", spec.name);
-    await attack({ ...createRequest(victim, [spec], out), queryBudget: 9, protect: ["film|plot"] });
-    for await (const { result } of readJournal(join(out, `${spec.name}.jsonl`))) {
-      expect(result.queries).toBeLessThanOrEqual(9);
-      for (const { from } of result.edits) expect(["film", "plot"]).not.toContain(from);
+test("every recipe keeps its budget, and protected text stays", async () => {
+  const out = join(folder, "limited");
+  await attack({ ...createRequest(specs, out), queryBudget: 9, protect: ["film|plot"] });
+  for (const { name } of specs)
+    for await (const { result } of readJournal(join(out, `${name}.jsonl`))) {
+      expect(result.queries, name).toBeLessThanOrEqual(9);
+      for (const { from } of result.edits) expect(["film", "plot"], name).not.toContain(from);
     }
-  });
 });
 
 test("the cost of everything besides the victim is reported separately", async () => {
   const names = ["textfooler", "bert-attack", "hotflip", "pruthi"];
   const attacks = specs.filter(({ name }) => names.includes(name));
-  const report = await attack(createRequest(victim, attacks, join(folder, "cost")));
+  const report = await attack(createRequest(attacks, join(folder, "cost")));
   const listKinds = (name: string): string[] => Object.keys(report.attacks[name]!.resources ?? {}).sort();
   // Sentences of fewer than 15 words are not encoded.
   expect(listKinds("textfooler")).toEqual(["tagger"]);
