@@ -4,9 +4,10 @@ import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import type { Victim } from "../../src/attacks/victim.js";
 import { softmax } from "../../src/softmax.js";
+import { chooseExtent } from "../extent.js";
 import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
-const examples = Array.from({ length: 12 }, (_, i) =>
+const examples = Array.from({ length: chooseExtent(4, 12) }, (_, i) =>
   createExample(
     String(i),
     ["the", "good", "old", "film", "was", "warm"]

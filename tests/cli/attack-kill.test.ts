@@ -20,7 +20,7 @@ let victim: TinyVictim;
 
 beforeAll(async () => {
   victim = await tinyVictim(folder, {}, examples);
-  await attackWhole(whole);
+  expect(await attackHere(whole)).toMatchObject({ code: 0 });
 });
 
 function createArguments(out: string): string[] {
@@ -45,11 +45,12 @@ function start(out: string, ...more: string[]) {
   return { child, ended };
 }
 
-/** Attacks undisturbed, in this process. */
-async function attackWhole(out: string): Promise<void> {
+/** Attacks in this process, which starts no other one. */
+async function attackHere(out: string, ...more: string[]) {
   vi.stubEnv("TEMPER_CACHE", join(out, "cache"));
-  expect(await invoke([...createArguments(out), "--quiet"])).toMatchObject({ code: 0 });
+  const ended = await invoke([...createArguments(out), "--quiet", ...more]);
   vi.unstubAllEnvs();
+  return ended;
 }
 
 const getSize = (out: string): number =>
@@ -110,7 +111,7 @@ async function startAndPause() {
 
 test("a second attack in the same folder is rejected. Ctrl-C prints how to continue, and that works", async () => {
   const { out, child, ended } = await startAndPause();
-  expect(await start(out, "--resume").ended).toMatchObject({
+  expect(await attackHere(out, "--resume")).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("is writing there"),
   });
@@ -121,6 +122,6 @@ test("a second attack in the same folder is rejected. Ctrl-C prints how to conti
   const [, again] = /Continue with: temper (.*)\n/.exec(stderr)!;
   expect(again).toContain(`--out ${out}`);
   expect(again).toMatch(/--resume$/);
-  expect(await start(out, "--resume").ended).toMatchObject({ code: 0 });
+  expect(await attackHere(out, "--resume")).toMatchObject({ code: 0 });
   expect(journals(out)).toEqual(journals(whole));
 });

@@ -126,6 +126,6 @@ test("SIGINT and SIGHUP save the run and print how to continue, and that works",
     expect(stderr).toContain(`Continue with: temper train --resume --out ${out}\n`);
     args = ["--resume", "--out", out, "--quiet"];
   }
-  expect(await start(args).ended).toMatchObject({ code: 0, stderr: "" });
+  expect(await invoke(["train", ...args])).toMatchObject({ code: 0, stderr: "" });
   expect(readResultFiles(out)).toEqual(readResultFiles(whole));
 });

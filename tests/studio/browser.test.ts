@@ -13,6 +13,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { launchBrowser } from "../browser.js";
+import { chooseExtent } from "../extent.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
@@ -292,14 +293,17 @@ test("a classifier is hardened from a form", async () => {
   expect(open.complaints).toEqual([]);
 });
 
-test("every attack of the playground ends with a result, or says what it lacks", async () => {
+test("attacks of the playground end with a result, or say what they lack", async () => {
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
   await page.getByLabel("Text", { exact: true }).fill("a good film");
   const picker = page.getByRole("combobox", { name: /^Attack/ });
   await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
   const lacking: string[] = [];
-  for (const name of attackNames) {
+  // tests/runs/every-attack.test.ts attacks with each of them, without the page.
+  const chosen = ["pwws", "ascc", "deepwordbug", "bae", "evasion"];
+  const tried = chooseExtent(0, 1) === 1 ? attackNames : chosen;
+  for (const name of tried) {
     await picker.selectOption(name);
     expect(await page.locator(".filters .hint").textContent()).not.toBe("");
     await page.getByRole("button", { name: "Start attack" }).click();
@@ -314,7 +318,8 @@ test("every attack of the playground ends with a result, or says what it lacks",
   // A masked language model must be downloaded, ascc needs a model of words, and evasion the label to reach.
   const needs = /masked|bert|roberta|Hub|tokenization: word|benignLabel/i;
   expect(lacking.filter((problem) => !needs.test(problem))).toEqual([]);
-  expect(lacking.length).toBeLessThan(attackNames.length / 2);
+  for (const name of chosen)
+    expect(lacking.some((problem) => problem.startsWith(name))).toBe(!/pwws|deepwordbug/.test(name));
 });
 
 test("pairs are rated with the keyboard", async () => {

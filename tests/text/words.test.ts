@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import { splitWords } from "../../src/text/words.js";
+import { chooseExtent } from "../extent.js";
 import { strangeText } from "./strange-texts.js";
 
 const shared = process.env.TEMPER_SHARED ?? join("..", "shared");
@@ -66,7 +67,7 @@ describe("splitWords", () => {
   it("keeps every character except white space, in order", () => {
     fc.assert(
       fc.property(text, (given) => splitWords(given).join("") === given.replace(/\s+/gu, "")),
-      { numRuns: 2000 },
+      { numRuns: chooseExtent(400, 2000) },
     );
   });
 
@@ -75,7 +76,7 @@ describe("splitWords", () => {
       fc.property(fc.string({ unit: fc.constantFrom(..."aNnt's.-*09:/)( e") }), (given) => {
         expect(splitWords(`${given} é`)).toEqual([...splitWords(given), "é"]);
       }),
-      { numRuns: 2000 },
+      { numRuns: chooseExtent(400, 2000) },
     );
   });
 
