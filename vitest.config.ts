@@ -38,6 +38,8 @@ export default defineConfig({
     pool: "forks",
     // Three workers of one thread each keep two cores busy: many tests wait for other processes.
     maxWorkers: 3,
+    // Transformed modules are kept in node_modules until their source changes.
+    experimental: { fsModuleCache: true },
     reporters: ["default", new CrashReporter()],
     // These limits only end a test that hangs. A busy host may need twenty times as long as a quiet one.
     expect: { poll: { timeout: 120_000 } },

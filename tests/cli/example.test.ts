@@ -1,8 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { loadSpamTask } from "../tasks/spam-cache.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
+
+// The example contains some of the decoded emails.
+beforeAll(loadSpamTask);
+afterAll(() => void vi.unstubAllEnvs());
 
 test("example writes the files of the tutorial, as it shows them, and overwrites nothing", async () => {
   const folder = temporaryFolder();
