@@ -129,7 +129,7 @@ describe("temper exact", () => {
     execFileSync(process.execPath, [...args, "--processes", "2"], { stdio: "ignore" });
     expect(readFileSync(join(out, basename(proof))).equals(whole)).toBe(true);
     expect(files().filter((name) => name.includes(".parts"))).toEqual([]);
-  }, 120_000);
+  });
 
   test("the report of a run shows the bracket and the gaps", async () => {
     const out = join(victim.run, "exact");

@@ -32,7 +32,7 @@ beforeAll(async () => {
     data = config.data!;
     pretrained = config.model;
   }
-}, 60_000);
+});
 
 describe("wise-ft", () => {
   test("is a point on the line to the pre-trained weights, with the head of the run", async () => {
