@@ -3,26 +3,29 @@ import type { Model } from "../model.js";
 
 /**
  * Returns why transformers does not compute the predictions of a saved model, or null if it does.
- * The config and the model card say so.
+ * The config and the model card say so. An ONNX file has every head.
  */
-export function describeIncompatibility({
-  architecture: { head },
-  tokenization,
-  normalize,
-  tokenizer,
-  folder,
-}: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
+export function describeIncompatibility(
+  {
+    architecture: { head },
+    tokenization,
+    normalize,
+    tokenizer,
+    folder,
+  }: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">,
+  format: "weights" | "onnx" = "weights",
+): string | null {
   if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
     return (
-      "The model reads the first piece of each word, which no tokenizer of transformers does. " +
-      "Use temper-nlp for predictions."
+      "The model reads the first piece of each word, which no tokenizer of transformers does, so there is no " +
+      "tokenizer.json. Use temper-nlp for predictions."
     );
   if (normalize === "canonical")
     return (
       "The model reads the canonical form of a text, which no tokenizer of transformers computes. " +
       "Use temper-nlp for predictions, or its function canonicalize before the tokenizer."
     );
-  if (head === "mlp")
+  if (head === "mlp" && format === "weights")
     return (
       "transformers does not have the classification head, which is in head.safetensors; it reads the encoder only. " +
       "Use onnx/model.onnx or temper-nlp for predictions."
