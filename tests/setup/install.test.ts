@@ -25,6 +25,7 @@ ${rules}
 *" install "*) mkdir -p ${root}/.venv/lib/python3.11/site-packages && cp -r ${wheel} ${root}/.venv/lib/python3.11/site-packages/torch;;
 esac`,
   );
+  for (const name of ["sudo", "apt-get"]) putScript(join(root, "bin", name), `echo ${name} >> ${calls}`);
   const lines: string[] = [];
   const env = environment(join(root, "bin"), { TEMPER_CACHE: join(root, "cache") });
   const run = () =>
@@ -74,9 +75,10 @@ describe("installLibtorch", () => {
     expect(existsSync(join(root, ".venv/bin/python"))).toBe(true);
   });
 
-  it("returns the reason of every failure", () => {
-    const { run } = createHost("*install*) exit 1;;");
+  it("returns the reason of every failure, and never asks for root", () => {
+    const { run, calls } = createHost("*install*) exit 1;;");
     const { libtorch, attempts } = run();
+    expect(calls().join("\n")).not.toMatch(/sudo|apt-get/);
     expect(libtorch).toBeUndefined();
     expect(attempts.map(({ reason }) => reason)).toEqual(["pip failed; see its messages above"]);
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
@@ -112,6 +114,11 @@ describe("choosePackages", () => {
     expect(cpu.args).toEqual(["--no-deps", "torch==2.15.0+cpu"]);
     for (const { what } of [cuda, cpu]) expect(what).toContain("without known checksums");
   });
+});
+
+it("the Docker image contains no secrets and no data of the folder that it is built in", () => {
+  const ignored = readFileSync(".dockerignore", "utf8").split("\n");
+  for (const pattern of [".env*", "runs", "*.csv", "*.tsv", "*.jsonl", "*.parquet"]) expect(ignored).toContain(pattern);
 });
 
 describe("formatFailure", () => {
