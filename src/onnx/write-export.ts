@@ -45,7 +45,8 @@ export async function exportToOnnx(
   const temper: TemperMetadata = {
     ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
     ...(normalize && { normalize }),
-    note: describeIncompatibility(model, "onnx") ?? undefined,
+    // An ONNX file has every head.
+    note: describeIncompatibility({ ...model, architecture: { ...model.architecture, head: "hf" } }) ?? undefined,
     exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },
   };
   const json = toConfigJson(config, labels, architectures, { temper });

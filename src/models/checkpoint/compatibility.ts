@@ -3,18 +3,15 @@ import type { Model } from "../model.js";
 
 /**
  * Returns why transformers does not compute the predictions of a saved model, or null if it does.
- * The config and the model card say so. An ONNX file has every head.
+ * The config and the model card say so.
  */
-export function describeIncompatibility(
-  {
-    architecture: { head },
-    tokenization,
-    normalize,
-    tokenizer,
-    folder,
-  }: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">,
-  format: "weights" | "onnx" = "weights",
-): string | null {
+export function describeIncompatibility({
+  architecture: { head },
+  tokenization,
+  normalize,
+  tokenizer,
+  folder,
+}: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
   if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
     return (
       "The model reads the first piece of each word, which no tokenizer of transformers does, so there is no " +
@@ -25,7 +22,7 @@ export function describeIncompatibility(
       "The model reads the canonical form of a text, which no tokenizer of transformers computes. " +
       "Use temper-nlp for predictions, or its function canonicalize before the tokenizer."
     );
-  if (head === "mlp" && format === "weights")
+  if (head === "mlp")
     return (
       "transformers does not have the classification head, which is in head.safetensors; it reads the encoder only. " +
       "Use onnx/model.onnx or temper-nlp for predictions."
