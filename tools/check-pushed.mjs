@@ -22,6 +22,8 @@ import { loadTokenizer } from "../dist/text/tokenizer.js";
 
 const numTexts = 1000;
 const limit = 1e-4;
+/** Texts of a SentencePiece model that transformers.js may read with other tokens: those with damaged characters. */
+const maxOtherTokens = 5;
 const fixtures = fileURLToPath(new URL("../tests/fixtures", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "temper-pushed-"));
 const data = join(folder, "reviews.jsonl");
@@ -138,7 +140,19 @@ try {
           const cutTokens = (ids) =>
             ids.length > config.maxLength ? [...ids.slice(0, config.maxLength - 1), ids.at(-1)] : ids;
           const ids = texts.map((text) => cutTokens(tokenizer.encode(text)));
-          result.differences["transformers.js"] = compare(expected, await classifyInJavaScript(name, ids));
+          // It has no character table of SentencePiece, so it may split texts with rare characters in another way.
+          const hasTable = readFileSync(join(out, "tokenizer.json"), "utf8").includes('"Precompiled"');
+          const isSame = (i) => !hasTable || String(ids[i]) === String(Array.from(encodings[i].ids));
+          const rows = await classifyInJavaScript(
+            name,
+            ids.filter((_, i) => isSame(i)),
+          );
+          result.differences["transformers.js"] = compare(
+            expected.filter((_, i) => isSame(i)),
+            rows,
+          );
+          result.otherTokens = texts.length - rows.length;
+          if (result.otherTokens > maxOtherTokens) result.differences["texts with other tokens"] = result.otherTokens;
         } else {
           result.ids = encodings.map(({ ids }) => Array.from(ids));
           result.differences["transformers.js (tokens)"] = compare(
@@ -169,13 +183,14 @@ try {
       answers[i] === null ? "not in this version" : compare(result.expected, answers[i]);
   });
   let failures = 0;
-  for (const { name, note, differences, truncated } of checked) {
+  for (const { name, note, differences, truncated, otherTokens } of checked) {
     const isClose = Object.values(differences).every((value) => !(value > limit));
     failures += Number(!isClose);
     const numbers = Object.entries(differences).map(
       ([key, value]) => `${key} ${typeof value === "number" ? value.toExponential(1) : value}`,
     );
-    const details = [...numbers, `${truncated} truncated texts`, ...(note ? [note] : [])];
+    const others = otherTokens ? [`${otherTokens} texts with other tokens in transformers.js left out`] : [];
+    const details = [...numbers, `${truncated} truncated texts`, ...others, ...(note ? [note] : [])];
     console.log(`${isClose ? "ok" : "FAILED"}  ${name}: ${details.join(", ")}`);
   }
   console.log(
