@@ -7,8 +7,7 @@ import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { buildAddon } from "./setup/build.mjs";
-import { findLibtorch } from "./setup/find.mjs";
-import { TORCH_VERSION } from "./setup/install.mjs";
+import { findLibtorch, TORCH_VERSION } from "./setup/find.mjs";
 import { PREBUILT_PACKAGE, RPATH_PLACEHOLDER } from "./setup/prebuilt.mjs";
 import { hashSources, writeJson } from "./setup/stamp.mjs";
 

@@ -57,7 +57,7 @@ try {
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
   const std = (values) =>
     Math.sqrt(mean(values.map((v) => (v - mean(values)) ** 2)) * (values.length / (values.length - 1)));
-  for (const [setting, found] of Object.entries(results)) {
+  for (const [setting, found] of Object.entries(results).filter(([, { length }]) => length > 1)) {
     const cells = ["recall", "balanced"].map((key) => {
       const values = found.map((each) => 100 * each[key]);
       return `${key} ${mean(values).toFixed(1)} ± ${std(values).toFixed(1)}`;

@@ -10,7 +10,10 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -28,6 +31,20 @@ double addWork(c10::intrusive_ptr<c10d::Work> work, std::vector<std::pair<at::Te
 
 namespace {
 
+/**
+ * Gloo's threads run until the process ends. If they still work on a collective, the destructors of libtorch's globals
+ * would take away what they use, so leave without them.
+ */
+void exitWithoutDestructors() {
+#ifdef __GLIBC__
+  auto leave = [](int status, void*) {
+    std::fflush(nullptr);
+    _exit(status);
+  };
+  [[maybe_unused]] static const int registered = on_exit(leave, nullptr);
+#endif
+}
+
 /** groupOpen(backend, name, rank, size, host of the store, timeout): connects to the other ranks. */
 napi_value groupOpen(const Call& call) {
   std::string backend = toText(call.env, call.at(0));
@@ -41,6 +58,7 @@ napi_value groupOpen(const Call& call) {
     return c10::make_intrusive<c10d::PrefixStore>(toKey(name), connectStore(host, port, timeout));
   };
   if (backend == "gloo") {
+    exitWithoutDestructors();
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     // As in PyTorch: a network interface by name, or the address of this host's name.
     const char* interface = std::getenv("GLOO_SOCKET_IFNAME");

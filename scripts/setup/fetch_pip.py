@@ -1,7 +1,7 @@
 """Downloads the wheel of pip for a Python without pip, such as Debian's. `python pip.whl/pip` runs it without installing it.
 
 Usage: fetch_pip.py FOLDER. Prints the path of the wheel. Uses the package index of pip's configuration: PIP_INDEX_URL, or
-`index-url` in the files that pip reads.
+`index-url` in the files that pip reads. The checksums are those of requirements/pip.txt.
 """
 
 import configparser
@@ -37,25 +37,17 @@ def get(url):
         return response.read()
 
 
-def python_is_new_enough(link):
-    minimum = re.search(r"(?:>=|&gt;=)\s*(\d+)\.(\d+)", link)
-    return minimum is None or sys.version_info >= tuple(map(int, minimum.groups()))
-
-
-wheels = []
-for link in re.findall(r"<a\s[^>]*>", get(index).decode()):
-    wheel = re.search(r'href="([^"]*/pip-([\d.]+)-py3-none-any\.whl)#sha256=([0-9a-f]{64})"', link)
-    if wheel and python_is_new_enough(link):
-        address, version, checksum = wheel.groups()
-        wheels.append((tuple(map(int, version.split("."))), urllib.parse.urljoin(index, address), checksum))
-if not wheels:
-    sys.exit(f"{index} offers no pip for Python {sys.version_info.major}.{sys.version_info.minor}")
-
-_, address, checksum = max(wheels)
-content = get(address)
-if hashlib.sha256(content).hexdigest() != checksum:
-    sys.exit(f"{address} is damaged: its checksum is wrong")
-path = os.path.join(sys.argv[1], address.rsplit("/", 1)[1])
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "requirements", "pip.txt")) as file:
+    requirement = file.read()
+version = re.search(r"^pip==([\d.]+)", requirement, re.MULTILINE).group(1)
+name = f"pip-{version}-py3-none-any.whl"
+address = re.search(rf'href="([^"#]*/{re.escape(name)})[#"]', get(index).decode())
+if address is None:
+    sys.exit(f"{index} does not offer {name}")
+content = get(urllib.parse.urljoin(index, address.group(1)))
+if hashlib.sha256(content).hexdigest() not in re.findall(r"sha256:([0-9a-f]{64})", requirement):
+    sys.exit(f"{name} from {index} has a wrong checksum. Check the index, or install pip.")
+path = os.path.join(sys.argv[1], name)
 os.makedirs(sys.argv[1], exist_ok=True)
 with open(path, "wb") as file:
     file.write(content)

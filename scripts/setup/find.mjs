@@ -1,6 +1,7 @@
 // Finds libtorch in the places where it may be installed, in order.
 import { existsSync, readdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { homedir } from "node:os";
+import { join, resolve, sep } from "node:path";
 import { inspectLibtorch } from "./inspect.mjs";
 import { probeLibtorch } from "./probe.mjs";
 import { capture, findOnPath, getErrorMessage } from "./process.mjs";
@@ -12,7 +13,7 @@ import { capture, findOnPath, getErrorMessage } from "./process.mjs";
 /** @typedef {Candidate & { reason: string }} Rejected */
 /**
  * @typedef {object} FindOptions
- * @property {string} root the folder of the package, with .venv and .torch
+ * @property {string} root the folder of the package
  * @property {Environment} env
  * @property {Source[]} [only] use only these sources
  * @property {(libtorch: Libtorch) => boolean} [trusted] true if it is known to load, so it is not probed
@@ -20,12 +21,15 @@ import { capture, findOnPath, getErrorMessage } from "./process.mjs";
  * @property {string[]} [systemFolders]
  */
 
+/** The PyTorch version that Temper is tested with. TEMPER_TORCH selects another one. */
+export const TORCH_VERSION = "2.15.0";
+
 /** The names of the sources in messages. @type {Record<Source, string>} */
 export const SOURCE_NAMES = {
   LIBTORCH: "the LIBTORCH variable",
   python: "the Python on PATH",
-  venv: "the project's .venv",
-  target: "the project's .torch",
+  venv: "Temper's .venv",
+  target: "Temper's .torch",
   system: "the system",
 };
 
@@ -60,11 +64,12 @@ export function findLibtorch(options) {
 export function* listCandidates({ root, env, only, systemFolders = ["/usr/local", "/usr"] }) {
   const isIncluded = (/** @type {Source} */ source) => !only || only.includes(source);
   if (env.LIBTORCH && isIncluded("LIBTORCH")) yield { path: findInside(resolve(env.LIBTORCH)), source: "LIBTORCH" };
-  const venv = findVenvTorch(root);
+  const home = getLibtorchHome(root, env);
+  const venv = findVenvTorch(home);
   const python = isIncluded("python") ? findPythonTorch(env) : undefined;
   if (python && python !== venv) yield { path: python, source: "python" };
   if (venv && isIncluded("venv")) yield { path: venv, source: "venv" };
-  const target = join(root, ".torch/torch");
+  const target = join(home, ".torch/torch");
   if (existsSync(target) && isIncluded("target")) yield { path: target, source: "target" };
   for (const path of systemFolders) {
     if (existsSync(join(path, "include/ATen/ATen.h")) && isIncluded("system")) yield { path, source: "system" };
@@ -80,9 +85,21 @@ function findInside(folder) {
   return inner.find((path) => existsSync(join(path, "include/ATen/ATen.h"))) ?? folder;
 }
 
-/** Finds torch in the virtual environment of the project. @param {string} root */
-function findVenvTorch(root) {
-  const lib = join(root, ".venv/lib");
+/**
+ * Returns the folder of the libtorch that setup installs: the checkout, or the user's cache folder if the package is
+ * installed. npm replaces node_modules, and the download is too large to repeat.
+ * @param {string} root
+ * @param {Environment} env
+ */
+export function getLibtorchHome(root, env) {
+  if (!root.split(sep).includes("node_modules")) return root;
+  const cache = env.TEMPER_CACHE || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "temper");
+  return join(resolve(cache), `libtorch-${env.TEMPER_TORCH || TORCH_VERSION}`);
+}
+
+/** Finds torch in the virtual environment of setup. @param {string} home */
+function findVenvTorch(home) {
+  const lib = join(home, ".venv/lib");
   const versions = existsSync(lib) ? readdirSync(lib).filter((name) => name.startsWith("python")) : [];
   return versions.map((name) => join(lib, name, "site-packages/torch")).find((path) => existsSync(path));
 }

@@ -1,7 +1,6 @@
 // Explains what to do if no libtorch could be found or installed.
-import { SOURCE_NAMES } from "./find.mjs";
+import { SOURCE_NAMES, TORCH_VERSION } from "./find.mjs";
 import { OLDEST } from "./inspect.mjs";
-import { TORCH_VERSION } from "./install.mjs";
 
 /**
  * @param {import("./find.mjs").Rejected[]} rejected
@@ -19,7 +18,7 @@ export function formatFailure(rejected, attempts) {
     "Do one of the following, then run `make setup` (or `npx temper setup`) again:",
     `  - set LIBTORCH to a folder with include/ and lib/ of libtorch ${OLDEST} or newer (see pytorch.org), or unset it`,
     "  - activate the environment of a Python that has torch",
-    `  - give pip access to a package index (PIP_INDEX_URL, proxies), or install manually: python3 -m venv .venv && .venv/bin/pip install torch==${TORCH_VERSION}`,
+    `  - give pip access to a package index (PIP_INDEX_URL, proxies), or install manually: python3 -m venv env && . env/bin/activate && pip install torch==${TORCH_VERSION}`,
     "  - if Python lacks pip and venv: apt-get install python3-venv, as root",
   ].join("\n");
 }

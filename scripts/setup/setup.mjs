@@ -105,7 +105,8 @@ Finds libtorch (LIBTORCH, the Python on PATH, .venv, .torch, the system) or inst
   --force          rebuild even if nothing changed
   --dry-run        print what would be done
   --json           print the result as JSON
-Variables: LIBTORCH, TEMPER_TORCH (version to install), TEMPER_CUDA (1 or 0: with or without CUDA), TEMPER_BUILD (folder), TEMPER_PREBUILT (0: always compile)`;
+An installed package keeps .venv in TEMPER_CACHE/libtorch-VERSION (~/.cache/temper), where npm does not replace it.
+Variables: LIBTORCH, TEMPER_TORCH (version to install, without known checksums), TEMPER_CUDA (1 or 0: with or without CUDA), TEMPER_BUILD (folder), TEMPER_PREBUILT (0: always compile)`;
 
 /** @param {string[]} args */
 function main(args) {

@@ -6,7 +6,6 @@ import { describeIncompatibility } from "../models/checkpoint/compatibility.js";
 import { createTokenizerFiles, getTokenizerSource } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
 import { SUBWORD_TOKENIZER } from "../text/tokenizer.js";
-import { readsFirstPieces } from "../text/word-level-json.js";
 import { exportGraph } from "./export-graph.js";
 import { encodeOnnx, maxOnnxBytes, type OnnxGraph } from "./onnx-file.js";
 import { quantizeGraph } from "./quantize.js";
@@ -32,8 +31,8 @@ export async function exportToOnnx(
   model: Model,
   options: { readonly quantize: boolean; readonly version: string },
 ): Promise<ExportedModel> {
-  const { [SUBWORD_TOKENIZER]: _pieces, ...tokenizerFiles } = await createTokenizerFiles(getTokenizerSource(model));
-  checkTokenization(model);
+  const { [SUBWORD_TOKENIZER]: pieces, ...readable } = await createTokenizerFiles(getTokenizerSource(model));
+  const tokenizerFiles = "tokenizer.json" in readable ? readable : { ...readable, [SUBWORD_TOKENIZER]: pieces };
   const graph = exportGraph(model, model.weights);
   checkSize(graph);
   const encoded = encodeOnnx(graph, options.version);
@@ -45,7 +44,9 @@ export async function exportToOnnx(
   if (head === "masked-lm") throw new UserError(`${model.reference}: a masked language model cannot be exported.`);
   const temper: TemperMetadata = {
     ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
-    ...(normalize && { normalize, note: describeIncompatibility(model) ?? undefined }),
+    ...(normalize && { normalize }),
+    // An ONNX file has every head.
+    note: describeIncompatibility({ ...model, architecture: { ...model.architecture, head: "hf" } }) ?? undefined,
     exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },
   };
   const json = toConfigJson(config, labels, architectures, { temper });
@@ -59,14 +60,6 @@ export async function exportToOnnx(
       { path: "config.json", content: `${JSON.stringify(json, null, 2)}\n` },
     ],
   };
-}
-
-function checkTokenization({ tokenization, tokenizer, folder }: Model): void {
-  if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
-    throw new UserError(
-      `${folder}: a model with tokenization: word reads the first piece of each word in byte-level BPE, ` +
-        "which no tokenizer.json can express. Train with tokenization: subword.",
-    );
 }
 
 function checkSize({ initializers }: OnnxGraph): void {

@@ -81,6 +81,16 @@ describe("temper verify", () => {
     expect((await verify(join(copy, "pwws.jsonl"), "--repeat", "2")).stderr).toContain("different maxModificationRate");
   });
 
+  test("rejects a journal that was sealed anew without the hash of its texts, so no text can be left out", async () => {
+    const [header, ...lines] = unseal(readFileSync(journal, "utf8"));
+    const { data: _, ...hashes } = header!.hashes as Record<string, string>;
+    const forged = join(folder, "without-data.jsonl");
+    const shorter = [{ ...header, hashes, examples: lines.length - 1 }, ...lines.slice(1)];
+    writeFileSync(forged, seal(shorter.map((each) => JSON.stringify(each))));
+    const { code, stderr } = await verify(forged);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("no hash of the attacked examples")]);
+  });
+
   test("verifies the journals of a run without their paths, and asks for the model of other journals", async () => {
     const own = ["attack", victim.run, "--data", victim.data, ...columns, "--num-examples", "6", ...cpu];
     expect(await invoke([...own, "--attack", "pwws"])).toMatchObject({ code: 0 });

@@ -169,6 +169,19 @@ test("clean accuracy is compared on the whole split, however few texts are attac
   expect(warnings.join(" ")).toContain(`on the 20 attacked texts of ${lock} only, because its test split of ${count}`);
 });
 
+test("two gates never share a folder, from the first attack until the verdict", async () => {
+  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("shared"), threads: 1 };
+  const refused: Promise<unknown>[] = [];
+  const onEvent = (): void => {
+    if (refused.length < 3) refused.push(runGate(settings).catch((error: unknown) => error));
+  };
+  expect((await runGate(settings, { onEvent })).verdict).toBe("passed");
+  expect(refused.length).toBeGreaterThan(0);
+  for (const error of await Promise.all(refused))
+    expect(error).toMatchObject({ message: expect.stringContaining(`process ${process.pid} runs a gate there`) });
+  expect((await runGate(settings)).verdict).toBe("passed");
+});
+
 test("too few texts exit with 2 and say so", async () => {
   const argv = ["gate", victim.run, "--baseline", victim.run, ...data, "--num-examples", "20", "--out", out("few")];
   const { code, stdout } = await invoke(argv);

@@ -1,15 +1,20 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AutoTokenizer, env } from "@huggingface/transformers";
 import { beforeAll, expect, test } from "vitest";
 import { exportModel } from "../../src/actions/export/export.js";
+import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
+import { train } from "../../src/actions/train/train.js";
+import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
+import { parseModelConfig } from "../../src/models/config.js";
+import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
-import { createWordLevelJson } from "../../src/text/word-level-json.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { strangeText } from "../text/strange-texts.js";
+import { createRandomTensors } from "./masked-lm.js";
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
@@ -73,7 +78,33 @@ test("a folder with content and an unknown format are rejected, and nothing is w
   expect(existsSync(other)).toBe(false);
 });
 
-test("a word-level model without a list of words is rejected", async () => {
-  const tokenizer = await loadTokenizer("tests/fixtures/roberta-tiny");
-  expect(createWordLevelJson(tokenizer, "roberta-tiny")).toBeNull();
+test("a word model with byte-level BPE predicts the same from its export, and other libraries refuse its tokenizer", async () => {
+  const model = join(folder, "roberta");
+  mkdirSync(model);
+  copyFileSync("tests/fixtures/roberta-tiny/tokenizer.json", join(model, "tokenizer.json"));
+  const base = JSON.parse(readFileSync("tests/fixtures/families/roberta/config.json", "utf8")) as object;
+  const config = { ...base, vocab_size: 1004 };
+  writeFileSync(join(model, "config.json"), JSON.stringify(config));
+  const shapes = getEncoderParameterShapes(parseModelConfig(config, "roberta"));
+  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors([...shapes]));
+  const [run, out] = [join(folder, "roberta-run"), join(folder, "roberta-exported")];
+  const columns = { textColumn: ["text"], labelColumn: "label", maxLength: 16, tokenization: "word" } as const;
+  await train({ model, data: victim.data, ...columns, device: "cpu", threads: 1, train: { epochs: 1 }, out: run });
+  await exportModel({ model: run, out, threads: 1 });
+  for (const each of [join(run, "model"), out]) {
+    const { temper } = JSON.parse(readFileSync(join(each, "config.json"), "utf8")) as { temper: { note: string } };
+    expect(temper.note).toContain("reads the first piece of each word");
+    expect(existsSync(join(each, "tokenizer.json"))).toBe(false);
+    expect((await loadTokenizer(each)).hash).toBe((await loadTokenizer(model)).hash);
+  }
+  env.allowRemoteModels = false;
+  env.localModelPath = folder;
+  await expect(AutoTokenizer.from_pretrained("roberta-exported")).rejects.toThrow("tokenizer.json");
+  const texts = ["a filmography of unknownish words", "good", "it's bad, isn't it?", "x ".repeat(40)];
+  await using original = await loadClassifier(run, { device: "cpu", threads: 1 });
+  await using exported = await loadClassifier(out, { threads: 1 });
+  const [expected, actual] = [await original.classify(texts), await exported.classify(texts)];
+  for (const [i, { probabilities }] of actual.entries())
+    for (const [label, value] of Object.entries(probabilities))
+      expect(value).toBeCloseTo(expected[i]!.probabilities[label]!, 5);
 });

@@ -1,15 +1,16 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { installLibtorch, listPipInstallations } from "../../scripts/setup/install.mjs";
+import { findLibtorch, TORCH_VERSION } from "../../scripts/setup/find.mjs";
+import { choosePackages, installLibtorch } from "../../scripts/setup/install.mjs";
 import { formatFailure } from "../../scripts/setup/remedies.mjs";
 import { environment, putLibtorch, putScript, temporaryFolder } from "./trees.js";
 
 /**
  * Creates a fake Python that installs a libtorch like pip and logs every call. `rules` are lines of
- * a shell `case` over its arguments.
+ * a shell `case` over its arguments. `packageFolder` is the folder of Temper below the root.
  */
-function createHost(rules: string) {
+function createHost(rules: string, packageFolder = "") {
   const root = temporaryFolder();
   const wheel = putLibtorch(join(root, "wheel"));
   const calls = join(root, "calls");
@@ -19,36 +20,44 @@ function createHost(rules: string) {
 echo "$@" >> ${calls}
 case "$*" in
 ${rules}
-*--index-url*) exit 1;;
 "-m venv"*) mkdir -p ${root}/.venv/bin && cp "$0" ${root}/.venv/bin/python;;
 *"--target "*) t=\${*#*--target }; t=\${t%% *}; mkdir -p $t/torch && cp -r ${wheel}/. $t/torch;;
 *" install "*) mkdir -p ${root}/.venv/lib/python3.11/site-packages && cp -r ${wheel} ${root}/.venv/lib/python3.11/site-packages/torch;;
 esac`,
   );
+  for (const name of ["sudo", "apt-get"]) putScript(join(root, "bin", name), `echo ${name} >> ${calls}`);
   const lines: string[] = [];
+  const env = environment(join(root, "bin"), { TEMPER_CACHE: join(root, "cache") });
   const run = () =>
-    installLibtorch({ root, env: environment(join(root, "bin")), log: (line) => lines.push(line), probe: () => {} });
+    installLibtorch({ root: join(root, packageFolder), env, log: (line) => lines.push(line), probe: () => {} });
   return { root, python, run, lines, calls: () => readFileSync(calls, "utf8").split("\n") };
 }
 
 describe("installLibtorch", () => {
-  it("creates a .venv, tries PyTorch's CPU index first and then the small installation", () => {
+  it("creates a .venv, and installs only pinned packages with known checksums from pip's own index", () => {
     const { run, lines, calls } = createHost("");
     const { libtorch, attempts } = run();
     expect(libtorch?.source).toBe("venv");
-    expect(attempts).toHaveLength(1);
-    expect(
-      calls()
-        .filter((call) => call.includes(" install "))
-        .map((call) => call.match(/--index-url|nvidia-cuda-cupti/)?.[0]),
-    ).toEqual(["--index-url", "nvidia-cuda-cupti"]);
-    expect(lines.join("\n")).toMatch(/No usable libtorch.*200 MB.*600 MB/s);
+    expect(attempts).toEqual([]);
+    const installed = calls().filter((call) => call.includes(" install "));
+    expect(installed.map((call) => call.match(/--require-hashes -r \S+?(\w+)\.txt$/)?.[1])).toEqual(["pip", "cpu"]);
+    expect(calls().join("\n")).not.toMatch(/https?:|-index-url/);
+    expect(lines.join("\n")).toMatch(/No usable libtorch.*600 MB/s);
+  });
+
+  it("keeps the libtorch of an installed package in the user's cache, which npm ci does not remove", () => {
+    const { root, run } = createHost('"-m venv"*) exit 1;;', "project/node_modules/temper-nlp");
+    const home = join(root, "cache/libtorch-2.15.0");
+    expect(run().libtorch).toMatchObject({ source: "target", path: join(home, ".torch/torch") });
+    const after = { root: join(root, "project/node_modules/temper-nlp"), probe: () => {} };
+    const env = environment("/nowhere", { TEMPER_CACHE: join(root, "cache") });
+    expect(findLibtorch({ ...after, env, only: ["target"] }).libtorch?.path).toBe(join(home, ".torch/torch"));
   });
 
   it("uses pip --target without venv, and renames the folder only when it is complete", () => {
     const { root, run } = createHost('"-m venv"*) exit 1;;');
     expect(run().libtorch).toMatchObject({ source: "target", path: join(root, ".torch/torch") });
-    expect(existsSync(join(root, "build/torch.partial"))).toBe(false);
+    expect(existsSync(join(root, ".torch.partial"))).toBe(false);
     expect(existsSync(join(root, ".venv"))).toBe(false);
   });
 
@@ -66,27 +75,50 @@ describe("installLibtorch", () => {
     expect(existsSync(join(root, ".venv/bin/python"))).toBe(true);
   });
 
-  it("returns the reason of every failure", () => {
-    const { run } = createHost("*install*) exit 1;;");
+  it("returns the reason of every failure, and never asks for root", () => {
+    const { run, calls } = createHost("*install*) exit 1;;");
     const { libtorch, attempts } = run();
+    expect(calls().join("\n")).not.toMatch(/sudo|apt-get/);
     expect(libtorch).toBeUndefined();
-    expect(attempts.map(({ reason }) => reason)).toEqual(Array(3).fill("pip failed; see its messages above"));
+    expect(attempts.map(({ reason }) => reason)).toEqual(["pip failed; see its messages above"]);
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
     expect(bare.attempts.map(({ reason }) => reason)).toEqual(["python3 is not on PATH"]);
   });
 });
 
-describe("listPipInstallations", () => {
-  it("uses the CPU index without retries and with a short timeout", () => {
-    expect(listPipInstallations(environment(""))[0]?.args.join(" ")).toMatch(
-      /--no-deps .*--retries 0 --timeout \d torch==2\.15\.0$/,
+describe("choosePackages", () => {
+  const readPinned = (env: Record<string, string>) =>
+    readFileSync(choosePackages(env).args.at(-1) ?? "", "utf8")
+      .replaceAll("\\\n", "")
+      .split("\n")
+      .filter((line) => line && !line.startsWith("#"));
+
+  it.each(["0", "1"])("pins every package by version and SHA-256 (TEMPER_CUDA=%s)", (TEMPER_CUDA) => {
+    const lines = readPinned({ TEMPER_CUDA });
+    for (const line of lines) expect(line).toMatch(/^[\w-]+==[\d.]+ .*--hash=sha256:[0-9a-f]{64}$/);
+    // Wheels for x64 and arm64, and several versions of Python.
+    expect(lines.find((line) => line.startsWith(`torch==${TORCH_VERSION} `))?.match(/sha256/g)?.length).toBeGreaterThan(
+      8,
     );
   });
 
-  it("installs CUDA on a host with a GPU, and the version in TEMPER_TORCH", () => {
-    const installations = listPipInstallations({ TEMPER_CUDA: "1", TEMPER_TORCH: "2.14.1" });
-    expect(installations[0]?.args).toEqual(["torch==2.14.1", "cuda-toolkit[cccl,crt]"]);
+  it("installs on a CPU only what libtorch needs to load there", () => {
+    const names = readPinned({ TEMPER_CUDA: "0" }).map((line) => line.split("==")[0]);
+    expect(names).toEqual(["nvidia-cuda-cupti", "nvidia-cuda-runtime", "torch"]);
   });
+
+  it("installs the version in TEMPER_TORCH, and says that its checksums are not known", () => {
+    const cuda = choosePackages({ TEMPER_CUDA: "1", TEMPER_TORCH: "2.14.1" });
+    expect(cuda.args).toEqual(["torch==2.14.1", "cuda-toolkit[cccl,crt]"]);
+    const cpu = choosePackages({ TEMPER_CUDA: "0", TEMPER_TORCH: "2.15.0+cpu" });
+    expect(cpu.args).toEqual(["--no-deps", "torch==2.15.0+cpu"]);
+    for (const { what } of [cuda, cpu]) expect(what).toContain("without known checksums");
+  });
+});
+
+it("the Docker image contains no secrets and no data of the folder that it is built in", () => {
+  const ignored = readFileSync(".dockerignore", "utf8").split("\n");
+  for (const pattern of [".env*", "runs", "*.csv", "*.tsv", "*.jsonl", "*.parquet"]) expect(ignored).toContain(pattern);
 });
 
 describe("formatFailure", () => {

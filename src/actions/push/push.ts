@@ -12,7 +12,6 @@ import { readPackageVersion } from "../../runs/environment.js";
 import type { Results } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { free } from "../../tensor/index.js";
-import { readsFirstPieces } from "../../text/word-level-json.js";
 import { validate } from "../../validate.js";
 import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
 
@@ -87,7 +86,6 @@ export async function createPushedFiles(run: RunFolder, results: Results): Promi
     const blob = new Blob([content]);
     return { path, bytes: blob.size, content: blob };
   };
-  const onnx = await exportWeights(folder);
   return [
     ...(await Promise.all(
       names.sort().map(async (path) => {
@@ -95,16 +93,14 @@ export async function createPushedFiles(run: RunFolder, results: Results): Promi
         return { path, bytes: await measurePath(file), content: pathToFileURL(file) };
       }),
     )),
-    ...(onnx === null ? [] : [create("onnx/model.onnx", onnx)]),
+    create("onnx/model.onnx", await exportWeights(folder)),
     create("README.md", await formatModelCard(run, results)),
   ];
 }
 
-/** Returns null if no tokenizer of another library splits texts like the model. */
-async function exportWeights(folder: string): Promise<Uint8Array | null> {
+async function exportWeights(folder: string): Promise<Uint8Array> {
   const model = await loadModel(folder);
   try {
-    if (model.tokenization === "word" && readsFirstPieces(model.tokenizer, folder)) return null;
     return (await exportToOnnx(model, { quantize: false, version: readPackageVersion() })).model;
   } finally {
     free(model.weights);

@@ -14,8 +14,8 @@ export function describeIncompatibility({
 }: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
   if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
     return (
-      "The model reads the first piece of each word, which no tokenizer of transformers does. " +
-      "Use temper-nlp for predictions."
+      "The model reads the first piece of each word, which no tokenizer of transformers does, so there is no " +
+      "tokenizer.json. Use temper-nlp for predictions."
     );
   if (normalize === "canonical")
     return (

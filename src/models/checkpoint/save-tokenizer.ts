@@ -43,10 +43,11 @@ export function getTokenizerSource({
 
 /** The files of a tokenizer as JSON. */
 export interface TokenizerFiles {
-  readonly "tokenizer.json": object;
+  /** Missing if no tokenizer of another library reads texts like the model: an error is better than other predictions. */
+  readonly "tokenizer.json"?: object;
   readonly "special_tokens_map.json": object;
   readonly "tokenizer_config.json": object;
-  /** What Temper itself reads, if tokenizer.json has words instead of pieces. */
+  /** What Temper itself reads with word tokenization. */
   readonly [SUBWORD_TOKENIZER]?: object;
 }
 
@@ -76,8 +77,9 @@ function hasWordLevel(folder: string): Promise<boolean> {
 /** Creates the files of a tokenizer, whichever files it was read from. */
 export async function createTokenizerFiles(source: TokenizerSource): Promise<TokenizerFiles> {
   const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;
-  const wordLevel = tokenization === "word" ? createWordLevelJson(tokenizer, folder) : null;
-  const isKept = wordLevel === null && !(await hasWordLevel(folder));
+  const hasWords = tokenization === "word";
+  const json = hasWords ? createWordLevelJson(tokenizer, folder) : tokenizer.toJson();
+  const isKept = !hasWords && !(await hasWordLevel(folder));
   const readExisting = async (name: string): Promise<object> => {
     const path = join(folder, name);
     return isKept && (await exists(path)) ? ((await readJson(path, name)) as object) : {};
@@ -92,7 +94,7 @@ export async function createTokenizerFiles(source: TokenizerSource): Promise<Tok
     ...(maskId !== null && { mask_token: getName(maskId) }),
   };
   return {
-    "tokenizer.json": wordLevel ?? tokenizer.toJson(),
+    ...(json && { "tokenizer.json": json }),
     "special_tokens_map.json": { ...names, ...(await readExisting("special_tokens_map.json")) },
     "tokenizer_config.json": {
       // The generic class of transformers takes everything from tokenizer.json.
@@ -101,10 +103,10 @@ export async function createTokenizerFiles(source: TokenizerSource): Promise<Tok
       clean_up_tokenization_spaces: false,
       ...names,
       // A text that spells a special token consists of the words of its characters.
-      ...(wordLevel !== null && { split_special_tokens: true }),
+      ...(hasWords && { split_special_tokens: true }),
       ...(await readExisting("tokenizer_config.json")),
       ...(maxLength !== null && { model_max_length: maxLength }),
     },
-    ...(wordLevel !== null && { [SUBWORD_TOKENIZER]: tokenizer.toJson() }),
+    ...(hasWords && { [SUBWORD_TOKENIZER]: tokenizer.toJson() }),
   };
 }
