@@ -189,7 +189,10 @@ export function* expandText(
   rng: Rng,
 ): ResourceGenerator<readonly EditedText[]> {
   const found = new Map<string, EditedText>();
-  const key = ({ texts }: EditedText): string => texts.join("\n");
+  const isTable = transformations.every((each) => each.isTable);
+  // Different substitutes of a table are different texts. Comparing the texts themselves would take quadratic time.
+  const key = ({ texts, edit }: EditedText): string =>
+    isTable && edit?.kind === "replace" ? `${edit.position} ${edit.word}` : texts.join("\n");
   for (const transformation of transformations) {
     const isOpen = (position: number): boolean =>
       constraints.every((constraint) => constraint.isOpen?.(text, position, transformation.kind) ?? true);
@@ -197,15 +200,17 @@ export function* expandText(
     if (open.length === 0) continue;
     const made = transformation.apply(text, open, rng);
     for (const candidate of Array.isArray(made) ? made : yield* made) {
+      const { edit } = candidate;
       // A merge also deletes the next word.
-      if (candidate.edit?.kind === "merge" && !isOpen(candidate.edit.position + 1)) continue;
+      if (edit?.kind === "merge" && !isOpen(edit.position + 1)) continue;
+      if (isTable && edit?.kind === "replace" && edit.word === text.getWord(edit.position)) continue;
       const name = key(candidate);
       if (!found.has(name)) found.set(name, candidate);
     }
   }
   found.delete(key(text));
   const allowed = yield* filterCandidates([...found.values()], text, constraints);
-  if (transformations.every(({ isTable }) => isTable)) return allowed;
+  if (isTable) return allowed;
   return [...allowed].sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 

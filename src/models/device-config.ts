@@ -4,7 +4,7 @@ import type { Device, DType } from "../tensor/index.js";
 export interface DeviceConfig {
   readonly device: Device;
   readonly computeDtype: DType;
-  /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
+  /** Whether the dense layers of the encoder multiply in 8 bits: int8 on a CPU, fp8 on a GPU. For inference. */
   readonly isQuantized?: boolean;
   /** Whether classifiers return logits instead of probabilities, as searches need them. */
   readonly returnsLogits?: boolean;

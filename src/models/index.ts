@@ -9,7 +9,7 @@ export { getFamily } from "./families/index.js";
 export type { HeadName } from "./heads.js";
 export * from "./inference/classifier.js";
 export type { Classifier } from "./inference/classifier-interface.js";
-export { type FusedParameter, fuseQkv } from "./inference/fused-weights.js";
+export { canMultiplyInFp8, type FusedParameter, fuseQkv } from "./inference/fused-weights.js";
 export { batchByLength } from "./inference/inference-batches.js";
 export * from "./masked-lm.js";
 export * from "./model.js";

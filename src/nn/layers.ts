@@ -9,6 +9,7 @@ import {
 } from "../tensor/index.js";
 import { dropout } from "./dropout.js";
 import type { ForwardMode } from "./forward-mode.js";
+import { fp8Dense, fp8FeedForward, fp8ResidualNorm, hasFp8Weight } from "./fp8-dense.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { findPreparedWeight, preparedDense, preparedDenseNorm, preparedFeedForward } from "./prepared-dense.js";
 import { getParameter, type Weights } from "./weights.js";
@@ -20,12 +21,13 @@ export const trainMode: ForwardMode = { training: true };
 
 /**
  * x Wᵀ + b with the weights `name.weight` and, if there is one, `name.bias`. Inference on a CPU has
- * `name.packed` instead of the weight.
+ * `name.packed` instead of the weight, and inference in 8 bits on a GPU `name.fp8`.
  */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const prepared = findPreparedWeight(weights, name);
   const bias = weights.get(`${name}.bias`) ?? null;
   if (prepared) return preparedDense(prepared, input, bias);
+  if (hasFp8Weight(weights, name)) return fp8Dense(weights, name, input, bias);
   const weight = getParameter(weights, `${name}.weight`);
   const product = bias && denseWithBiasSum(input, weight, bias);
   // The heads of a model in low precision may be in float32.
@@ -63,10 +65,19 @@ export function denseWithActivation(weights: Weights, name: string, input: Tenso
   const bias = weights.get(`${name}.bias`);
   if (prepared && activation === "gelu") return preparedDense(prepared, input, bias ?? null, activation);
   const fused =
-    bias && !prepared && (activation === "gelu" || activation === "gelu_new")
+    bias && !prepared && !hasFp8Weight(weights, name) && (activation === "gelu" || activation === "gelu_new")
       ? biasGelu(input, getParameter(weights, `${name}.weight`), bias, activation === "gelu_new")
       : null;
   return fused ?? activate(dense(weights, name, input), activation);
+}
+
+/** What the end of a sublayer needs besides the weights. */
+interface SublayerOptions {
+  readonly p: number;
+  readonly epsilon: number;
+  readonly mode: ForwardMode;
+  /** Whether the next dense layer multiplies in 8 bits on a GPU. */
+  readonly isQuantized?: boolean;
 }
 
 /**
@@ -79,18 +90,18 @@ export function denseResidualNorm(
   normName: string,
   input: Tensor,
   shortcut: Tensor,
-  options: { readonly p: number; readonly epsilon: number; readonly mode: ForwardMode },
+  { p, epsilon, mode, isQuantized = false }: SublayerOptions,
 ): Tensor {
-  const { p, epsilon, mode } = options;
   const [bias, offset] = [weights.get(`${denseName}.bias`), weights.get(`${normName}.bias`)];
   const prepared = findPreparedWeight(weights, denseName);
   if (bias && offset && prepared) {
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset, epsilon };
     return preparedDenseNorm(prepared, input, bias, shortcut, norm);
   }
-  if (bias && offset && !prepared) {
+  if (bias && offset && !prepared && !hasFp8Weight(weights, denseName)) {
     const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
+    if (isQuantized) return fp8ResidualNorm(linear(input, product.weight, null), bias, shortcut, norm, epsilon);
     const fused = residualNorm(input, product, shortcut, norm, { p: mode.training ? p : 0, epsilon, mode });
     if (fused) return fused;
   }
@@ -106,7 +117,7 @@ export function feedForward(
   names: { readonly inner: string; readonly outer: string; readonly norm: string },
   input: Tensor,
   activation: Activation,
-  options: { readonly p: number; readonly epsilon: number; readonly mode: ForwardMode },
+  options: SublayerOptions,
 ): Tensor {
   const [inner, outer] = [findPreparedWeight(weights, names.inner), findPreparedWeight(weights, names.outer)];
   const [innerBias, outerBias, offset] = [names.inner, names.outer, names.norm].map((name) =>
@@ -115,6 +126,11 @@ export function feedForward(
   if (inner && outer && innerBias && outerBias && offset && activation === "gelu" && !options.mode.training) {
     const norm = { weight: getParameter(weights, `${names.norm}.weight`), bias: offset, epsilon: options.epsilon };
     return preparedFeedForward(input, { ...inner, bias: innerBias }, { ...outer, bias: outerBias }, norm);
+  }
+  if (options.isQuantized && innerBias && outerBias && offset) {
+    const norm = { weight: getParameter(weights, `${names.norm}.weight`), bias: offset };
+    const product = fp8FeedForward(weights, names, input, innerBias, activation === "gelu_new");
+    return fp8ResidualNorm(product, outerBias, input, norm, options.epsilon);
   }
   const intermediate = denseWithActivation(weights, names.inner, input, activation);
   return denseResidualNorm(weights, names.outer, names.norm, intermediate, input, options);

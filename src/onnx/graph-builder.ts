@@ -12,7 +12,7 @@ import { isSize, type SizeOrNumber } from "./size.js";
 
 /** Converts the type of a tensor. */
 export function toOnnxType(dtype: DType): OnnxType {
-  if (dtype === "float16" || dtype === "bfloat16" || dtype === "float64")
+  if (dtype === "float16" || dtype === "bfloat16" || dtype === "float64" || dtype === "float8_e4m3fn")
     throw new Error(`the model has ${dtype} tensors; expected float32`);
   return dtype;
 }

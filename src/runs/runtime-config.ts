@@ -33,10 +33,10 @@ export const runtimeOptions = {
 
 export const runtimeSchema = z.strictObject(runtimeOptions);
 
-/** The precisions of a search, whose decisions are confirmed in float32 on a CPU. */
-export const searchPrecision = orNull(z.enum(["auto", "bf16", "int8", "tf32", "fp32"])).describe(
-  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only), fp32, or auto: the fastest that works on this " +
-    "host; on a CPU, successes are confirmed in fp32; null: auto",
+/** The precisions of a search, whose decisions are confirmed in float32 on a CPU and in fp8. */
+export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf32", "fp32"])).describe(
+  "precision of the search: int8 (CPU only), bf16, fp8 and tf32 (GPU only), fp32, or auto: the fastest that works on " +
+    "this host; on a CPU and in fp8, successes are confirmed in fp32; null: auto",
 );
 
 /** Where a model is computed, as a request says it. */
@@ -46,7 +46,7 @@ export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "pre
 
 /** Where a model is computed, how precisely and with how many threads, with every choice made. */
 export interface RuntimeConfig extends DeviceConfig {
-  readonly precision: "bf16" | "tf32" | "fp32" | "int8";
+  readonly precision: "bf16" | "tf32" | "fp32" | "int8" | "fp8";
   readonly threads: number;
 }
 
@@ -77,8 +77,8 @@ export function chooseCpuPrecision(
   { use = "inference", requiresFloat32 = false }: PrecisionNeeds = {},
 ): RuntimeConfig["precision"] {
   if (wanted === "auto") return requiresFloat32 ? "fp32" : chooseFastestPrecision(getPrecisionVerdict, use);
-  if (wanted === "tf32")
-    throw new UserError("precision: tf32 is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.");
+  if (wanted === "tf32" || wanted === "fp8")
+    throw new UserError(`precision: ${wanted} is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.`);
   if (wanted === "bf16" || wanted === "int8") requirePrecision(wanted);
   return wanted ?? "fp32";
 }
@@ -95,7 +95,7 @@ function resolveThreads(wanted: number | null | undefined): number {
 export function resolveOnnxRuntime({ device = "auto", precision = null, threads }: RuntimeOptions): RuntimeConfig {
   if (device !== "auto" && device !== "cpu")
     throw new UserError(`--device ${device}: ONNX models run on the CPU here. Leave --device out.`);
-  if (precision === "bf16" || precision === "tf32")
+  if (precision === "bf16" || precision === "tf32" || precision === "fp8")
     throw new UserError(
       `--precision ${precision}: an ONNX model has the precision of its file. Leave --precision out, or use fp32.`,
     );
@@ -114,7 +114,8 @@ export function resolveRuntime(options: RuntimeOptions = {}, needs: PrecisionNee
     return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
   }
   const used = chooseGpuPrecision(precision === "auto" ? null : precision, needs.requiresFloat32 ?? false);
-  return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
+  const computeDtype = used === "bf16" || used === "fp8" ? "bfloat16" : "float32";
+  return { device, computeDtype, ...(used === "fp8" && { isQuantized: true }), precision: used, threads };
 }
 
 /**

@@ -5,6 +5,7 @@ export { hasOperator, listenToOperators } from "./operator.js";
 export {
   chooseFastestPrecision,
   getPrecisionVerdict,
+  isClearlyFaster,
   type PrecisionUse,
   requirePrecision,
 } from "./precision-verdict.js";

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Texts per second of `temper exact`, of the attack pool and of the classifier alone, on a model with random weights.
-//   node tools/gpu/bench-exact.mjs [--sizes minilm,base] [--device cuda:0] [--texts 6] [--words 32] [--seconds 5] [--batch 8192]
+//   node tools/gpu/bench-exact.mjs [--sizes minilm,base] [--precisions bf16,fp8] [--device cuda:0] [--texts 6] [--words 32]
+//     [--seconds 5] [--batch 8192]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +19,7 @@ import { createRandomModel, createSubstitutions } from "./workload.mjs";
 const { values } = parseArgs({
   options: {
     sizes: { type: "string", default: "minilm,base" },
+    precisions: { type: "string", default: "bf16,fp8" },
     device: { type: "string", default: "cuda:0" },
     texts: { type: "string", default: "6" },
     words: { type: "string", default: "32" },
@@ -26,7 +28,10 @@ const { values } = parseArgs({
   },
 });
 const batch = Number(values.batch);
-const deviceConfig = { device: values.device, computeDtype: "bfloat16", returnsLogits: true };
+const configs = {
+  bf16: { device: values.device, computeDtype: "bfloat16", returnsLogits: true },
+  fp8: { device: values.device, computeDtype: "bfloat16", returnsLogits: true, isQuantized: true },
+};
 const rng = new Rng("bench exact");
 const createText = () => Array.from({ length: Number(values.words) }, () => 1000 + rng.integer(29_000)).join(" ");
 const measure = async (name, run) => {
@@ -46,7 +51,9 @@ const createDeadline = () => {
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 writeFileSync(join(folder, "config.json"), "{}");
 const results = [];
-for (const size of values.sizes.split(",")) {
+const pairs = values.sizes.split(",").flatMap((size) => values.precisions.split(",").map((each) => [size, each]));
+for (const [size, precision] of pairs) {
+  const deviceConfig = configs[precision];
   const model = createRandomModel(size, values.device, { tokenization: "word" });
   const { special } = model.tokenizer;
   const tokenizer = {
@@ -63,7 +70,7 @@ for (const size of values.sizes.split(",")) {
     logits: async (inputs) =>
       (await base.logits(inputs)).map((row) => row.map((value, i) => value + (i === 0 ? 9 : 0))),
   };
-  console.log(`${size}, ${values.words} words, ${deviceConfig.computeDtype}, random weights`);
+  console.log(`${size}, ${values.words} words, ${precision}, random weights`);
   const table = createSubstitutions();
   const scoreLevels = async (count, isOver) => {
     let scored = 0;
@@ -103,7 +110,7 @@ for (const size of values.sizes.split(",")) {
     exact: await measure("exact", () => scoreLevels(Number(values.texts), createDeadline())),
   };
   console.log(`  exact / pool: ${(speeds.exact / speeds.pool).toFixed(2)}`);
-  results.push({ size, words: Number(values.words), ...speeds });
+  results.push({ size, precision, words: Number(values.words), ...speeds });
   classifier.close();
   free(model.weights);
 }

@@ -15,6 +15,7 @@ import { nativeCuda } from "../../dist/tensor/native.js";
 import { checkAdamW } from "./check-adamw.mjs";
 import { checkArguments } from "./check-arguments.mjs";
 import { checkAttention } from "./check-attention.mjs";
+import { checkFp8 } from "./check-fp8.mjs";
 import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
 import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
@@ -85,6 +86,7 @@ async function kernels() {
     ...checkAttention(device, measureDifference),
     ...checkAdamW(device, measureDifference),
     ...checkPacking(device),
+    ...(await checkFp8(device)),
   ];
   for (const { name, difference, tolerance } of lines)
     report(

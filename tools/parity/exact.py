@@ -1,16 +1,15 @@
-"""Recomputes blocks of a proof of `temper exact` with PyTorch alone, for a BERT with subword tokenization.
-
-python tools/parity/exact.py PROOF.jsonl RUN/model [BLOCKS]
-"""
-import json, random, re, struct, sys
+"""Recomputes blocks of a proof of `temper exact` with PyTorch alone, for a BERT with subword tokenization:
+python tools/parity/exact.py PROOF.jsonl RUN/model [BLOCKS]"""
+import itertools, json, random, re, struct, sys
 import torch, torch.nn.functional as F
-
+torch.set_grad_enabled(False)
 proof, folder, count = sys.argv[1], sys.argv[2], int((sys.argv + ["1000"])[3])
 config = json.load(open(f"{folder}/config.json"))
 with open(f"{folder}/model.safetensors", "rb") as file:
     size = struct.unpack("<Q", file.read(8))[0]
     header, data = json.loads(file.read(size)), bytearray(file.read())
-w = {name.removeprefix("bert."): torch.frombuffer(data[slice(*each["data_offsets"])], dtype=torch.float32).view(each["shape"])
+device = "cuda" if torch.cuda.is_available() else "cpu"
+w = {name.removeprefix("bert."): torch.frombuffer(data[slice(*each["data_offsets"])], dtype=torch.float32).view(each["shape"]).to(device)
      for name, each in header.items() if name != "__metadata__"}
 vocab = json.load(open(f"{folder}/tokenizer.json"))["model"]["vocab"]
 lines = [json.loads(line) for line in open(proof)]
@@ -66,15 +65,16 @@ for block in random.Random(0).sample(blocks, min(count, len(blocks))):
     text = texts[block["index"]]
     items = [(word["start"], word["end"], each) for word in text["words"] for each in word["substitutes"]]
     items = [items[i] for i in orders[block["index"]]] if block["changes"] > 1 else items
-    margins, first = [], block["block"] * 65536
-    for rank, chosen in enumerate(combine(items, block["changes"], len(items))):
-        if rank < first or rank >= first + block["count"]:
-            continue
+    groups, first = {}, block["block"] * 65536
+    for chosen in itertools.islice(combine(items, block["changes"], len(items)), first, first + block["count"]):
         changed = text["texts"][0]
         for start, end, word in sorted((items[i] for i in chosen), reverse=True):
             changed = changed[:start] + word + changed[end:]
-        z = logits(torch.tensor([encode(changed)]))[0]
-        margins.append(float(z[text["label"]] - max(v for i, v in enumerate(z) if i != text["label"])))
+        groups.setdefault(len(ids := encode(changed)), []).append(ids)
+    margins = []
+    for ids in (group[i : i + 2048] for group in groups.values() for i in range(0, len(group), 2048)):
+        z = logits(torch.tensor(ids, device=device)).T
+        margins += (z[text["label"]] - z[[i for i in range(len(z)) if i != text["label"]]].amax(0)).tolist()
     same = len(margins) == block["count"] and (min(margins) < 0) == (block["margin"] < 0)
     different += not (same and abs(min(margins) - block["margin"]) < 1e-3 * max(1, abs(block["margin"])))
 print(json.dumps({"blocks": min(count, len(blocks)), "different": different}))

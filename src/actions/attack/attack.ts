@@ -243,7 +243,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       const similarities = new Map<string, ReadonlyMap<string, number>>();
       for (const name of names) similarities.set(name, await readSimilarities(out, name));
       const { device, threads } = runtime;
-      const precision = victim.precision === "int8" ? null : victim.precision;
+      const precision = victim.precision === "int8" || victim.precision === "fp8" ? null : victim.precision;
       const count = await saveDataset(outputs, out, names, task, {
         similarities,
         runtime: { device, threads, precision },

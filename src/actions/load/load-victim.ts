@@ -134,6 +134,7 @@ function createRemoteVictim(victim: Victim<PreparedInput>, name = victim.name): 
  */
 function getDecidedMargin(precision: string): number {
   if (precision === "bf16") return 0.05;
+  if (precision === "fp8") return 0.5;
   return getMaxInputLevel() > 127 ? 0.15 : 0.3;
 }
 
@@ -171,7 +172,8 @@ export async function createLocalVictim(
   const classifier = createClassifier(searched, model.weights, { ...runtime, returnsLogits: true });
   // A search may be less precise than its result, which belongs to the float32 model.
   const { device, precision } = runtime;
-  const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
+  const isLow =
+    device === "cpu" ? precision !== "fp32" : precision === "fp8" || (confirmsOnGpu && precision === "bf16");
   const isConfirmed = session ? quantized !== null : isLow;
   const float32: DeviceConfig = { device, computeDtype: "float32" };
   const exact = isConfirmed ? createClassifier(model, model.weights, { ...float32, returnsLogits: true }) : null;

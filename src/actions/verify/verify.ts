@@ -128,7 +128,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
       const verification = await verifyExact(journal, header, victim, substitutions, request, callbacks);
       return { journal, substitutions: substitutions?.name ?? null, ...verification };
     }
-    const isSamePrecision = precision === victim.settings.precision && precision !== "bf16" && precision !== "int8";
+    const isSamePrecision = precision === victim.settings.precision && (precision === "fp32" || precision === "tf32");
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
     // What a journal records belongs to the float32 model, if low precision only searched.
     const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {

@@ -1,5 +1,13 @@
 import type { EditedText } from "../edited-text.js";
-import { expand, type Problem, type ScoredText, type Search, type SearchGenerator, score } from "../protocol.js";
+import {
+  type Candidate,
+  expand,
+  type Problem,
+  type ScoredText,
+  type Search,
+  type SearchGenerator,
+  score,
+} from "../protocol.js";
 
 /**
  * Local search (Liu et al. 2021): in every step, the best of all texts that differ in one word. A
@@ -26,28 +34,46 @@ export function localSearch(): Search {
 export function* climb(problem: Problem, start: ScoredText, exchanges = false): SearchGenerator<ScoredText> {
   let current = start;
   for (;;) {
-    const neighbors = [...(yield* expand(current.text, problem.findOpenPositions(current.text)))];
-    if (exchanges) neighbors.push(...(yield* listExchanges(problem, current.text)));
-    const scored = yield* score(neighbors.map((text) => ({ text })));
     let best = current;
-    for (const each of scored) if (each.value > best.value) best = each;
+    let neighbors: Candidate[] = [];
+    function* scoreNeighbors(): SearchGenerator<void> {
+      for (const each of yield* score(neighbors)) if (each.value > best.value) best = each;
+      neighbors = [];
+    }
+    for (const [text, positions] of listNeighborhoods(problem, current.text, exchanges)) {
+      neighbors.push(...(yield* expand(text, positions)).map((each) => ({ text: each })));
+      if (neighbors.length >= maxGroupSize) yield* scoreNeighbors();
+    }
+    yield* scoreNeighbors();
     if (best === current || (best.isReached && !problem.isMaximized)) return best;
     current = best;
   }
 }
 
-/** The texts in which a changed word is restored and another word is changed. */
-function* listExchanges(problem: Problem, text: EditedText): SearchGenerator<readonly EditedText[]> {
-  const positions = [...Array(text.length).keys()];
-  const texts: EditedText[] = [];
-  for (const position of positions.filter((each) => text.isChanged(each))) {
+/**
+ * A long text has more neighbors than a search may query or the memory holds. So they are created for a few words at a
+ * time, and scored as soon as there are this many.
+ */
+const [maxGroupSize, wordsAtOnce] = [1024, 64];
+
+/** Texts, each with positions to change: the text itself and, if `exchanges`, with one changed word restored. */
+function* listNeighborhoods(
+  problem: Problem,
+  text: EditedText,
+  exchanges: boolean,
+): Generator<[EditedText, readonly number[]]> {
+  for (const positions of group(problem.findOpenPositions(text), wordsAtOnce)) yield [text, positions];
+  for (let position = 0; exchanges && position < text.length; position++) {
     const { origin } = text.slots[position]!;
-    if (origin < 0) continue;
+    if (!text.isChanged(position) || origin < 0) continue;
     const restored = text.apply({ kind: "replace", position, word: text.original.getWord(origin) });
     const open = problem.findOpenPositions(restored).filter((each) => each !== position && !restored.isChanged(each));
-    texts.push(...(yield* expand(restored, open)));
+    for (const positions of group(open, wordsAtOnce)) yield [restored, positions];
   }
-  return texts;
+}
+
+function* group<T>(items: readonly T[], size: number): Generator<T[]> {
+  for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size);
 }
 
 /**
@@ -56,9 +82,12 @@ function* listExchanges(problem: Problem, text: EditedText): SearchGenerator<rea
  */
 function* listOpposite(problem: Problem, text: EditedText): SearchGenerator<EditedText[]> {
   const { original } = problem;
-  const candidates = yield* expand(original.text, problem.findOpenPositions(original.text));
-  const positions = candidates.map(({ position }) => position);
-  if (new Set(positions).size < positions.length) return [];
+  const candidates: EditedText[] = [];
+  for (const positions of group(problem.findOpenPositions(original.text), wordsAtOnce)) {
+    const some = yield* expand(original.text, positions);
+    if (new Set(some.map(({ position }) => position)).size < some.length) return [];
+    candidates.push(...some);
+  }
   const other = candidates.filter(({ position }) => !text.isChanged(position));
   if (other.length === 0) return [];
   const words = other.map((each): [number, string] => [each.position, each.getWord(each.position)]);

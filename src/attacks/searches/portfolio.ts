@@ -17,10 +17,17 @@ import { geneticSearch } from "./genetic.js";
 import { climb } from "./local-search.js";
 import { drawIndex } from "./population.js";
 
-/** Queries per text, of all searches together. */
-const maxQueries = 10_000;
-/** Parts of the queries that are left: what the beam and the restarts may use. The rest is genetic. */
-const [beamPart, restartPart] = [0.3, 0.6];
+/** How the queries of a text are shared. */
+export interface PortfolioSettings {
+  /** Queries per text, of all searches together. */
+  readonly maxQueries: number;
+  /** Parts of the queries that are left: what the beam and the restarts may use. The rest is genetic. */
+  readonly beamPart: number;
+  readonly restartPart: number;
+}
+
+/** Chosen on validation texts with exact results (docs/reports/exact.md, tools/tune-auto.mjs). */
+const defaultSettings: PortfolioSettings = { maxQueries: 10_000, beamPart: 0.3, restartPart: 0.6 };
 const beamWidth = 8;
 const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "best" });
 
@@ -30,7 +37,10 @@ const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "bes
  * all are tried. Otherwise a beam, ascents from random texts and a genetic algorithm follow.
  * `gradient` tells which words the random texts change.
  */
-export function portfolioSearch(gradient: GradientSource | null): Search {
+export function portfolioSearch(
+  gradient: GradientSource | null,
+  { maxQueries, beamPart, restartPart }: PortfolioSettings = defaultSettings,
+): Search {
   return {
     name: `a portfolio: local search with restarts, beam, genetic${gradient ? ", guided by gradients" : ""}`,
     cost: `up to ${maxQueries}`,

@@ -9,6 +9,7 @@ import {
   type ForwardMode,
   feedForward,
   getParameter,
+  hasFp8Weight,
   layerNorm,
   packedAttention,
   scaledDotProductAttention,
@@ -205,7 +206,7 @@ function attendShort(
   mode: ForwardMode,
   firstOnly: boolean,
 ): Tensor | null {
-  if (!weights.has(`${name}.weight`) || (mask !== null && !isPacked(mask))) return null;
+  if (!weights.has(`${name}.bias`) || (mask !== null && !isPacked(mask))) return null;
   const [batch, length, width] = hidden.shape as [number, number, number];
   const p = mode.training ? attentionDropout : 0;
   const texts = { starts: mask?.starts ?? null, length: mask?.maxLength ?? length };
@@ -261,14 +262,22 @@ export function applyBertOutput(
   residual: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const attention = { dense: `${name}.attention.output.dense`, norm: `${name}.attention.output.LayerNorm` };
-  const attended = addAndNormalize(config, weights, attention, context, residual, mode);
   const names = {
     inner: `${name}.intermediate.dense`,
     outer: `${name}.output.dense`,
     norm: `${name}.output.LayerNorm`,
   };
-  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
+  const isQuantized = hasFp8Weight(weights, names.inner);
+  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode, isQuantized };
+  const attention = `${name}.attention.output`;
+  const attended = denseResidualNorm(
+    weights,
+    `${attention}.dense`,
+    `${attention}.LayerNorm`,
+    context,
+    residual,
+    options,
+  );
   return feedForward(weights, names, attended, config.activation, options);
 }
 
@@ -317,6 +326,8 @@ export function createBertCore(prefix: string): BertCore {
     listAttentions: (config) => listBertAttentions(config, prefix),
     prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
     packable: true,
+    // Not those after an attention: rounding its output takes as long as the faster product saves.
+    fp8Weights: /\.(self\.projections|intermediate\.dense|\d+\.output\.dense)\.weight$/,
     encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
       encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
   };
@@ -331,5 +342,6 @@ type BertCore = Pick<
   | "listAttentions"
   | "prepare"
   | "packable"
+  | "fp8Weights"
   | "encodeLayer"
 >;

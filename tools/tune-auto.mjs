@@ -1,0 +1,62 @@
+#!/usr/bin/env node
+// How the portfolio of `auto` shares its queries: the gap of each setting to the exact result, on texts held out from training.
+//   node tools/tune-auto.mjs RUN [--max-changes 3] [--num-examples 300] [--device auto] [--out FOLDER]
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { exact } from "../dist/actions/exact/exact.js";
+import { defineAttack } from "../dist/attacks/define-attack.js";
+import { readJournal } from "../dist/attacks/journal.js";
+import { auto } from "../dist/attacks/recipes/auto.js";
+import { portfolioSearch } from "../dist/attacks/searches/portfolio.js";
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    "max-changes": { type: "string", default: "3" },
+    "num-examples": { type: "string", default: "300" },
+    device: { type: "string", default: "auto" },
+    out: { type: "string", default: mkdtempSync(join(tmpdir(), "temper-tune-")) },
+  },
+});
+const shares = [
+  { beamPart: 0.3, restartPart: 0.6 },
+  { beamPart: 0, restartPart: 0.6 },
+  { beamPart: 0, restartPart: 1 },
+  { beamPart: 0, restartPart: 0 },
+  { beamPart: 0.6, restartPart: 0.5 },
+];
+const settings = [1000, 3000, 10_000].flatMap((maxQueries) => shares.map((share) => ({ maxQueries, ...share })));
+const getName = ({ maxQueries, beamPart, restartPart }) => `auto-${maxQueries}-${beamPart}-${restartPart}`;
+const attacks = settings.map((setting) =>
+  defineAttack({
+    ...auto,
+    name: getName(setting),
+    build: (options, resources) => ({
+      ...auto.build(options, resources),
+      search: portfolioSearch(resources.gradient ?? null, setting),
+    }),
+  })(),
+);
+const { proof, texts, ...report } = await exact({
+  model: positionals[0],
+  split: "validation",
+  maxChanges: Number(values["max-changes"]),
+  numExamples: Number(values["num-examples"]),
+  device: values.device,
+  out: values.out,
+  attacks,
+});
+console.log(
+  `${texts.length} texts, exact: ${report.exact.map(({ accuracy }) => (100 * accuracy).toFixed(1)).join(", ")}%`,
+);
+for (const setting of settings) {
+  const name = getName(setting);
+  let [queries, count] = [0, 0];
+  for await (const { result } of readJournal(proof.replace(/\.jsonl$/, `-${name}.jsonl`)))
+    [queries, count] = [queries + result.queries, count + 1];
+  const missed = Math.round(report.attacks[name].gap * texts.length);
+  console.log(JSON.stringify({ ...setting, missed, queries: Math.round(queries / count) }));
+}
+process.exit(0);
