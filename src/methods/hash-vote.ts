@@ -83,9 +83,14 @@ function createSeparate({ groups, hashSeed, hashes, perText }: Options): Trainin
 
 /** The number of sub-texts of a batch is a multiple of this, so that few CUDA graphs are captured. */
 const rowMultiple = 512;
+/** The slope of the scores of leads that are far beyond the clip. */
+const leak = 0.1;
 const prefix = `${name}.text`;
 const memberName = `${name}.members`;
+const weightName = `${name}.weights`;
 const marginName = `${name}.margin`;
+/** Weight of the squared mean lead. */
+const centering = 10;
 
 /**
  * Trains the sum that is certified. With leads d_g between the labels of group g, from -1 to 1, the
@@ -93,8 +98,11 @@ const marginName = `${name}.margin`;
  *
  *     (sum over g of d_g - margin) / temperature,    temperature = margin / 2, or 1 without a margin.
  *
- * Groups that say little about the label then learn to abstain, and a sum beyond the margin is not
- * worth more. tanh replaces the clip of the certificate, because it has gradients everywhere. A
+ * The mean lead of a batch, with the same weight for each label, is subtracted and has a penalty of
+ * its own. Otherwise most of the gradient would move the leads of all words at once, which a sum of
+ * many leads multiplies. Groups that say little about the label learn to abstain, and a sum beyond the margin is not
+ * worth more. tanh and a small multiple of the lead replace the clip of the certificate, so that leads
+ * beyond it have gradients, too. A
  * sub-text that several texts of a batch have is computed once.
  */
 function createJoint({ groups, hashSeed, clip }: Options, margin: number): TrainingMethod {
@@ -129,25 +137,38 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       const members = new Float32Array(indices.length * count);
       for (const [row, own] of rows.entries()) for (const each of own) members[row * count + each] = 1;
       const numLabels = job!.model.labels.length;
+      const voterCounts = new Float64Array(numLabels);
+      for (const [row, own] of rows.entries()) voterCounts[labels[row]!]! += own.length;
+      const present = voterCounts.filter((each) => each > 0).length;
+      const weights = new Float32Array(count);
+      for (const [row, own] of rows.entries())
+        for (const each of own) weights[each]! += 1 / (present * voterCounts[labels[row]!]!);
       const margins = new Float32Array(indices.length * numLabels);
       for (const [row, label] of labels.entries()) margins[row * numLabels + label] = margin;
       return {
         ...collateTexts(prefix, encodings, job!, usesTypes),
         [memberName]: { values: members, shape: [indices.length, count] },
+        [weightName]: { values: weights, shape: [1, count] },
         [marginName]: { values: margins, shape: [indices.length, numLabels] },
       };
     },
     losses(context) {
       const { batch } = context;
       const { logits } = context.pass(`${name}.groups`, { input: readExtraTexts(prefix, batch, usesTypes) });
-      const scores = computeLeads(logits.to("float32"))
-        .div(clip ?? 1)
+      const uncentered = computeLeads(logits.to("float32")).div(clip ?? 1);
+      const mean = batch.getExtra(weightName).matmul(uncentered); // [1, label]
+      const leads = uncentered.sub(mean);
+      const scores = leads
         .tanh()
-        .div(2);
+        .add(leads.mul(leak))
+        .div(2 * (1 + leak));
       const totals = batch.getExtra(memberName).matmul(scores); // [text, label]
       const temperature = margin === 0 ? 1 : margin / 2;
       const remaining = totals.sub(batch.getExtra(marginName));
-      return new Map([["task", crossEntropy(remaining.div(temperature), batch.labels)]]);
+      return new Map([
+        ["task", crossEntropy(remaining.div(temperature), batch.labels)],
+        ["centering", mean.square().sum().mul(centering)],
+      ]);
     },
     /** The metrics of the vote replace those of complete texts. */
     async extraMetrics({ job: { ranks, model, deviceConfig } }, items) {

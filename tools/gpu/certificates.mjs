@@ -80,7 +80,7 @@ function listLanes() {
     lane(imdb, "words-c", ...perWord(6, 3, 6, 1e-4)),
     lane(imdb, "words-d", ...perWord(12, 3, 4, 1e-4)),
     lane(imdb, "words-e", ...perWord(8, 1, 4, 4e-5)),
-    lane(imdb, "words-f", ...perWord(8, 3, 6, 2e-4, 128)),
+    lane(imdb, "words-f", ...perWord(8, 8, 6, 2e-4)),
     lane(imdb, "joint41", joint(41, 10, 2), { epochs: 2, batch: 32, lr: 1e-4, length: 64 }),
     lane(spam, "words", ...perWord(8, 3, 12, 1e-4, 32)),
     lane(spam, "words-b", ...perWord(6, 3, 12, 4e-5, 32)),
