@@ -52,11 +52,11 @@ export function createVotingModel(options: HashVoteOptions): CertifiedModel {
     answer(rows) {
       const certificate = certifyVotes(rows, options);
       return {
-        probabilities: toGroupProbabilities(certificate.totals, options),
+        probabilities: toGroupProbabilities(certificate.totals, clip, groups === "words" ? rows.length : groups),
         certified: { kind: "hash-vote", edits: countCertifiedEdits(certificate) },
       };
     },
-    ...(clip === null && { score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, groups) }),
+    ...(clip === null && { score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, groups === "words" ? rows.length : groups) }),
   };
 }
 

@@ -26,7 +26,7 @@ export interface EditCertificate {
  * group count as any change. A substitution is one deletion and one insertion. So the label A is
  * certified if, for every B, the sum of all d_g exceeds the largest loss over all distributions of
  * the edits over the groups. This never certifies less than `certifyHashVote`, at the cost of one
- * sub-text per word.
+ * sub-text per word, or none if each distinct word is a group.
  */
 export function* certifyWithDeletions(
   texts: TextFields,
@@ -39,7 +39,9 @@ export function* certifyWithDeletions(
 /** Computes the probabilities that `certifyGroupRows` needs. */
 export function* scoreDeletions(texts: TextFields, options: GroupOptions): ScoringProcess<GroupRows> {
   const groups = listVoters(texts, options);
-  const shorter = groups.map((group) => listDeletions(group, options.editableFields));
+  const shorter = groups.map((group) =>
+    options.groups === "words" ? [null] : listDeletions(group, options.editableFields),
+  );
   const scored = yield [...groups, ...shorter.flat().filter((text) => text !== null)];
   let next = groups.length;
   const without = shorter.map((list) => list.map((text) => (text === null ? null : scored[next++]!)));
@@ -66,10 +68,16 @@ export function certifyGroupRows(
   for (const other of totals.keys()) {
     if (other === label) continue;
     const { differences, slack, subtract } = compareLabels(rows, label, other, options);
-    const groups = Array.from({ length: options.groups }, (_, group) => {
+    const isPerWord = options.groups === "words";
+    // Inserted words are new groups if each word is one.
+    const count = isPerWord ? rows.length + most : (options.groups as number);
+    const groups = Array.from({ length: count }, (_, group) => {
       const difference = differences[group] ?? 0;
       const after = without[group]?.map((row) => (row === null ? 0 : subtract(row))) ?? [];
-      return { any: difference + 1, one: Math.max(0, ...after.map((each) => difference - each)) };
+      const deleted = Math.max(0, ...after.map((each) => difference - each));
+      const any = difference + 1;
+      if (!isPerWord) return { inserted: any, deleted, deletedTwice: any };
+      return { inserted: group < rows.length ? 0 : any, deleted, deletedTwice: deleted };
     });
     const losses = computeLargestLosses(groups, most);
     const lead = differences.reduce((sum, difference) => sum + difference, 0) - slack;
@@ -82,25 +90,28 @@ export function certifyGroupRows(
   return { label, totals, margins };
 }
 
+/** The most that edits of one group take from the lead. */
+interface GroupLosses {
+  readonly inserted: number;
+  readonly deleted: number;
+  readonly deletedTwice: number;
+}
+
 /**
  * losses[i][d]: the largest loss by i inserted and d deleted words, over all distributions of the
- * edits over the groups. One inserted word, or two deleted ones, take at most `any` from a group,
- * and one deleted word takes at most `one`.
+ * edits over the groups.
  */
-function computeLargestLosses(
-  groups: readonly { readonly any: number; readonly one: number }[],
-  most: number,
-): number[][] {
+function computeLargestLosses(groups: readonly GroupLosses[], most: number): number[][] {
   const losses = Array.from({ length: most + 1 }, () => new Array<number>(most + 1).fill(0));
   // Downward, so that a group is counted once.
-  for (const { any, one } of groups)
+  for (const { inserted, deleted, deletedTwice } of groups)
     for (let i = most; i >= 0; i--)
       for (let d = most; d >= 0; d--)
         losses[i]![d] = Math.max(
           losses[i]![d]!,
-          i > 0 ? losses[i - 1]![d]! + any : 0,
-          d > 0 ? losses[i]![d - 1]! + one : 0,
-          d > 1 ? losses[i]![d - 2]! + any : 0,
+          i > 0 ? losses[i - 1]![d]! + inserted : 0,
+          d > 0 ? losses[i]![d - 1]! + deleted : 0,
+          d > 1 ? losses[i]![d - 2]! + deletedTwice : 0,
         );
   return losses;
 }

@@ -8,8 +8,8 @@ export const wordHashVersion = 1;
 
 /** How the words of a text are distributed over groups. */
 export interface GroupOptions {
-  /** The number of groups, m. */
-  readonly groups: number;
+  /** The number of groups, m, or "words": each distinct word is a group of its own. */
+  readonly groups: number | "words";
   /** Selects one of many hash functions. */
   readonly hashSeed: number;
   /** The fields whose words are distributed; the other fields are part of every sub-text. */
@@ -22,8 +22,15 @@ export interface GroupOptions {
  * over the UTF-8 bytes of `SEED:WORD`, followed by the final mixing step of MurmurHash3, because
  * the low bits of FNV-1a alone depend on too few bits of the word.
  */
-export function assignGroup(word: string, { groups, hashSeed }: GroupOptions): number {
-  return hashWord(`${hashSeed}:${word.normalize("NFKC").toLowerCase()}`) % groups;
+export function assignGroup(
+  word: string,
+  { groups, hashSeed }: { readonly groups: number; readonly hashSeed: number },
+): number {
+  return hashWord(`${hashSeed}:${normalizeWord(word)}`) % groups;
+}
+
+function normalizeWord(word: string): string {
+  return word.normalize("NFKC").toLowerCase();
 }
 
 function hashWord(text: string): number {
@@ -39,15 +46,25 @@ function hashWord(text: string): number {
  * Splits a text into one sub-text per group. The words of a group keep their order. An empty group
  * is null. The complete text is split; the tokenizer truncates each sub-text afterwards. If the
  * text were truncated first, one inserted word could push out a word of every other group.
+ *
+ * If each word is a group, its sub-text is the normalized word, once. So another copy of the word
+ * changes nothing, and an inserted word never joins the group of another one.
  */
-export function splitIntoGroups(texts: TextFields, options: GroupOptions): (TextFields | null)[] {
-  const { words } = splitFields(texts, options.editableFields);
-  const parts = Array.from({ length: options.groups }, (): (string[] | null)[] | null => null);
+export function splitIntoGroups(
+  texts: TextFields,
+  { groups, hashSeed, editableFields }: GroupOptions,
+): (TextFields | null)[] {
+  const { words } = splitFields(texts, editableFields);
+  const parts = new Map<string | number, (string[] | null)[]>();
   for (const [field, list] of words.entries())
     for (const word of list ?? []) {
-      const group = assignGroup(word, options);
-      parts[group] ??= words.map((editable) => editable && []);
-      parts[group][field]!.push(word);
+      const own = groups === "words" ? normalizeWord(word) : null;
+      const group = groups === "words" ? `${field} ${own}` : assignGroup(word, { groups, hashSeed });
+      const part = parts.get(group) ?? words.map((editable) => editable && []);
+      if (own === null) part[field]!.push(word);
+      else part[field] = [own];
+      parts.set(group, part);
     }
-  return parts.map((part) => part?.map((list, field) => list?.join(" ") ?? texts[field]!) ?? null);
+  const keys = groups === "words" ? [...parts.keys()] : Array.from({ length: groups }, (_, group) => group);
+  return keys.map((key) => parts.get(key)?.map((list, field) => list?.join(" ") ?? texts[field]!) ?? null);
 }

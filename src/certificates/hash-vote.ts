@@ -36,6 +36,9 @@ export interface GroupCertificate {
  *     n_A - n_B > 2 (2 s + t), or >= if a tie goes to A,
  *
  * for s substitutions and t insertions or deletions. An empty group abstains: its d_g is 0.
+ *
+ * If each distinct word is a group, an edit can only remove a group, which takes d_g, or add one,
+ * which takes at most 1. So k changed groups take at most k.
  */
 export function* certifyHashVote(texts: TextFields, options: HashVoteOptions): ScoringProcess<GroupCertificate> {
   return certifyVotes(yield listVoters(texts, options), options);
@@ -54,16 +57,17 @@ export function certifyVotes(rows: readonly LabelScores[], options: ScoreRule): 
   const limits = totals.flatMap((_, other) => {
     if (other === label) return [];
     const { differences, slack } = compareLabels(rows, label, other, options);
-    const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + 1);
     let margin = differences.reduce((sum, difference) => sum + difference, 0) - slack;
     if (margin <= 0) return [-1];
+    if (options.groups === "words") return [Math.ceil(margin) - 1];
+    const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + 1);
     const limit = losses
       .sort((first, second) => second - first)
       .findIndex((loss) => {
         margin -= loss;
         return margin <= 0;
       });
-    return [limit < 0 ? options.groups : limit];
+    return [limit < 0 ? losses.length : limit];
   });
   const undecided = rows.filter((row) => isUncertain(row, options)).length;
   return { label, totals, undecided, changeableGroups: Math.min(...limits) };
@@ -104,7 +108,8 @@ export function compareLabels(
   };
   // Votes are whole numbers, and a tie goes to the smaller index. Leads may differ a little between
   // batches, in every group: by 4 times as much as probabilities near 1/2, twice for two labels.
-  const slack = clip !== null ? (8 * minMargin * groups) / clip : other < label ? 0.5 : -0.5;
+  const voters = groups === "words" ? rows.length : groups;
+  const slack = clip !== null ? (8 * minMargin * voters) / clip : other < label ? 0.5 : -0.5;
   return { differences: rows.map(subtract), slack, subtract };
 }
 
@@ -135,14 +140,11 @@ function toScores(row: LabelScores, clip: number | null): number[] {
 const minProbability = 1e-30;
 
 /**
- * Probabilities of a model that classifies by groups: the fractions of votes, or of clipped leads.
- * Their largest is the label. All are equal if a text has no words.
+ * Probabilities of a model that classifies by groups: the fractions of votes, or of clipped leads,
+ * of so many voters. Their largest is the label. All are equal if a text has no words.
  */
-export function toGroupProbabilities(
-  totals: readonly number[],
-  { clip = null, groups }: Pick<HashVoteOptions, "clip" | "groups">,
-): number[] {
-  const weights = clip === null ? totals : totals.map((total) => total + groups / 2);
+export function toGroupProbabilities(totals: readonly number[], clip: number | null, voters: number): number[] {
+  const weights = clip === null ? totals : totals.map((total) => total + voters / 2);
   const sum = weights.reduce((total, weight) => total + weight, 0);
   return weights.map((weight) => (sum === 0 ? 1 / totals.length : weight / sum));
 }

@@ -28,7 +28,7 @@ const hashVoteSchema = z.strictObject({
   kind: z.literal("hash-vote"),
   ...shared,
   ...edits,
-  groups: z.int().min(2).max(1000),
+  groups: z.union([z.int().min(2).max(1000), z.literal("words")]),
   hashSeed: z.int().min(0),
   hashVersion: z.int(),
   clip: z.number().positive().nullable().default(null),
@@ -167,15 +167,16 @@ const voteLineSchema = z.object({
 
 function createHashVote(options: z.output<typeof hashVoteSchema>): CertificateKind<z.output<typeof voteLineSchema>> {
   const rows = listRows(options.maxEdits);
-  const tolerance = options.clip === null ? 0 : scoreTolerance * options.groups;
   const isNear = (first: readonly number[], second: readonly number[], limit: number): boolean =>
     first.length === second.length && first.every((each, i) => Math.abs(each - second[i]!) <= limit);
   return {
     lineSchema: voteLineSchema,
     *certify({ id, label, texts }) {
-      const scored = options.enumeratesDeletions
-        ? yield* scoreDeletions(texts, options)
-        : { rows: yield listVoters(texts, options), without: null };
+      // Without a word, its own group is empty, so these deletions cost nothing.
+      const scored =
+        options.enumeratesDeletions || options.groups === "words"
+          ? yield* scoreDeletions(texts, options)
+          : { rows: yield listVoters(texts, options), without: null };
       const { label: predicted, totals, undecided, changeableGroups } = certifyVotes(scored.rows, options);
       const { without } = scored;
       return {
@@ -196,6 +197,8 @@ function createHashVote(options: z.output<typeof hashVoteSchema>): CertificateKi
     }),
     findDifference(recorded, computed) {
       const limit = computed.undecided;
+      const voters = options.groups === "words" ? listVoters(computed.texts, options).length : options.groups;
+      const tolerance = options.clip === null ? 0 : scoreTolerance * voters;
       if (!isNear(recorded.votes, computed.votes, limit + tolerance))
         return describeDifference("votes", recorded.votes, computed.votes);
       if (!isNear(recorded.margins ?? [], computed.margins ?? [], 2 * limit + tolerance))

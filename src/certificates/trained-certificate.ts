@@ -8,7 +8,7 @@ import { getTieMargin } from "./near-ties.js";
 export type TrainedCertificate =
   | {
       readonly kind: "hash-vote";
-      readonly groups: number;
+      readonly groups: HashVoteOptions["groups"];
       readonly hashSeed: number;
       readonly hashVersion: number;
       /** The lead in log-probability that is a full vote; null: every group has one vote. */

@@ -1,39 +1,73 @@
 import { z } from "zod";
 import { splitIntoGroups, wordHashVersion } from "../certificates/hash-groups.js";
+import { sumScores, toGroupProbabilities } from "../certificates/hash-vote.js";
+import { computeMetrics } from "../evaluation/metrics.js";
+import { tokenizeAll } from "../models/index.js";
+import { crossEntropy } from "../nn/index.js";
 import type { Example } from "../tasks/example.js";
+import { type Tensor, topk, where } from "../tensor/index.js";
+import { bucketLength } from "../text/batch.js";
+import type { Encoding } from "../text/encoding.js";
+import {
+  collateTexts,
+  predictAcrossRanks,
+  readExtraTexts,
+  type TokenizedExample,
+  type TrainingJob,
+  type TrainingMethod,
+} from "../train/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 
+const optionsSchema = z.strictObject({
+  groups: z
+    .union([z.number().int().min(2).max(1000), z.literal("words")], {
+      error: 'expected a number of groups from 2 to 1000, or "words"',
+    })
+    .default(25)
+    .describe("groups of words per text; words: each distinct word is a group"),
+  hashes: countSchema
+    .max(1000)
+    .default(1)
+    .describe("hash functions that split each training text; the first one is that of the certificate"),
+  clip: orNull(z.number().positive().max(100)).describe(
+    "a group gives a label its lead in log-probability, and a lead of this size is a full vote; null: groups vote",
+  ),
+  margin: orNull(z.number().nonnegative().max(1000)).describe(
+    "train the groups of a text together: the sum of their leads should exceed this many full votes; null: each " +
+      "group is trained alone",
+  ),
+  perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
+  hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
+  hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),
+});
+type Options = z.output<typeof optionsSchema>;
+
+const name = "hash-vote";
+const role = { exclusiveRoles: { examples: "replaces each text by groups of its words" } };
+
 /**
- * Hash-vote: each text is replaced by its sub-texts, the words of one group each. The model then
- * classifies all sub-texts of a text and takes a vote (src/certificates/hash-vote.ts). The groups
- * never change, so all sub-texts together have the words of the text once.
+ * Hash-vote: the model classifies groups of the words of a text, and the groups vote
+ * (src/certificates/hash-vote.ts). By default, each text is replaced by the sub-texts of its groups.
+ * The groups never change, so all sub-texts together have the words of the text once.
  */
 export const hashVote = defineMethod({
-  name: "hash-vote",
+  name,
   summary: "trains on groups of words by hash, for a certified vote of the groups",
   paper: "Pei et al., NDSS 2024 (TextGuard); here against edits of the text that is classified",
   cost: { gpu: "1", cpu: "1" },
-  options: z.strictObject({
-    groups: z.number().int().min(2).max(1000).default(25).describe("groups of words per text"),
-    hashes: countSchema
-      .max(1000)
-      .default(1)
-      .describe("hash functions that split each training text; the first one is that of the certificate"),
-    clip: orNull(z.number().positive().max(100)).describe(
-      "a group gives a label its lead in log-probability, and a lead of this size is a full vote; null: groups vote",
-    ),
-    perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
-    hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
-    hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),
-  }),
+  options: optionsSchema,
   certificate: ({ groups, clip, hashSeed, hashVersion }) => ({
     kind: "hash-vote",
     ...{ groups, clip, hashSeed, hashVersion },
   }),
-  create: ({ groups, hashSeed, hashes, perText }) => ({
-    name: "hash-vote",
-    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by groups of its words" } },
+  create: (options) => (options.margin === null ? createSeparate(options) : createJoint(options, options.margin)),
+});
+
+function createSeparate({ groups, hashSeed, hashes, perText }: Options): TrainingMethod {
+  return {
+    name,
+    traits: { acrossProcesses: "mean", ...role },
     transformExamples(examples, { modifiableFields: editableFields }, rng) {
       return examples.flatMap((example): Example[] => {
         const parts = Array.from({ length: hashes }, (_, i) =>
@@ -44,5 +78,144 @@ export const hashVote = defineMethod({
         return chosen.map((group) => ({ ...example, id: `${example.id}#${group}`, texts: parts[group]! }));
       });
     },
-  }),
-});
+  };
+}
+
+/** The number of sub-texts of a batch is a multiple of this, so that few CUDA graphs are captured. */
+const rowMultiple = 512;
+/** The slope of the scores of leads that are far beyond the clip. */
+const leak = 0.1;
+const prefix = `${name}.text`;
+const memberName = `${name}.members`;
+const weightName = `${name}.weights`;
+const marginName = `${name}.margin`;
+/** Weight of the squared mean lead. */
+const centering = 10;
+
+/**
+ * Trains the sum that is certified. With leads d_g between the labels of group g, from -1 to 1, the
+ * loss is the cross-entropy of
+ *
+ *     (sum over g of d_g - margin) / temperature,    temperature = margin / 2, or 1 without a margin.
+ *
+ * The mean lead of a batch, with the same weight for each label, is subtracted and has a penalty of
+ * its own. Otherwise most of the gradient would move the leads of all words at once, which a sum of
+ * many leads multiplies. Groups that say little about the label learn to abstain, and a sum beyond the margin is not
+ * worth more. tanh and a small multiple of the lead replace the clip of the certificate, so that leads
+ * beyond it have gradients, too. A
+ * sub-text that several texts of a batch have is computed once.
+ */
+function createJoint({ groups, hashSeed, clip }: Options, margin: number): TrainingMethod {
+  let voters: Voters | null = null;
+  let job: TrainingJob | null = null;
+  let usesTypes = false;
+  const collect = (items: readonly TokenizedExample[], training: TrainingJob): Voters =>
+    collectVoters(items, training, (texts) => {
+      const editableFields = training.task.modifiableFields;
+      return splitIntoGroups(texts, { groups, hashSeed, editableFields }).filter((part) => part !== null);
+    });
+  return {
+    name,
+    traits: role,
+    async prepare(training) {
+      job = training.job;
+      usesTypes = job.task.fields.length > 1;
+      voters = collect(job.train.items, job);
+    },
+    collate({ indices, labels }) {
+      const known = new Map<number, number>();
+      const rows = Array.from(indices, (index) =>
+        Array.from(voters!.ofItem[index]!, (voter) => {
+          if (!known.has(voter)) known.set(voter, known.size);
+          return known.get(voter)!;
+        }),
+      );
+      const used = [...known.keys()];
+      // Rows that no text uses fill the batch.
+      const count = bucketLength(Math.max(1, used.length), job!.deviceConfig.device === "cpu" ? 1 : rowMultiple);
+      const encodings = Array.from({ length: count }, (_, i) => voters!.encodings[used[i] ?? used[0] ?? 0]!);
+      const members = new Float32Array(indices.length * count);
+      for (const [row, own] of rows.entries()) for (const each of own) members[row * count + each] = 1;
+      const numLabels = job!.model.labels.length;
+      const voterCounts = new Float64Array(numLabels);
+      for (const [row, own] of rows.entries()) voterCounts[labels[row]!]! += own.length;
+      const present = voterCounts.filter((each) => each > 0).length;
+      const weights = new Float32Array(count);
+      for (const [row, own] of rows.entries())
+        for (const each of own) weights[each]! += 1 / (present * voterCounts[labels[row]!]!);
+      const margins = new Float32Array(indices.length * numLabels);
+      for (const [row, label] of labels.entries()) margins[row * numLabels + label] = margin;
+      return {
+        ...collateTexts(prefix, encodings, job!, usesTypes),
+        [memberName]: { values: members, shape: [indices.length, count] },
+        [weightName]: { values: weights, shape: [1, count] },
+        [marginName]: { values: margins, shape: [indices.length, numLabels] },
+      };
+    },
+    losses(context) {
+      const { batch } = context;
+      const { logits } = context.pass(`${name}.groups`, { input: readExtraTexts(prefix, batch, usesTypes) });
+      const uncentered = computeLeads(logits.to("float32")).div(clip ?? 1);
+      const mean = batch.getExtra(weightName).matmul(uncentered); // [1, label]
+      const leads = uncentered.sub(mean);
+      const scores = leads
+        .tanh()
+        .add(leads.mul(leak))
+        .div(2 * (1 + leak));
+      const totals = batch.getExtra(memberName).matmul(scores); // [text, label]
+      const temperature = margin === 0 ? 1 : margin / 2;
+      const remaining = totals.sub(batch.getExtra(marginName));
+      return new Map([
+        ["task", crossEntropy(remaining.div(temperature), batch.labels)],
+        ["centering", mean.square().sum().mul(centering)],
+      ]);
+    },
+    /** The metrics of the vote replace those of complete texts. */
+    async extraMetrics({ job: { ranks, model, deviceConfig } }, items) {
+      const { encodings, ofItem } = collect(items, job!);
+      const all = await predictAcrossRanks(ranks, model, encodings, deviceConfig);
+      const probabilities = ofItem.map((own) => {
+        const rows = Array.from(own, (voter) => all[voter]!);
+        const { totals } = sumScores(rows, { numLabels: model.labels.length, clip });
+        return Float32Array.from(toGroupProbabilities(totals, clip, groups === "words" ? rows.length : groups));
+      });
+      return computeMetrics(
+        probabilities,
+        items.map(({ example }) => example.label),
+        model.labels,
+      );
+    },
+  };
+}
+
+/** The distinct sub-texts of examples. */
+interface Voters {
+  readonly encodings: readonly Encoding[];
+  /** The sub-texts of each example, as positions in `encodings`. */
+  readonly ofItem: readonly Int32Array[];
+}
+
+function collectVoters(
+  items: readonly TokenizedExample[],
+  { model }: TrainingJob,
+  split: (texts: readonly string[]) => readonly (readonly string[])[],
+): Voters {
+  const known = new Map<string, number>();
+  const texts: (readonly string[])[] = [];
+  const ofItem = items.map(({ example }) =>
+    Int32Array.from(split(example.texts), (part) => {
+      const key = part.join("\n");
+      const position = known.get(key) ?? texts.push(part) - 1;
+      known.set(key, position);
+      return position;
+    }),
+  );
+  return { encodings: tokenizeAll(model, texts), ofItem };
+}
+
+/** How far each label is ahead of the best other one, from logits [text, label]. */
+function computeLeads(logits: Tensor): Tensor {
+  const [best] = topk(logits, 2, -1);
+  const [first, second] = [best.narrow(-1, 0, 1), best.narrow(-1, 1, 1)];
+  return logits.sub(where(logits.eq(first), second, first));
+}

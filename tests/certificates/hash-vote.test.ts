@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   assignGroup,
+  certifyGroupRows,
   certifyHashVote,
   certifyVotes,
   certifyWithDeletions,
@@ -145,6 +146,28 @@ test("wrong scores are errors", async () => {
   expect(() => certifyVotes([[0.5, 0.5]], { ...clipped, clip: 0 })).toThrow("positive limit");
 });
 
+test("each distinct word as a group: copies change nothing, and hand-computed certificates", () => {
+  const options = { groups: "words", hashSeed: 0 } as const;
+  expect(splitIntoGroups(["Good film, GOOD ﬁlm!"], options)).toEqual([["good"], ["film"]]);
+  expect(splitIntoGroups(["a b", "b"], options)).toEqual([
+    ["a", ""],
+    ["b", ""],
+    ["", "b"],
+  ]);
+  // Ten words have 5 full votes together. A substitution takes 0.5 and adds 1 against them; an insertion adds 1.
+  const rows = new Array<number[]>(10).fill([0.8, 0.2]);
+  const rule = { groups: "words", numLabels: 2, clip: 2 * Math.log(4) } as const;
+  expect(certifyVotes(rows, rule).changeableGroups).toBe(4);
+  const without = rows.map(() => [null]);
+  const { margins } = certifyGroupRows({ rows, without }, rule, [
+    { substitutions: 1, insertions: 0 },
+    { substitutions: 3, insertions: 0 },
+    { substitutions: 0, insertions: 4 },
+    { substitutions: 1, insertions: 1 },
+  ]);
+  expect(margins.map((margin) => Number(margin.toFixed(6)))).toEqual([3.5, 0.5, 1, 2.5]);
+});
+
 type Certify = (texts: TextFields, model: { groups: number; numLabels: number }) => ScoringProcess<GroupCertificate>;
 
 interface Findings {
@@ -222,6 +245,20 @@ test(
   longTimeout,
 );
 
+test(
+  "no edit within the certificate of distinct words changes the label",
+  async () => {
+    for (const clip of [null, 0.7]) {
+      const words = { groups: "words", hashSeed: 0, clip } as const;
+      const certify: Certify = (texts, { numLabels }) => certifyHashVote(texts, { ...words, numLabels });
+      const { certified, violations } = await searchViolations(certify, trials / 2, `words ${clip}`);
+      expect(certified).toBeGreaterThan(trials / 200);
+      expect(violations).toBe(0);
+    }
+  },
+  longTimeout,
+);
+
 type CertifyEdits = (
   texts: TextFields,
   options: HashVoteOptions,
@@ -236,7 +273,8 @@ async function searchMarginViolations(certify: CertifyEdits, minTrials: number, 
   for (let round = 0; findings.trials < minTrials; round++) {
     const numLabels = 2 + rng.integer(2);
     const clip = round % 3 === 0 ? null : 0.3 + rng.next() * 2;
-    const options = { groups: 4 + rng.integer(9), hashSeed: 3, numLabels, clip };
+    const count = 4 + rng.integer(9);
+    const options = { groups: round % 4 === 3 ? ("words" as const) : count, hashSeed: 3, numLabels, clip };
     const model = createProbabilityModel(round, numLabels);
     const texts = Array.from({ length: 30 }, () => drawWords(rng, 1 + rng.integer(15)));
     const certificates = await runScoring(
@@ -337,11 +375,13 @@ test("planted mistake: truncation before the groups is caught", async () => {
 });
 
 test("planted mistake: one changed group per substitution is caught", async () => {
-  const certify: Certify = function* (texts, options) {
-    const certificate = yield* certifyHashVote(texts, { ...options, hashSeed: 3 });
-    return { ...certificate, changeableGroups: 2 * certificate.changeableGroups };
-  };
-  expect((await searchViolations(certify, 5000, "vote")).violations).toBeGreaterThan(0);
+  for (const words of [{}, { groups: "words" } as const]) {
+    const certify: Certify = function* (texts, options) {
+      const certificate = yield* certifyHashVote(texts, { ...options, ...words, hashSeed: 3 });
+      return { ...certificate, changeableGroups: 2 * certificate.changeableGroups };
+    };
+    expect((await searchViolations(certify, 5000, "vote")).violations).toBeGreaterThan(0);
+  }
 });
 
 test("the certificate of a vote is tight: one more group can change the label", async () => {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
 import { listWindowSizes, listWindows, splitIntoGroups } from "../../src/certificates/index.js";
@@ -141,11 +142,27 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
   await train({ ...request, out });
   const recorded = (await readConfigFile(join(out, "config.yaml"))).methods;
   expect(recorded).toEqual([
-    { name: "hash-vote", options: { groups: 3, hashes: 1, clip: null, perText: null, hashSeed: 0, hashVersion: 1 } },
+    {
+      name: "hash-vote",
+      options: { groups: 3, hashes: 1, clip: null, margin: null, perText: null, hashSeed: 0, hashVersion: 1 },
+    },
   ]);
   expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });
   // The same request is the same run, although the record has more options.
   await train({ ...request, out, resume: true });
+});
+
+test("with a margin, hash-vote trains the sum of all groups of a text, and validation metrics are those of the vote", async () => {
+  for (const groups of ["words", 3]) {
+    const method = { name: "hash-vote", options: { groups, clip: 1, margin: 0.5 } };
+    const out = join(folder, `joint ${groups}`);
+    const settings = { ...config.train, epochs: 15, learningRate: 3e-3 };
+    const run = await train({ ...config, methods: [method], train: settings, out });
+    const { validation } = (await run.results())!;
+    expect(validation!.accuracy).toBeGreaterThan(0.6);
+    const { metrics } = await evaluate({ model: out, split: "validation" });
+    expect(metrics.accuracy).toBe(validation!.accuracy);
+  }
 });
 
 test("one run cannot be trained for two certificates", async () => {
