@@ -168,7 +168,7 @@ function report(attack, sides) {
     printRow([name, ...rates.map((rate) => format(rate))]);
     for (const [title, base] of [
       ["of TextAttack", peer],
-      ["of fp32", sides[0]],
+      [`of ${sides[0].name}`, sides[0]],
     ])
       if (base) printRow([`  ${title}`, ...rates.map((rate) => `${(rate / (base[key] / base.seconds)).toFixed(2)}x`)]);
   };
