@@ -93,7 +93,7 @@ bench: setup ## measure the engine, and compare it with PyTorch if a Python has 
 	@node tools/bench/engine.mjs
 
 # These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
-bench-train bench-attacks check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-train bench-attacks bench-inference check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
 bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transformers, the strongest included: speed and accuracy (half an hour on two cores)
@@ -101,6 +101,9 @@ bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transfor
 
 bench-attacks: setup ## compare PWWS and the genetic attack, in every precision of the CPU, with TextAttack: speed and accuracy under attack
 	@node tools/bench/attacks.mjs
+
+bench-inference: setup ## compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a Python that has them)
+	@node tools/bench/inference.mjs
 
 check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores; PROCESSES=16 on more)
 	@node tools/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))

@@ -56,11 +56,16 @@ async function createSession(
   file: string | Uint8Array,
   { name, threads }: OnnxClassifierOptions,
 ): Promise<InferenceSession> {
-  const options: InferenceSession.SessionOptions = { intraOpNumThreads: threads, interOpNumThreads: 1 };
-  try {
+  const options: InferenceSession.SessionOptions = {
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
     // Errors come back as exceptions. The log would print them a second time.
-    const quiet = { ...options, logSeverityLevel: 4 as const };
-    return await (typeof file === "string" ? Session.create(file, quiet) : Session.create(file, quiet));
+    logSeverityLevel: 4,
+    // A thread that spins takes its core from the search, and on a busy host from the other threads.
+    extra: { session: { intra_op: { allow_spinning: "0" } } },
+  };
+  try {
+    return await (typeof file === "string" ? Session.create(file, options) : Session.create(file, options));
   } catch (error) {
     const reason = getErrorMessage(error).split("\n")[0]!;
     const remedy = /opset|ir[_ ]version|not (?:a registered|implemented)/i.test(reason)

@@ -82,12 +82,23 @@ export async function removeRunFiles(folder: string, parts: readonly ("checkpoin
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 
-/** The folders of all runs at or below a folder. */
-export async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
-  if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
+/** Whether a folder is a run. */
+export async function isRunFolder(folder: string): Promise<boolean> {
+  return (await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)));
+}
+
+/** The folders of all runs at or below a folder, or those that `isWanted` accepts. */
+export async function findRunFolders(
+  folder: string,
+  isWanted = isRunFolder,
+  depth = maxSearchDepth,
+): Promise<string[]> {
+  if (await isWanted(folder)) return [folder];
   if (depth === 0) return [];
   const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));
-  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), depth - 1)))).flat().sort();
+  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), isWanted, depth - 1))))
+    .flat()
+    .sort();
 }
 
 /**

@@ -46,11 +46,18 @@ export interface SweepRow {
   readonly total: number;
 }
 
+/** A folder with an ONNX model, for the playground. */
+export interface ExportRow {
+  readonly id: string;
+  readonly name: string;
+}
+
 /** What the page receives while it is open. */
 export type LiveMessage =
   | { readonly type: "runs"; readonly rows: readonly RunRow[]; readonly removed: readonly string[] }
   | { readonly type: "sweeps"; readonly sweeps: readonly SweepRow[] }
   | { readonly type: "jobs"; readonly jobs: readonly JobRow[] }
+  | { readonly type: "exports"; readonly exports: readonly ExportRow[] }
   /** Every run has been read once. */
   | { readonly type: "ready" };
 

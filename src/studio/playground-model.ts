@@ -28,7 +28,7 @@ const labelsTimeout = 3000;
 /** The models that attacks use, if they are not the defaults of `temper attack`. */
 type AttackModels = Pick<NonNullable<AttackRequest["resources"]>, "sentenceEncoder" | "maskedLm">;
 
-/** A model to play with: a run of the studio, or an endpoint. */
+/** A model to play with: a run or an ONNX model of the studio, or an endpoint. */
 export class LoadedPlaygroundModel {
   #queue: Promise<unknown> = Promise.resolve();
   readonly #attackers = new Map<string, TextAttacker>();
@@ -41,7 +41,7 @@ export class LoadedPlaygroundModel {
     readonly models: AttackModels,
   ) {}
 
-  /** Loads a run's model by its folder, or connects to an endpoint by its URL. */
+  /** Loads a model by its folder, or connects to an endpoint by its URL. */
   static async load(
     reference: string,
     attacks: PlaygroundModel["attacks"],

@@ -33,9 +33,9 @@ export class Playground {
 
   constructor(readonly catalog: RunCatalog) {}
 
-  /** A run of the studio by its id, or an endpoint by its URL. It is loaded once. */
+  /** A run or an ONNX model of the studio by its id, or an endpoint by its URL. It is loaded once. */
   async open(reference: string): Promise<LoadedPlaygroundModel> {
-    const source = isEndpoint(reference) ? reference : (await this.catalog.getRow(reference)).folder;
+    const source = isEndpoint(reference) ? reference : await this.catalog.getModelFolder(reference);
     const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackOptions);
     this.#models.delete(reference);
     this.#models.set(reference, model);

@@ -1,11 +1,12 @@
 import { realpath } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import { exists } from "../files.js";
-import { findRunFolders } from "../runs/run-files.js";
+import { onnxNames } from "../models/checkpoint/resolve-model.js";
+import { findRunFolders, isRunFolder } from "../runs/run-files.js";
 import { readRunFingerprint } from "../runs/run-fingerprint.js";
 import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
-import type { LiveMessage, RunRow, SweepRow } from "./api.js";
+import type { ExportRow, LiveMessage, RunRow, SweepRow } from "./api.js";
 import { type CachedRow, readRowCache, writeRowCache } from "./row-cache.js";
 import { listParents, type RunPlace, readQuickRow, readRunRow } from "./run-row.js";
 
@@ -27,6 +28,8 @@ const restingRunsPerLook = 100;
 export class RunCatalog {
   readonly #runs = new Map<string, KnownRun>();
   readonly #sweeps = new Map<string, number>();
+  /** Folders of ONNX models by their ids. */
+  #exports = new Map<string, RunPlace>();
   readonly #sent = new Map<string, string>();
   #isReady = false;
   /** Where the next look at runs at rest begins. */
@@ -51,6 +54,7 @@ export class RunCatalog {
     return [
       { type: "runs", rows, removed: [] },
       { type: "sweeps", sweeps: this.#listSweeps() },
+      { type: "exports", exports: this.#listExports() },
       ...(this.#isReady ? [{ type: "ready" } as const] : []),
     ];
   }
@@ -61,6 +65,12 @@ export class RunCatalog {
     const known = this.#runs.get(id);
     if (!known) throw new HttpError(404, "There is no such run in the folders of this studio.");
     return known.row;
+  }
+
+  /** The folder of a run or an ONNX model by its id. */
+  async getModelFolder(id: string): Promise<string> {
+    if (!this.#exports.has(id) && !this.#runs.has(id)) await this.#ready;
+    return this.#exports.get(id)?.folder ?? (await this.getRow(id)).folder;
   }
 
   /** The id of the run in a folder; null if it is not listed. */
@@ -97,7 +107,8 @@ export class RunCatalog {
       if (changed.length >= rowsPerMessage) report();
     }
     report();
-    this.#reportSweeps();
+    this.#reportIfChanged({ type: "sweeps", sweeps: this.#listSweeps() });
+    this.#reportIfChanged({ type: "exports", exports: this.#listExports() });
     if (this.#isReady) return;
     this.onMessage({ type: "ready" });
     this.#isReady = true;
@@ -153,18 +164,23 @@ export class RunCatalog {
   }
 
   async #findPlaces(): Promise<RunPlace[]> {
-    const places = new Map<string, RunPlace>();
+    const [places, exports] = [new Map<string, RunPlace>(), new Map<string, RunPlace>()];
     for (const [index, root] of this.folders.entries()) {
       const outer = await realpath(root).catch(() => root);
-      for (const folder of await findRunFolders(root).catch(() => [])) {
+      const isShown = async (folder: string): Promise<boolean> =>
+        (await isRunFolder(folder)) || (await hasOnnxModel(folder));
+      for (const folder of await findRunFolders(root, isShown).catch(() => [])) {
         const path = relative(root, folder);
         const id = `${index}/${path}`;
-        const known = this.#runs.get(id)?.place;
+        const known = this.#runs.get(id)?.place ?? this.#exports.get(id);
         if (!known && !(await isBelow(outer, folder))) continue;
         const name = this.folders.length > 1 || path === "" ? join(basename(root), path) : path;
-        places.set(id, known ?? { id, name, folder, sweep: await this.#findSweep(root, folder) });
+        const isRun = await isRunFolder(folder);
+        const found = isRun ? places : exports;
+        found.set(id, known ?? { id, name, folder, sweep: isRun ? await this.#findSweep(root, folder) : null });
       }
     }
+    this.#exports = exports;
     return [...places.values()];
   }
 
@@ -191,12 +207,23 @@ export class RunCatalog {
     }));
   }
 
-  #reportSweeps(): void {
-    const sweeps = this.#listSweeps();
-    if (this.#sent.get("sweeps") === JSON.stringify(sweeps)) return;
-    this.#sent.set("sweeps", JSON.stringify(sweeps));
-    this.onMessage({ type: "sweeps", sweeps });
+  #listExports(): ExportRow[] {
+    return [...this.#exports.values()].map(({ id, name }) => ({ id, name }));
   }
+
+  #reportIfChanged(message: LiveMessage): void {
+    const text = JSON.stringify(message);
+    if (this.#sent.get(message.type) === text) return;
+    this.#sent.set(message.type, text);
+    this.onMessage(message);
+  }
+}
+
+/** Whether a folder has an ONNX model and its config. */
+async function hasOnnxModel(folder: string): Promise<boolean> {
+  if (!(await exists(join(folder, "config.json")))) return false;
+  const files = [...onnxNames.full, ...onnxNames.quantized].map((name) => exists(join(folder, name)));
+  return (await Promise.all(files)).includes(true);
 }
 
 /** Whether a folder is below another one. A link that leads elsewhere is not. */

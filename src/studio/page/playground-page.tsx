@@ -30,13 +30,14 @@ function useModel(reference: string): { model: PlaygroundModel | null; problem: 
 /** Try texts and attacks on one or two models. */
 export function PlaygroundPage({ live, first }: { live: LiveState; first: string }) {
   const runs = [...live.rows.values()].filter(({ hasModel, state }) => hasModel && state === "finished");
+  const models = [...runs, ...live.exports];
   const [references, setReferences] = useState<readonly [string, string]>([first, ""]);
   const [texts, setTexts] = useState<readonly string[]>([""]);
   const [label, setLabel] = useState<number | null>(null);
   const [attack, setAttack] = useState("pwws");
   const [started, setStarted] = useState(0);
   const [running, setRunning] = useState<ReadonlySet<string>>(new Set());
-  const chosen = references[0] || runs[0]?.id || "";
+  const chosen = references[0] || models[0]?.id || "";
   const one = useModel(chosen);
   const two = useModel(references[1]);
   const fields = one.model?.fields ?? ["text"];
@@ -52,11 +53,14 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
       else next.delete(key);
       return next;
     });
-  if (runs.length === 0 && references[0] === "" && live.isReady)
+  if (models.length === 0 && references[0] === "" && live.isReady)
     return (
       <EmptyState title="No model to play with yet">
-        <p>Finish a run, or enter the address of an endpoint, such as one of temper serve:</p>
-        <ModelPicker title="Model" runs={runs} value="" onChange={(value) => setReferences([value, ""])} />
+        <p>
+          Finish a run, export a model into a folder of the studio, or enter the address of an endpoint, such as one of
+          temper serve:
+        </p>
+        <ModelPicker title="Model" models={models} value="" onChange={(value) => setReferences([value, ""])} />
       </EmptyState>
     );
   return (
@@ -65,13 +69,13 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
       <div class="pickers">
         <ModelPicker
           title="Model"
-          runs={runs}
+          models={models}
           value={chosen}
           onChange={(value) => setReferences([value, references[1]])}
         />
         <ModelPicker
           title="Second model"
-          runs={runs}
+          models={models}
           value={references[1]}
           isOptional
           onChange={(value) => setReferences([references[0], value])}
