@@ -40,7 +40,7 @@ beforeAll(async () => {
   other = await tinyVictim(join(folder, "subword"), { seed: 1 }, 8);
   models = { sentenceEncoder: join(folder, "word/tiny-bert"), maskedLm };
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  playground = await LoadedPlaygroundModel.load(victim.run, [], models);
+  playground = await LoadedPlaygroundModel.load(victim.run, []);
 }, 120_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
@@ -147,10 +147,8 @@ test.each([...attackNames, ...custom])(
       expect(typed!.result).toMatchObject({ queries: attacked.queries, finalTexts: attacked.finalTexts });
     if (typeof spec === "string") {
       const steps: number[] = [];
-      const watched = await playground.attack(attacked.texts, spec, {
-        label: attacked.label,
-        onStep: ({ queries }) => void steps.push(queries),
-      });
+      const onStep = ({ queries }: { readonly queries: number }): void => void steps.push(queries);
+      const watched = await playground.attack(attacked.texts, spec, { label: attacked.label, onStep }, models);
       expect(watched.finalTexts).toHaveLength(1);
       // An attack by gradients has no texts to watch.
       if (name !== "ascc") expect(steps.at(-1)).toBeGreaterThan(0);
