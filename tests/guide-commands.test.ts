@@ -53,7 +53,12 @@ beforeAll(async () => {
 afterAll(() => process.chdir(root));
 
 /** Writes a CSV file of reviews in the current folder. */
-function writeCsv(name: string, columns: string, labels: readonly [string, string], change = String): void {
+function writeCsv(
+  name: string,
+  columns: string,
+  labels: readonly [string, string],
+  change = (text: string) => text,
+): void {
   const rows = reviews(90).map(
     ({ text, label }) => `${change(text)},${label === "positive" ? labels[1] : labels[0]}\n`,
   );
