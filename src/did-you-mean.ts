@@ -28,7 +28,14 @@ export function findNearMatch(name: string, candidates: Iterable<string>): strin
       bestDistance = distance;
     }
   }
-  return best;
+  // A name of several words may be known by one of them: "review" of "Review Text".
+  const containing = [...candidates].filter((each) =>
+    each
+      .toLowerCase()
+      .split(/[^a-z\d]+/)
+      .includes(lowerCase),
+  );
+  return best ?? (containing.length === 1 ? containing[0] : undefined);
 }
 
 /** Returns ` (did you mean "x"?)` or an empty string, to follow a name in an error message. */

@@ -8,6 +8,7 @@ it("suggests the closest name, or nothing if no name is close", () => {
   expect(findNearMatch("Predikt", names)).toBe("predict");
   expect(findNearMatch("zebra", names)).toBeUndefined();
   expect(findNearMatch("x", names)).toBeUndefined();
+  expect(findNearMatch("review", ["Customer, Name", "Review Text"])).toBe("Review Text");
   expect(didYouMean("evaluat", names)).toBe(' (did you mean "evaluate"?)');
   expect(didYouMean("zebra", names)).toBe("");
 });

@@ -118,7 +118,7 @@ export async function findLabeledRuns(folders: readonly string[], expected?: num
   const found = await RunFolder.findFinished(folders);
   if (expected !== undefined && found.length !== expected) {
     const count = expected === 1 ? "one run" : `${expected} runs`;
-    throw new UserError(`Expected ${count}, found ${found.length} in ${folders.join(" and ")}. Name the run folders.`);
+    throw new UserError(`Expected ${count}, found ${found.length} in ${folders.join(" and ")}. Pass exactly ${count}.`);
   }
   const labels = labelRuns(found.map(({ run }) => run));
   return found.map((each, i) => ({ ...each, label: labels[i]! }));

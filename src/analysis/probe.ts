@@ -9,7 +9,7 @@ import { openResultCache } from "../result-cache.js";
 import { type ResolvedRun, resolveRun, userModules } from "../runs/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { singleRank, train } from "../train/index.js";
-import { getColor } from "./colors.js";
+import { assignColors } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
@@ -184,6 +184,8 @@ export async function createProbeFigure({
   const { Plot, plotPanel } = await loadPlot();
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
+  // A label starts with the name of its method: "rose:variant=first".
+  const colors = assignColors(methods.map((label) => ({ label, method: /^[\w-]*/.exec(label)![0] })));
   const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;
   const panels = probes.map((probe) => {
     // Seeds are next to each other, so that equal scores stay visible.
@@ -191,14 +193,14 @@ export async function createProbeFigure({
       .filter((run) => run.probe === probe)
       .map(({ method, seed, score }) => {
         const at = methods.indexOf(method);
-        return { x: at + (seeds > 1 ? (0.4 * seed) / (seeds - 1) - 0.2 : 0), y: score, color: getColor(at) };
+        return { x: at + (seeds > 1 ? (0.4 * seed) / (seeds - 1) - 0.2 : 0), y: score, color: colors[at]! };
       });
     const means = averageOverSeeds(runs)
       .filter((group) => group.probe === probe)
       .map(({ method, score, half }) => {
         const at = methods.indexOf(method);
         const { low, high } = clampToCorrelation(score, half);
-        return { x: at, x1: at - 0.3, x2: at + 0.3, y: score, low, high, color: getColor(at) };
+        return { x: at, x1: at - 0.3, x2: at + 0.3, y: score, low, high, color: colors[at]! };
       });
     return plotPanel(formatProbeName(probe), {
       width: Math.max(

@@ -31,7 +31,8 @@ export function describeAttacks(name?: string): AttackDescription[] {
   return (name === undefined ? [...attacks.values()] : [attacks.get(name)!]).map(describeAttack);
 }
 
-function describeAttack(definition: AttackDefinition): AttackDescription {
+/** Describes one attack, built-in or custom. */
+export function describeAttack(definition: AttackDefinition): AttackDescription {
   const { name, summary, paper, options, differences = null, exampleOptions = {} } = definition;
   const parsed = options.parse(exampleOptions);
   const needs = getNeeds(definition, parsed);

@@ -56,7 +56,9 @@ export function createVotingModel(options: HashVoteOptions): CertifiedModel {
         certified: { kind: "hash-vote", edits: countCertifiedEdits(certificate) },
       };
     },
-    ...(clip === null && { score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, groups === "words" ? rows.length : groups) }),
+    ...(clip === null && {
+      score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, groups === "words" ? rows.length : groups),
+    }),
   };
 }
 

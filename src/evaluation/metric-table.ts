@@ -1,3 +1,5 @@
+import { formatPercent } from "../format.js";
+
 /**
  * What the values of a metric are: a fraction of the examples, a score without such a count, or a
  * loss in nats.
@@ -87,6 +89,13 @@ export function isAttackMetric(id: string): boolean {
  */
 export function isBetter(id: string, value: number, than: number, direction = describeMetric(id).direction): boolean {
   return direction === "lower" ? value < than : value > than;
+}
+
+/** A number with its unit: percent of texts, nats, or a score between 0 and 1. */
+export function formatWithUnit(id: string, value: number): string {
+  const { unit } = describeMetric(id);
+  if (unit === "fraction") return formatPercent(value);
+  return unit === "nats" ? `${value.toFixed(3)} nats` : value.toFixed(3);
 }
 
 /** A metric's value as text: percent, or a loss with three decimals. */

@@ -121,7 +121,7 @@ function describeFailure(error: unknown, settings: HubSettings): string {
     case null:
       return (
         `${describeNetworkProblem(error)}. Check the network, set HF_ENDPOINT to a mirror, ` +
-        "or pass a folder or npm:PACKAGE. Downloaded data is kept."
+        "or pass a local folder. Downloaded data is kept."
       );
     default:
       return status >= 500

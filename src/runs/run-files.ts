@@ -47,6 +47,8 @@ export type RunFile = keyof typeof files;
 
 /** Depth of the search for runs: runs/TASK/METHOD/seed0. */
 const maxSearchDepth = 3;
+/** Folders that are looked at together, so that the first runs are known before the last ones. */
+const foldersPerLook = 16;
 
 /** The path of one of the files of a run folder, whether the run has started or not. */
 export function getRunPath(folder: string, file: RunFile): string {
@@ -82,23 +84,34 @@ export async function removeRunFiles(folder: string, parts: readonly ("checkpoin
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 
-/** Whether a folder is a run. */
-export async function isRunFolder(folder: string): Promise<boolean> {
-  return (await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)));
+/** The folders of all runs at or below a folder, sorted by path. */
+export async function findRunFolders(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const each of walkRunFolders(folder)) found.push(each);
+  return found.sort();
 }
 
-/** The folders of all runs at or below a folder, or those that `isWanted` accepts. */
-export async function findRunFolders(
+/** The folders of all runs at or below a folder, or those that `isWanted` accepts, each as soon as it is found. */
+export async function* walkRunFolders(
   folder: string,
   isWanted = isRunFolder,
   depth = maxSearchDepth,
-): Promise<string[]> {
-  if (await isWanted(folder)) return [folder];
-  if (depth === 0) return [];
-  const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));
-  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), isWanted, depth - 1))))
-    .flat()
-    .sort();
+  isFound = isWanted(folder),
+): AsyncGenerator<string> {
+  if (await isFound) yield folder;
+  else if (depth > 0) {
+    const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith(".")).sort();
+    for (let start = 0; start < inner.length; start += foldersPerLook) {
+      const paths = inner.slice(start, start + foldersPerLook).map((name) => join(folder, name));
+      const checks = paths.map(isWanted);
+      for (const [i, path] of paths.entries()) yield* walkRunFolders(path, isWanted, depth - 1, checks[i]);
+    }
+  }
+}
+
+/** Whether a folder is a run. */
+export async function isRunFolder(folder: string): Promise<boolean> {
+  return (await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)));
 }
 
 /**

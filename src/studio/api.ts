@@ -151,7 +151,12 @@ export interface PlaygroundModel {
   readonly reference: string;
   readonly labels: readonly string[];
   readonly fields: readonly string[];
-  readonly attacks: readonly FormOption[];
+  readonly attacks: readonly AttackChoice[];
+}
+
+/** An attack to choose, with a field for each of its options. */
+export interface AttackChoice extends FormOption {
+  readonly fields: readonly FormField[];
 }
 
 /** A text of the model's task. */

@@ -32,10 +32,11 @@ type Problems = Record<string, string>;
 
 /** Checks a form as the command line checks its flags, and says at once what every field needs. */
 export async function checkForm(kind: JobKind, values: FormValues, folders: readonly string[]): Promise<CheckedForm> {
-  const given = toRequest(kind, values);
+  const fields = listFields(kind, []);
+  const given = toRequest(fields, values);
   const problems: Problems = {};
-  const fields = new Set(listFields(kind, []).map(({ key }) => key));
-  for (const key of Object.keys(values)) if (!fields.has(key)) problems[key] = "This form has no such field.";
+  const keys = new Set(fields.map(({ key }) => key));
+  for (const key of Object.keys(values)) if (!keys.has(key)) problems[key] = "This form has no such field.";
   const request = await checks[kind](given, values, folders, problems);
   if (request === null || Object.keys(problems).length > 0)
     return { problems, command: null, code: null, request: null };

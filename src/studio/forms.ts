@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { recipeResourceOptions } from "../actions/load/load-resources.js";
+import { getNeeds } from "../attacks/define-attack.js";
 import { attacks } from "../attacks/recipes/index.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
 import { runConfigSchema } from "../runs/config.js";
 import { taskNames } from "../tasks/index.js";
-import type { FormField, FormOption, FormPreset, JobRow } from "./api.js";
+import type { AttackChoice, FormField, FormOption, FormPreset, JobRow } from "./api.js";
 
 export type JobKind = JobRow["kind"];
 
@@ -20,6 +22,7 @@ interface JsonSchema {
   readonly default?: unknown;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
 }
 
 /** Where the results of a job go. Requests have it beside the config. */
@@ -53,6 +56,7 @@ const fieldLabels: Readonly<Record<string, string>> = {
   maxTrainSamples: "Training texts at most",
   attackedLabel: "Attack only texts of the label",
   substitutions: "Word substitutions",
+  maskedLm: "Masked language model",
   seed: "Random seed",
   task: "Dataset",
 };
@@ -97,15 +101,38 @@ export const presets: Readonly<Record<JobKind, readonly FormPreset[]>> = {
   ],
 };
 
-/** Attacks with their one-line descriptions. */
-export const attackOptions: readonly FormOption[] = [...attacks.values()].map(({ name, summary }) => ({
-  value: name,
-  hint: summary,
-}));
+/** Attacks with their one-line descriptions and their options. */
+export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map((attack) => {
+  const { name, summary, options, exampleOptions = {} } = attack;
+  const needsModel = getNeeds(attack, options.parse(exampleOptions)).includes("mlm");
+  const { maskedLm } = recipeResourceOptions;
+  const more = needsModel ? readSchema(z.object({ maskedLm })).properties : {};
+  const { properties, required = [] } = readSchema(options);
+  const fields = Object.entries({ ...more, ...properties }).map(([key, schema]) => ({
+    ...describeField(key, schema),
+    required: required.includes(key) || key === "maskedLm",
+  }));
+  return { value: name, hint: summary, fields };
+});
+
+function readSchema(schema: z.ZodType): JsonSchema {
+  return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonSchema;
+}
+
+/** A field as its schema describes it. */
+function describeField(key: string, schema: JsonSchema): FormField {
+  const { type, choices } = describeType(schema);
+  // A field that is empty stands for null.
+  const description = (schema.description ?? "").replace("null:", "empty:");
+  return {
+    ...{ key, type, choices, description, label: humanize(key), default: schema.default ?? null },
+    ...{ required: false, isMain: false, options: [] },
+  };
+}
 
 /** The fields of a form, from the schema of its request. */
 export function listFields(kind: JobKind, models: readonly string[]): FormField[] {
-  const { properties = {} } = z.toJSONSchema(schemas[kind], { io: "input", unrepresentable: "any" }) as JsonSchema;
+  const { properties = {}, required = [] } = readSchema(schemas[kind]);
   const methodOptions = [...methods.values()].map(({ name, summary }) => ({ value: name, hint: summary }));
   const options: Readonly<Record<string, readonly FormOption[]>> = {
     model: kind === "attack" ? models.map((value) => ({ value, hint: "" })) : pretrainedModels,
@@ -115,7 +142,7 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
     "resources.substitutions": wordNet,
     methods: methodOptions,
     method: methodOptions,
-    attacks: attackOptions,
+    attacks: attackChoices.map(({ value, hint }) => ({ value, hint })),
   };
   const fields = Object.entries(properties).flatMap(([key, property]) =>
     property.properties
@@ -127,14 +154,10 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
         : [{ key, schema: property }],
   );
   const main = mainKeys[kind];
-  const described = fields.map(({ key, schema }): FormField => {
-    const { type, choices } = describeType(schema);
-    return {
-      ...{ key, type, choices, default: schema.default ?? null, description: describe(schema) },
-      ...{ label: humanize(key), required: key === "model" && kind !== "harden" },
-      ...{ isMain: main.includes(key), options: options[key] ?? [] },
-    };
-  });
+  const described = fields.map(({ key, schema }) => ({
+    ...describeField(key, schema),
+    ...{ required: required.includes(key), isMain: main.includes(key), options: options[key] ?? [] },
+  }));
   const rank = ({ key }: FormField): number => (main.indexOf(key) + main.length + 1) % (main.length + 1);
   return [...described.filter(({ isMain }) => isMain).sort((a, b) => rank(a) - rank(b)), outField].concat(
     described.filter(({ isMain }) => !isMain),
@@ -148,11 +171,6 @@ const pretrainedModels: readonly FormOption[] = [
   { value: "bert-base-uncased", hint: "110 million parameters, from the Hugging Face Hub" },
   { value: "roberta-base", hint: "125 million parameters, from the Hugging Face Hub" },
 ];
-
-/** A field that is empty stands for null. */
-function describe({ description = "" }: JsonSchema): string {
-  return description.replace("null:", "empty:");
-}
 
 /** Maps of keys and values have no field. The command line can set them. */
 function isObject({ type, anyOf = [] }: JsonSchema): boolean {
@@ -169,9 +187,9 @@ function describeType(schema: JsonSchema): Pick<FormField, "type" | "choices"> {
   return first ? describeType(first) : { type: "text", choices: [] };
 }
 
-/** Turns the values of a form into a request: `train.epochs` becomes a key of `train`. */
-export function toRequest(kind: JobKind, values: FormValues): Record<string, unknown> {
-  const types = new Map(listFields(kind, []).map(({ key, type }) => [key, type]));
+/** Turns the values of fields into a request: `train.epochs` becomes a key of `train`. */
+export function toRequest(fields: readonly FormField[], values: FormValues): Record<string, unknown> {
+  const types = new Map(fields.map(({ key, type }) => [key, type]));
   const request: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(values)) {
     if (key === "out" || value === "" || value === null) continue;

@@ -38,15 +38,10 @@ export class LoadedPlaygroundModel {
     readonly victim: LoadedVictim,
     readonly substitutions: Substitutions,
     readonly task: Task | null,
-    readonly models: AttackModels,
   ) {}
 
   /** Loads a model by its folder, or connects to an endpoint by its URL. */
-  static async load(
-    reference: string,
-    attacks: PlaygroundModel["attacks"],
-    models: AttackModels = {},
-  ): Promise<LoadedPlaygroundModel> {
+  static async load(reference: string, attacks: PlaygroundModel["attacks"]): Promise<LoadedPlaygroundModel> {
     const victim = await loadVictim(reference);
     try {
       const { local } = victim;
@@ -60,7 +55,7 @@ export class LoadedPlaygroundModel {
       const task = local ? await loadRequestedTask(data, local.model, local.run, {}).catch(() => null) : null;
       const fields = task?.fields ?? ["text"];
       const labels = local?.model.labels ?? (await readEndpointLabels(reference, victim.victim.numLabels));
-      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, substitutions, task, models);
+      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, substitutions, task);
     } catch (error) {
       victim.close();
       throw error;
@@ -107,24 +102,30 @@ export class LoadedPlaygroundModel {
   }
 
   /** Attacks a text with the defaults of `temper attack`. `attack`: its name and options. */
-  async attack(texts: readonly string[], attack: string, options: TextAttackOptions): Promise<AttackResult> {
+  async attack(
+    texts: readonly string[],
+    attack: NonNullable<AttackRequest["attacks"]>[number],
+    options: TextAttackOptions,
+    resources: AttackModels = {},
+  ): Promise<AttackResult> {
     return this.#enqueue(async () => {
       const { reference, labels, fields } = this.info;
       const modifiableFields = this.task?.modifiableFields ?? fields.map((_, i) => i);
       const given = { victim: this.victim, labels, modifiableFields };
-      const known = this.#attackers.get(attack);
+      const key = JSON.stringify([attack, resources]);
+      const known = this.#attackers.get(key);
       const attacker =
-        known ?? (await createTextAttacker({ model: reference, attacks: [attack], resources: this.models }, {}, given));
-      this.#attackers.set(attack, attacker);
+        known ?? (await createTextAttacker({ model: reference, attacks: [attack], resources }, {}, given));
+      this.#attackers.set(key, attacker);
       for (const oldest of this.#attackers.keys()) if (this.#attackers.size > maxAttackers) this.#free(oldest);
       const [done] = await attacker.attack(texts, options);
       return done!.result;
     });
   }
 
-  #free(attack: string): void {
-    this.#attackers.get(attack)?.close();
-    this.#attackers.delete(attack);
+  #free(key: string): void {
+    this.#attackers.get(key)?.close();
+    this.#attackers.delete(key);
   }
 
   /** One piece of work after the other, so that two requests never compute at the same time. */

@@ -3,10 +3,11 @@ import { streamSSE } from "hono/streaming";
 import { z } from "zod";
 import type { SearchStep } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
+import { attackNames } from "../attacks/load-attack.js";
 import type { AttackResult } from "../attacks/result.js";
 import { getErrorMessage } from "../errors.js";
 import type { AttackMessage } from "./api.js";
-import { attackOptions } from "./forms.js";
+import { attackChoices, toRequest } from "./forms.js";
 import { toAttackedText } from "./journal-search.js";
 import { LoadedPlaygroundModel } from "./playground-model.js";
 import type { RunCatalog } from "./run-catalog.js";
@@ -24,7 +25,8 @@ const scoreSchema = modelSchema.extend({ texts: textsSchema, withWords: z.boolea
 const attackSchema = modelSchema.extend({
   texts: textsSchema,
   label: z.number().int().nonnegative().nullable().default(null),
-  attack: z.string().regex(/^[\w-]+(:[^/\\]*)?$/, { error: "expected the name of a built-in attack" }),
+  attack: z.enum(attackNames, { error: "expected the name of a built-in attack" }),
+  options: z.record(z.string(), z.union([z.string().max(1000), z.boolean()])).default({}),
 });
 
 /** Models to try texts and attacks on. */
@@ -36,7 +38,7 @@ export class Playground {
   /** A run or an ONNX model of the studio by its id, or an endpoint by its URL. It is loaded once. */
   async open(reference: string): Promise<LoadedPlaygroundModel> {
     const source = isEndpoint(reference) ? reference : await this.catalog.getModelFolder(reference);
-    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackOptions);
+    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackChoices);
     this.#models.delete(reference);
     this.#models.set(reference, model);
     model.catch(() => this.#models.delete(reference));
@@ -72,7 +74,7 @@ export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
     return context.json(await explainErrors(async () => (await playground.open(model)).score(texts, withWords)));
   });
   app.post("/api/playground/attack", async (context) => {
-    const { model: reference, texts, label, attack } = await readBody(context, attackSchema);
+    const { model: reference, texts, label, attack, options: values } = await readBody(context, attackSchema);
     const model = await explainErrors(() => playground.open(reference));
     return streamSSE(context, async (stream) => {
       const stop = new AbortController();
@@ -83,7 +85,11 @@ export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
         await send({ type: "start", pieces });
         const sent: Promise<void>[] = [];
         const onStep = (step: SearchStep): void => void sent.push(send({ type: "step", ...step }));
-        const result = await model.attack(texts, attack, { label: label ?? undefined, signal: stop.signal, onStep });
+        const { fields } = attackChoices.find(({ value }) => value === attack)!;
+        const { maskedLm = null, ...options } = toRequest(fields, values);
+        const watch = { label: label ?? undefined, signal: stop.signal, onStep };
+        const resources = { maskedLm: maskedLm as string | null };
+        const result = await model.attack(texts, { name: attack, options }, watch, resources);
         await Promise.all(sent);
         await send(createEndMessage(result));
       } catch (error) {

@@ -2,7 +2,7 @@ import { realpath } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import { exists } from "../files.js";
 import { onnxNames } from "../models/checkpoint/resolve-model.js";
-import { findRunFolders, isRunFolder } from "../runs/run-files.js";
+import { isRunFolder, walkRunFolders } from "../runs/run-files.js";
 import { readRunFingerprint } from "../runs/run-fingerprint.js";
 import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
@@ -88,25 +88,21 @@ export class RunCatalog {
 
   /** Looks for new, changed and removed runs and reports them. */
   async refresh(): Promise<void> {
-    const places = await this.#findPlaces();
-    const removed = [...this.#runs.keys()].filter((id) => !places.some((place) => place.id === id));
+    const places: RunPlace[] = [];
+    if (this.#isReady) for await (const place of this.#walkPlaces()) places.push(place);
+    else {
+      // Rows are shown while other runs are still looked for, and before any is read completely.
+      const cached = await readRowCache(this.cachePath);
+      await this.#report(this.#walkPlaces(), (place) => {
+        places.push(place);
+        return this.#readQuickly(place, cached);
+      });
+    }
+    const ids = new Set(places.map(({ id }) => id));
+    const removed = [...this.#runs.keys()].filter((id) => !ids.has(id));
     for (const id of removed) this.#runs.delete(id);
     if (removed.length > 0) this.onMessage({ type: "runs", rows: [], removed });
-    if (!this.#isReady) await this.#showQuickRows(places);
-    const watched = this.#isReady ? this.#pickPlaces(places) : places;
-    let changed: RunRow[] = [];
-    const report = (): void => {
-      if (changed.length > 0) this.onMessage({ type: "runs", rows: changed, removed: [] });
-      changed = [];
-    };
-    for (let start = 0; start < watched.length; start += concurrency) {
-      const rows = await Promise.all(
-        watched.slice(start, start + concurrency).map((place) => this.#readIfChanged(place)),
-      );
-      changed.push(...rows.filter((row) => row !== null));
-      if (changed.length >= rowsPerMessage) report();
-    }
-    report();
+    await this.#report(this.#isReady ? this.#pickPlaces(places) : places, (place) => this.#readIfChanged(place));
     this.#reportIfChanged({ type: "sweeps", sweeps: this.#listSweeps() });
     this.#reportIfChanged({ type: "exports", exports: this.#listExports() });
     if (this.#isReady) return;
@@ -133,25 +129,30 @@ export class RunCatalog {
     return [...places.filter((place) => !isResting(place)), ...turn];
   }
 
-  /**
-   * Before everything has been read once, the rows of the last time are shown, and rows without the
-   * numbers of attacks.
-   */
-  async #showQuickRows(places: readonly RunPlace[]): Promise<void> {
-    const cached = await readRowCache(this.cachePath);
-    for (const place of places) {
-      const last = cached.get(place.id);
-      // The place is not taken from the file, because requests read what it names.
-      if (last) this.#runs.set(place.id, { ...last, place, row: { ...last.row, ...place } });
-    }
-    this.onMessage({ type: "runs", rows: [...this.#runs.values()].map(({ row }) => row), removed: [] });
-    const unknown = places.filter(({ id }) => !this.#runs.has(id));
-    for (let start = 0; start < unknown.length; start += concurrency) {
-      const part = unknown.slice(start, start + concurrency);
-      const rows = await Promise.all(part.map(readQuickRow));
-      for (const [i, row] of rows.entries()) this.#runs.set(row.id, { place: part[i]!, fingerprint: "", row });
-      this.onMessage({ type: "runs", rows, removed: [] });
-    }
+  /** Reads several places at a time and reports their rows together, the first ones at once. */
+  async #report(
+    places: Iterable<RunPlace> | AsyncIterable<RunPlace>,
+    read: (place: RunPlace) => Promise<RunRow | null>,
+  ): Promise<void> {
+    let [part, rows, size]: [RunPlace[], RunRow[], number] = [[], [], concurrency];
+    const flush = async (minimum: number): Promise<void> => {
+      rows.push(...(await Promise.all(part.map(read))).filter((row) => row !== null));
+      part = [];
+      if (rows.length < minimum) return;
+      if (rows.length > 0) this.onMessage({ type: "runs", rows, removed: [] });
+      [rows, size] = [[], rowsPerMessage];
+    };
+    for await (const place of places) if (part.push(place) === concurrency) await flush(size);
+    await flush(0);
+  }
+
+  /** The row of the last time, or one without the numbers of attacks, until the run has been read. */
+  async #readQuickly(place: RunPlace, cached: ReadonlyMap<string, CachedRow>): Promise<RunRow> {
+    const last = cached.get(place.id) ?? { fingerprint: "", row: await readQuickRow(place) };
+    // The place is not taken from the file, because requests read what it names.
+    const row = { ...last.row, ...place };
+    this.#runs.set(place.id, { fingerprint: last.fingerprint, place, row });
+    return row;
   }
 
   async #readIfChanged(place: RunPlace): Promise<RunRow | null> {
@@ -163,25 +164,29 @@ export class RunCatalog {
     return row;
   }
 
-  async #findPlaces(): Promise<RunPlace[]> {
-    const [places, exports] = [new Map<string, RunPlace>(), new Map<string, RunPlace>()];
+  /** The runs below the folders, each as soon as it is found. The ONNX models beside them are remembered. */
+  async *#walkPlaces(): AsyncGenerator<RunPlace> {
+    const exports = new Map<string, RunPlace>();
+    const isShown = async (folder: string): Promise<boolean> =>
+      (await isRunFolder(folder)) || (await hasOnnxModel(folder));
     for (const [index, root] of this.folders.entries()) {
       const outer = await realpath(root).catch(() => root);
-      const isShown = async (folder: string): Promise<boolean> =>
-        (await isRunFolder(folder)) || (await hasOnnxModel(folder));
-      for (const folder of await findRunFolders(root, isShown).catch(() => [])) {
-        const path = relative(root, folder);
-        const id = `${index}/${path}`;
-        const known = this.#runs.get(id)?.place ?? this.#exports.get(id);
-        if (!known && !(await isBelow(outer, folder))) continue;
-        const name = this.folders.length > 1 || path === "" ? join(basename(root), path) : path;
-        const isRun = await isRunFolder(folder);
-        const found = isRun ? places : exports;
-        found.set(id, known ?? { id, name, folder, sweep: isRun ? await this.#findSweep(root, folder) : null });
+      try {
+        for await (const folder of walkRunFolders(root, isShown)) {
+          const path = relative(root, folder);
+          const id = `${index}/${path}`;
+          const known = this.#runs.get(id)?.place ?? this.#exports.get(id);
+          if (!known && !(await isBelow(outer, folder))) continue;
+          const name = this.folders.length > 1 || path === "" ? join(basename(root), path) : path;
+          if (await isRunFolder(folder))
+            yield known ?? { id, name, folder, sweep: await this.#findSweep(root, folder) };
+          else exports.set(id, known ?? { id, name, folder, sweep: null });
+        }
+      } catch {
+        // A folder that cannot be read does not hide the others.
       }
     }
     this.#exports = exports;
-    return [...places.values()];
   }
 
   /** The name of the sweep that contains a run. */

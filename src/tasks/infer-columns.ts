@@ -1,7 +1,7 @@
 import { UserError } from "../errors.js";
 import { type Callbacks, warn } from "../events.js";
 import type { DataTable } from "./data-table.js";
-import { createTableError, readCell, requireColumns } from "./parse-examples.js";
+import { createTableError, formatColumns, readCell, requireColumns } from "./parse-examples.js";
 
 /** The text columns to look for. Pairs come first because a pair of names is more specific. */
 const defaultTextColumns = [
@@ -45,7 +45,7 @@ export function inferTextColumns(table: DataTable, given: readonly string[]): re
   if (texts === undefined)
     throw createTableError(
       [table],
-      `${table.file}: pass --text-column COLUMN (twice for a pair). The columns are ${table.columns.join(", ")}.`,
+      `${table.file}: pass --text-column COLUMN (twice for a pair). The columns are ${formatColumns(table.columns)}.`,
     );
   requireColumns(table, texts);
   return texts;
@@ -62,7 +62,7 @@ export function inferColumns(table: DataTable, options: ColumnOptions): { texts:
   const label = options.labelColumn ?? defaultLabelColumns.find((name) => columns.includes(name));
   if (texts === undefined || label === undefined) {
     const option = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";
-    throw createTableError([table], `${file}: pass ${option}. The columns are ${columns.join(", ")}.`);
+    throw createTableError([table], `${file}: pass ${option}. The columns are ${formatColumns(columns)}.`);
   }
   requireColumns(table, [...texts, label]);
   if (texts.includes(label)) throw new UserError(`${file}: column "${label}" cannot be both text and label.`);

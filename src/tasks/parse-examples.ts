@@ -138,8 +138,11 @@ function formatProblems(problems: readonly string[]): string {
   return `${problems.slice(0, 5).join("; ")}${problems.length > 5 ? `; and ${problems.length - 5} more` : ""}`;
 }
 
-/** The first columns, because a damaged table can have millions. */
-function formatColumns(columns: readonly string[]): string {
-  const shown = columns.slice(0, 50).map((column) => column.slice(0, 80));
+/** The first columns, because a damaged table can have millions. Names with commas are in quotes. */
+export function formatColumns(columns: readonly string[]): string {
+  const shown = columns
+    .slice(0, 50)
+    .map((column) => column.slice(0, 80))
+    .map((column) => (column.includes(",") ? `"${column}"` : column));
   return `${shown.join(", ")}${columns.length > shown.length ? ` and ${columns.length - shown.length} more` : ""}`;
 }

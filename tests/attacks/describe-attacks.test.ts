@@ -1,9 +1,14 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { attackGroups } from "../../src/actions/attack/attack-request.js";
 import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attacks } from "../../src/attacks/recipes/index.js";
 import type { AttackResources } from "../../src/attacks/resources.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
 
 test("attacks that use gradients are white-box, and no others", () => {
   const names = describeAttacks().flatMap(({ name, isWhiteBox }) => (isWhiteBox ? [name] : []));
@@ -19,6 +24,19 @@ test("the description of an attack follows from its parts and options", () => {
   expect([search, cost]).toEqual([standard.search.name, standard.search.cost]);
   expect(transformations).toHaveLength(standard.transformations.length);
   expect(create({ samples: 5 }).search.cost).toBe("up to 6");
+});
+
+test("a custom attack is described by the path of its file", async () => {
+  const path = join(temporaryFolder(), "shout.mjs");
+  const parts = "{ goal: { name: 'g' }, transformations: [], constraints: [], search: { name: 's', cost: '1' } }";
+  const facts = "name: 'shout', summary: 'in capital letters', paper: 'none', resources: []";
+  const schema = pathToFileURL(createRequire(import.meta.url).resolve("zod")).href;
+  writeFileSync(
+    path,
+    `import { z } from "${schema}"; export default { ${facts}, options: z.strictObject({}), build: () => (${parts}) };`,
+  );
+  const { code, stdout } = await invoke(["attacks", path]);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/attack +shout\n.*in capital letters/) });
 });
 
 test("the guide lists the groups of an attack request with all their keys", () => {

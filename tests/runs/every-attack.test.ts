@@ -37,7 +37,7 @@ beforeAll(async () => {
   other = await tinyVictim(join(folder, "subword"), { seed: 1 }, 8);
   models = { sentenceEncoder: join(folder, "word/tiny-bert"), maskedLm };
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  playground = await LoadedPlaygroundModel.load(victim.run, [], models);
+  playground = await LoadedPlaygroundModel.load(victim.run, []);
 });
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
@@ -153,10 +153,8 @@ test.each(names)("%s works in every place", async (name) => {
   const spec = specs[names.indexOf(name)]!;
   if (typeof spec === "string") {
     const steps: number[] = [];
-    const watched = await playground.attack(texts, spec, {
-      label,
-      onStep: ({ queries }) => void steps.push(queries),
-    });
+    const onStep = ({ queries }: { readonly queries: number }): void => void steps.push(queries);
+    const watched = await playground.attack(texts, spec, { label, onStep }, models);
     expect(watched.finalTexts).toHaveLength(1);
     // An attack by gradients has no texts to watch.
     if (name !== "ascc") expect(steps.at(-1)).toBeGreaterThan(0);

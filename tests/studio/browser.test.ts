@@ -8,6 +8,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
 import { train } from "../../src/actions/train/train.js";
+import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attackNames } from "../../src/attacks/load-attack.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
@@ -16,6 +17,7 @@ import { launchBrowser } from "../browser.js";
 import { chooseExtent } from "../extent.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
+import { writeMaskedLm } from "../runs/masked-lm.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { listFindings } from "./axe.js";
@@ -293,33 +295,65 @@ test("a classifier is hardened from a form", async () => {
   expect(open.complaints).toEqual([]);
 });
 
-test("attacks of the playground end with a result, or say what they lack", async () => {
-  await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
+/** A studio with a run that every attack can work on: it reads words, so that ascc works, too. */
+async function startWordStudio(): Promise<Studio> {
+  const config = await tinyRun(join(folder, "data"), { tokenization: "word", train: { epochs: 8 } });
+  const substitutions = join(folder, "substitutions.json");
+  await train({ ...config, substitutions, out: join(folder, "words", "tiny") });
+  return startStudio({ folders: [join(folder, "words")] });
+}
+
+test("every attack of the playground ends with a result, with a field for each of its options", async () => {
+  const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
+  await using words = await startWordStudio();
+  await using open = await openPage(browser, words.url, "#/playground?first=0%2Ftiny");
   const { page } = open;
+  const field = (name: string) => page.locator(`.attack-options [name="${name}"]`);
+  const attack = async (): Promise<string | null> => {
+    await page.getByRole("button", { name: "Start attack" }).click();
+    const end = page.locator(".attack").locator(".badge, .problem");
+    await end.first().waitFor();
+    await page.getByRole("button", { name: "Start attack" }).waitFor();
+    return end.first().textContent();
+  };
   await page.getByLabel("Text", { exact: true }).fill("a good film");
   const picker = page.getByRole("combobox", { name: /^Attack/ });
   await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
-  const lacking: string[] = [];
   // tests/runs/every-attack.test.ts attacks with each of them, without the page.
-  const chosen = ["pwws", "ascc", "deepwordbug", "bae", "evasion"];
-  const tried = chooseExtent(0, 1) === 1 ? attackNames : chosen;
-  for (const name of tried) {
+  const isTried = (name: string): boolean =>
+    chooseExtent(0, 1) === 1 || ["pwws", "ascc", "deepwordbug", "bae", "evasion"].includes(name);
+  for (const { name, options } of describeAttacks()) {
+    if (!isTried(name)) continue;
     await picker.selectOption(name);
     expect(await page.locator(".filters .hint").textContent()).not.toBe("");
-    await page.getByRole("button", { name: "Start attack" }).click();
-    const heading = page.locator(".attack h3", { hasText: new RegExp(`^${name} `) });
-    await heading.waitFor();
-    const end = page.locator(".attack").locator(".badge, .problem");
-    await end.first().waitFor();
-    const text = await end.first().textContent();
-    if (!/^(fooled|robust|skipped)$/.test(text ?? "")) lacking.push(`${name}: ${text}`);
-    await page.getByRole("button", { name: "Start attack" }).waitFor();
+    await page.getByText(new RegExp(`^Options of ${name} `)).waitFor();
+    const fields = page.locator(".attack-options .field");
+    const needsModel = (await field("maskedLm").count()) > 0;
+    expect({ name, fields: await fields.count() }).toEqual({ name, fields: options.length + Number(needsModel) });
+    for (const help of await fields.locator("small").allTextContents()) expect(help).not.toBe("");
+    // The options are open if one of them needs a value.
+    if (needsModel) await field("maskedLm").fill(maskedLm);
+    const outcome = await attack();
+    expect({ name, outcome }).toEqual({ name, outcome: expect.stringMatching(/^(fooled|robust|skipped)$/) });
+    await page.locator(".attack h3", { hasText: new RegExp(`^${name} `) }).waitFor();
   }
-  // A masked language model must be downloaded, ascc needs a model of words, and evasion the label to reach.
-  const needs = /masked|bert|roberta|Hub|tokenization: word|benignLabel/i;
-  expect(lacking.filter((problem) => !needs.test(problem))).toEqual([]);
-  for (const name of chosen)
-    expect(lacking.some((problem) => problem.startsWith(name))).toBe(!/pwws|deepwordbug/.test(name));
+  // Options change the attack, and a wrong value is explained.
+  await page.getByLabel("Text", { exact: true }).fill("the film of the film");
+  await picker.selectOption("random");
+  await page.getByText(/^Options of/).click();
+  expect(await field("samples").getAttribute("placeholder")).toBe("100");
+  expect(await field("target").locator("option").allTextContents()).toEqual([
+    "none",
+    "negative",
+    "positive",
+    "other …",
+  ]);
+  await field("samples").fill("1");
+  expect(await attack()).toBe("robust");
+  expect(await page.locator(".attack .counter").textContent()).toBe("2 queries");
+  await field("samples").fill("0");
+  expect(await attack()).toContain("samples");
+  expect(open.complaints).toEqual([]);
 });
 
 test("pairs are rated with the keyboard", async () => {

@@ -103,6 +103,7 @@ describe("bad data", () => {
       "texts,label\nx,1\n",
       /no column "text" \(did you mean "texts"\?\)\. Its columns are texts, label/,
     ],
+    ["a column with a comma", "a.csv", '"Name, first",y\nx,1\n', /Its columns are "Name, first", y/],
     ["a duplicate column", "a.csv", "text,label,text\nx,1,y\n", /has 2 columns named "text"\. Expected one/],
     [
       "an unknown label",

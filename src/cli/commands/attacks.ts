@@ -1,5 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type AttackDescription, describeAttacks } from "../../attacks/describe-attacks.js";
+import { type AttackDescription, describeAttack, describeAttacks } from "../../attacks/describe-attacks.js";
+import { loadAttack } from "../../attacks/load-attack.js";
+import { isModulePath } from "../../trust.js";
 import { type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
 
@@ -8,10 +10,13 @@ export const examples = ["temper attacks", "temper attacks textfooler", "temper 
 
 export function define(command: Command, io: Io): void {
   command
-    .argument("[name]", "an attack (default: all)")
+    .argument("[name]", "an attack, or the path of a module with a custom attack (default: all)")
     .option("--json", "print the attacks as JSON")
     .action(async (name, { json }) => {
-      const found = describeAttacks(name);
+      const found =
+        name !== undefined && isModulePath(name)
+          ? [describeAttack((await loadAttack(name)).definition)]
+          : describeAttacks(name);
       if (json) return printJson(io, name === undefined ? found : found[0]);
       await write(io.stdout, name === undefined ? formatList(io, found) : formatAttack(io, found[0]!));
     });

@@ -1,6 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
 import { describeGuard } from "../../certificates/guard.js";
+import { formatWithUnit } from "../../evaluation/metric-table.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
@@ -53,7 +54,7 @@ export function formatEvaluation(
   const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
   const rows = [
     ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval.low, interval.high)})`],
-    ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatNumber(value)]),
+    ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatWithUnit(name, value)]),
   ];
   const warning = formatDegeneracyLine(io, degeneracy, "accuracy");
   const rule = threshold === null ? "" : `; ${positiveLabel} from a probability of ${threshold} on`;

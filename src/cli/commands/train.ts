@@ -6,6 +6,7 @@ import { joinTraining } from "../../actions/train/join-training.js";
 import { chooseRankDevice, processOptions, type RankRendezvous } from "../../actions/train/rendezvous.js";
 import { type TrackerName, trackerNames, trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../errors.js";
+import { formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
 import { findRendezvous, launchRanks, runAsRank } from "../../jobs/ranks.js";
 import { interruptedExitCode } from "../../processes.js";
@@ -234,12 +235,14 @@ async function formatSummary(io: Io, run: RunFolder, time: string): Promise<stri
   const { steps, bestStep, trainExamples, validation, test, seed } = (await run.results())!;
   const best = bestStep === steps ? "" : `; the best checkpoint is from step ${formatCount(bestStep)}`;
   const { metricForBestModel: metric } = run.config.train;
+  // The unit of a method's own metric is not known.
+  const format = (value: number) => (isAttackMetric(metric) ? formatNumber(value) : formatWithUnit(metric, value));
   const rows = [
     ["run", run.folder],
     ["method", `${run.method}, seed ${seed}`],
     ["training", `${formatCount(steps)} steps on ${formatCount(trainExamples)} examples${best}`],
     ["time", time],
-    ...(validation ? [["validation", `${metric} ${formatNumber(validation[metric] ?? Number.NaN)}`]] : []),
+    ...(validation ? [["validation", `${metric} ${format(validation[metric] ?? Number.NaN)}`]] : []),
     ["model", run.path("model")],
   ];
   return `${formatTable(io.stdout, rows)}\n\n${formatEvaluation(io, test)}`;

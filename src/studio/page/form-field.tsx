@@ -2,6 +2,15 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { FormField } from "../api.js";
 
+/** Values by the key of their field, as people entered them. */
+export type FieldValues = Readonly<Record<string, string | boolean>>;
+
+/** A field that must have a value starts with the first one that it offers. */
+export function fillRequired(fields: readonly FormField[], given: FieldValues): FieldValues {
+  const first = fields.filter(({ required, options }) => required && options.length > 0);
+  return { ...Object.fromEntries(first.map(({ key, options }) => [key, options[0]!.value])), ...given };
+}
+
 interface Props {
   readonly field: FormField;
   readonly value: string | boolean | undefined;

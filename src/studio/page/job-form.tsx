@@ -1,25 +1,21 @@
 import { useEffect, useState } from "preact/hooks";
 import type { DataPreview, Form, FormCheck, FormField, JobRow } from "../api.js";
 import { get, getMessage, post } from "./api.js";
-import { Field } from "./form-field.js";
+import { Field, type FieldValues, fillRequired } from "./form-field.js";
 import { CopyButton, Loading, Problem, useDelayed, useLoaded } from "./widgets.js";
-
-type Values = Readonly<Record<string, string | boolean>>;
 
 /** A form made from the schema of a request. The server checks it while it is filled in. */
 export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted(): void }) {
   const { data: form, problem: loadProblem } = useLoaded(() => get<Form>("form", { kind }), [kind]);
-  const [given, setValues] = useState<Values>({});
-  // A field that must have a value starts with the first one that it offers.
-  const first = (form?.fields ?? []).filter(({ required, options }) => required && options.length > 0);
-  const values: Values = { ...Object.fromEntries(first.map(({ key, options }) => [key, options[0]!.value])), ...given };
+  const [given, setValues] = useState<FieldValues>({});
+  const values = fillRequired(form?.fields ?? [], given);
   const [check, setCheck] = useState<FormCheck | null>(null);
   const [isSubmitted, setSubmitted] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   const content = useDelayed(JSON.stringify(values), 250);
   useEffect(() => {
     let isCurrent = true;
-    post<FormCheck>("form/check", { kind, values: JSON.parse(content) as Values }).then(
+    post<FormCheck>("form/check", { kind, values: JSON.parse(content) as FieldValues }).then(
       (found) => isCurrent && setCheck(found),
       (error: unknown) => isCurrent && setProblem(getMessage(error)),
     );

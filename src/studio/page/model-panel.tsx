@@ -4,6 +4,7 @@ import type { AttackMessage, PlaygroundModel, Scored } from "../api.js";
 import { getMessage, post, readEvents } from "./api.js";
 import { AttackView, type WatchedAttack } from "./attack-view.js";
 import { Probabilities } from "./attacked-texts.js";
+import type { FieldValues } from "./form-field.js";
 import { Problem, useDelayed } from "./widgets.js";
 import { Words } from "./words.js";
 
@@ -15,6 +16,7 @@ interface Props {
   readonly texts: readonly string[];
   readonly label: number | null;
   readonly attack: string;
+  readonly options: FieldValues;
   /** Counts the attacks that were started; 0: none; negative: the last one was stopped. */
   readonly started: number;
   onTexts(texts: readonly string[]): void;
@@ -22,9 +24,9 @@ interface Props {
 }
 
 /** What one model says about the text, and an attack on it. */
-export function ModelPanel({ title, folder, model, texts, label, attack, started, onTexts, onRunning }: Props) {
+export function ModelPanel({ title, folder, model, texts, label, started, onTexts, onRunning, ...attack }: Props) {
   const { scored, problem } = useScored(model.reference, texts);
-  const watched = useAttack(model.reference, { texts, label, attack }, started, onRunning);
+  const watched = useAttack(model.reference, { texts, label, ...attack }, started, onRunning);
   return (
     <section class="panel" aria-label={title}>
       <h2>{title}</h2>
@@ -92,6 +94,7 @@ interface AttackRequest {
   readonly texts: readonly string[];
   readonly label: number | null;
   readonly attack: string;
+  readonly options: FieldValues;
 }
 
 /** Runs an attack whenever one is started, until it ends or is stopped. */

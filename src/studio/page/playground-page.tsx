@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { PlaygroundExample, PlaygroundModel } from "../api.js";
 import { getMessage, post } from "./api.js";
+import { Field, type FieldValues, fillRequired } from "./form-field.js";
 import type { LiveState } from "./live.js";
 import { ModelPanel } from "./model-panel.js";
 import { ModelPicker } from "./model-picker.js";
@@ -35,12 +36,19 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
   const [texts, setTexts] = useState<readonly string[]>([""]);
   const [label, setLabel] = useState<number | null>(null);
   const [attack, setAttack] = useState("pwws");
+  const [options, setOptions] = useState<Readonly<Record<string, FieldValues>>>({});
   const [started, setStarted] = useState(0);
   const [running, setRunning] = useState<ReadonlySet<string>>(new Set());
   const chosen = references[0] || models[0]?.id || "";
   const one = useModel(chosen);
   const two = useModel(references[1]);
   const fields = one.model?.fields ?? ["text"];
+  const choice = one.model?.attacks.find(({ value }) => value === attack);
+  const labels = (one.model?.labels ?? []).map((value) => ({ value, hint: "" }));
+  const optionFields = (choice?.fields ?? []).map((field) =>
+    /^(target|benignLabel)$/.test(field.key) ? { ...field, options: labels } : field,
+  );
+  const optionValues = fillRequired(optionFields, options[attack] ?? {});
   const shownTexts = fields.map((_, i) => texts[i] ?? "");
   const changeTexts = (next: readonly string[]): void => {
     setTexts(next);
@@ -139,7 +147,25 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
         >
           {running.size > 0 ? "Stop" : "Start attack"}
         </button>
-        <small class="hint">{one.model?.attacks.find(({ value }) => value === attack)?.hint}</small>
+        <small class="hint">{choice?.hint}</small>
+        {optionFields.length > 0 && (
+          <details class="attack-options" open={optionFields.some(({ required }) => required)}>
+            <summary>
+              Options of {attack} ({optionFields.length})
+            </summary>
+            <div class="fields">
+              {optionFields.map((field) => (
+                <Field
+                  key={`${attack} ${field.key}`}
+                  field={field}
+                  value={optionValues[field.key]}
+                  problem={null}
+                  onChange={(value) => setOptions({ ...options, [attack]: { ...options[attack], [field.key]: value } })}
+                />
+              ))}
+            </div>
+          </details>
+        )}
       </form>
       {chosen !== "" && !one.model && one.problem === null && <Loading what="the model" />}
       <div class="panels">
@@ -154,6 +180,7 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
                 texts={shownTexts}
                 label={label}
                 attack={attack}
+                options={optionValues}
                 started={started}
                 onTexts={changeTexts}
                 onRunning={(isRunning) => report(String(i), isRunning)}

@@ -1,6 +1,6 @@
-import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
+import { describeMetric, formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
-import { formatCount, formatDuration, formatPercent } from "../../format.js";
+import { formatCount, formatDuration } from "../../format.js";
 import type { RunDetail, Setting } from "../api.js";
 import { get } from "./api.js";
 import { AttackedTexts } from "./attacked-texts.js";
@@ -133,7 +133,7 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
       <p class="note">
         {row.bestValidation === null
           ? "Nothing has been measured yet."
-          : `Best validation value so far: ${formatPercent(row.bestValidation)} (${row.metricForBestModel}).`}
+          : `Best validation value so far: ${formatWithUnit(row.metricForBestModel ?? "accuracy", row.bestValidation)} (${row.metricForBestModel}).`}
       </p>
     );
   const main = entries.filter(([id]) => getRank(id) < minorRank);
@@ -147,7 +147,7 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
             <div key={id}>
               <dt>{describeMetric(id, row.attackedLabel).title}</dt>
               <dd>
-                <b>{formatValue(id, cell.value)}</b>
+                <b>{formatWithUnit(id, cell.value)}</b>
                 <small>
                   {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
                   {cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
@@ -163,7 +163,7 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
         <dl class="minor">
           {others.map(([id, { value }]) => (
             <div key={id}>
-              <dt>{describeMetric(id).title}</dt> <dd>{formatValue(id, value)}</dd>
+              <dt>{describeMetric(id).title}</dt> <dd>{formatWithUnit(id, value)}</dd>
             </div>
           ))}
         </dl>
@@ -178,13 +178,6 @@ const minorRank = 4;
 function getRank(id: string): number {
   const order = [worstCaseId, "", "clean", "accuracy"];
   return isAttackMetric(id) ? 1 : order.includes(id) ? order.indexOf(id) : minorRank;
-}
-
-/** A number with its unit: percent of texts, nats, or a score between 0 and 1. */
-function formatValue(id: string, value: number): string {
-  const { unit } = describeMetric(id);
-  if (unit === "fraction") return formatPercent(value);
-  return unit === "nats" ? `${value.toFixed(3)} nats` : value.toFixed(3);
 }
 
 function Settings({ settings }: { settings: readonly Setting[] }) {
