@@ -62,9 +62,9 @@ export async function exportToOnnx(
 }
 
 function checkTokenization({ tokenization, tokenizer, folder }: Model): void {
-  if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
+  if (tokenization !== "subword" && readsFirstPieces(tokenizer, folder))
     throw new UserError(
-      `${folder}: a model with tokenization: word reads the first piece of each word in byte-level BPE, ` +
+      `${folder}: a model with tokenization: ${tokenization} reads the first piece of each word in byte-level BPE, ` +
         "which no tokenizer.json can express. Train with tokenization: subword.",
     );
 }

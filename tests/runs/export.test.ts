@@ -75,5 +75,5 @@ test("a folder with content and an unknown format are rejected, and nothing is w
 
 test("a word-level model without a list of words is rejected", async () => {
   const tokenizer = await loadTokenizer("tests/fixtures/roberta-tiny");
-  expect(createWordLevelJson(tokenizer, "roberta-tiny")).toBeNull();
+  expect(createWordLevelJson(tokenizer, "roberta-tiny", false)).toBeNull();
 });

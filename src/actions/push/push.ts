@@ -104,7 +104,7 @@ export async function createPushedFiles(run: RunFolder, results: Results): Promi
 async function exportWeights(folder: string): Promise<Uint8Array | null> {
   const model = await loadModel(folder);
   try {
-    if (model.tokenization === "word" && readsFirstPieces(model.tokenizer, folder)) return null;
+    if (model.tokenization !== "subword" && readsFirstPieces(model.tokenizer, folder)) return null;
     return (await exportToOnnx(model, { quantize: false, version: readPackageVersion() })).model;
   } finally {
     free(model.weights);

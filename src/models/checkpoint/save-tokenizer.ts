@@ -76,7 +76,8 @@ function hasWordLevel(folder: string): Promise<boolean> {
 /** Creates the files of a tokenizer, whichever files it was read from. */
 export async function createTokenizerFiles(source: TokenizerSource): Promise<TokenizerFiles> {
   const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;
-  const wordLevel = tokenization === "word" ? createWordLevelJson(tokenizer, folder) : null;
+  const wordLevel =
+    tokenization === "subword" ? null : createWordLevelJson(tokenizer, folder, tokenization === "released-word");
   const isKept = wordLevel === null && !(await hasWordLevel(folder));
   const readExisting = async (name: string): Promise<object> => {
     const path = join(folder, name);
