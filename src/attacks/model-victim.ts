@@ -12,7 +12,7 @@ import { getMaxInputLevel } from "../nn/index.js";
 import { softmax } from "../softmax.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
-import type { Encoding } from "../text/encoding.js";
+import { type Encoding, unknownCharacter } from "../text/encoding.js";
 import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
 import { createWordComposer } from "./compose-words.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
@@ -65,7 +65,7 @@ export async function createModelVictim(
   else if (classifier.isPacked && computeDtype === "float32") identity.push("packed");
   const { returnsLogits = false } = classifier;
   if (returnsLogits) identity.push("logits");
-  const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
+  const encode = tokenization === "subword" ? createSubwordEncoder(model) : createWordEncoder(model);
   const compute = (inputs: readonly EncodedInput[]): Promise<Float32Array[]> =>
     classify(
       classifier,
@@ -79,12 +79,12 @@ export async function createModelVictim(
     isDeterministic: true,
     maxBatchSize: maxBatchSize[deviceType === "cpu" ? "cpu" : "gpu"],
     ...(deviceType === "cpu" ? { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens } : { canOverlap: true }),
-    ...(tokenization === "word"
-      ? { findWords: createWordFinder(model), findAllWords: createWordFinder({ ...model, maxLength: maxWords }) }
-      : { findWords: findWordPlaces }),
+    ...(tokenization === "subword"
+      ? { findWords: findWordPlaces }
+      : { findWords: createWordFinder(model), findAllWords: createWordFinder({ ...model, maxLength: maxWords }) }),
     prepare: (input) => new EncodedInput(encode([input])[0]!),
     prepareAll: (inputs) => encode(inputs).map((encoding) => new EncodedInput(encoding)),
-    ...(tokenization === "word" && {
+    ...(tokenization !== "subword" && {
       createComposer(original, substitutions) {
         const compose = createWordComposer(model.tokenizer, maxLength, original, substitutions);
         return compose && ((chosen) => new EncodedInput(compose(chosen)));
@@ -105,9 +105,6 @@ export function createWordFinder({ tokenizer, maxLength }: Pick<Model, "tokenize
     return locateWords(texts, words, fields);
   };
 }
-
-/** A character that no vocabulary contains, so that word-level models read it as unknown. */
-const unknownCharacter = "\ue000";
 
 /** Encodes one token per word. A hidden word becomes the unknown token. */
 function createWordEncoder({ tokenizer, maxLength }: Model): (inputs: readonly VictimInput[]) => Encoding[] {

@@ -5,7 +5,7 @@ import { runtimeOptions } from "../runs/runtime-config.js";
 import { trainSettingsSchema } from "../train/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 
-const { validationData, testData } = runConfigSchema.shape;
+const { validationData, testData, tokenization } = runConfigSchema.shape;
 const { attackedLabel } = attackGroups.sample.shape;
 const { minContextSimilarity } = attackGroups.constraints.shape;
 const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
@@ -20,7 +20,7 @@ export const hardenRequestSchema = z.strictObject({
   method: orNull(z.string().min(1)).describe(
     'method of the robust model, such as "ascc:beta=4"; null: one that works with a few hundred texts',
   ),
-  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: word"),
+  tokenization: orNull(tokenization.unwrap()).describe("subword or word; null: word"),
   substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: wordnet'),
   maxLength: orNull(countSchema).describe("maximum tokens per text; null: enough for 95% of the texts, at most 128"),
   epochs: orNull(epochs.unwrap()).describe("passes over the training data; null: enough for 75 steps, at least 2"),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson, readText } from "../files.js";
 import { normalizations } from "../text/canonical-tokenizer.js";
+import { tokenizations } from "../text/encoding.js";
 import { validate } from "../validate.js";
 import { commonFields, count } from "./families/config-fields.js";
 import type { EncoderConfig } from "./families/family.js";
@@ -13,7 +14,7 @@ import { getFamily, modelTypes } from "./families/index.js";
  */
 export const temperMetadataSchema = z.object({
   format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
-  tokenization: z.enum(["subword", "word"]),
+  tokenization: z.enum(tokenizations),
   /** How texts are normalized before the tokenizer. */
   normalize: z.enum(normalizations).optional(),
   head: z.enum(["hf", "mlp"]),

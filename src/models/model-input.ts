@@ -140,7 +140,7 @@ export function tokenizeFor(model: TokenizedModel, texts: readonly string[]): En
 
 /** Tokenizes many texts or pairs for a model. This is much faster than one after the other. */
 export function tokenizeAll(model: TokenizedModel, inputs: readonly (readonly string[])[]): Encoding[] {
-  return model.tokenization === "word"
-    ? inputs.map((texts) => model.tokenizer.encodeWords(texts, model.maxLength))
-    : model.tokenizer.encodeAll(inputs, model.maxLength);
+  return model.tokenization === "subword"
+    ? model.tokenizer.encodeAll(inputs, model.maxLength)
+    : inputs.map((texts) => model.tokenizer.encodeWords(texts, model.maxLength));
 }

@@ -4,6 +4,7 @@ import type { MethodDefinition, MethodSpec } from "../methods/index.js";
 import { parseSpec } from "../spec.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { normalizations } from "../text/canonical-tokenizer.js";
+import { tokenizations } from "../text/encoding.js";
 import { trainSettingsSchema } from "../train/index.js";
 import { isModulePath } from "../trust.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
@@ -79,7 +80,10 @@ export const runConfigSchema = z.strictObject({
     "file of the validation split; null: found in --data or held out from it",
   ),
   testData: orNull(z.string()).describe("file of the test split; null: found in --data or held out from it"),
-  tokenization: z.enum(["subword", "word"]).default("subword").describe("subword, or word for one token per word"),
+  tokenization: z
+    .enum(tokenizations)
+    .default("subword")
+    .describe("subword, or word for one token per word (released-word: as in RIFT's code)"),
   normalize: z
     .enum(normalizations)
     .default("none")

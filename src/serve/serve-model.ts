@@ -9,8 +9,7 @@ import { type Callbacks, warn } from "../events.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
-import { buildWordSequence, type Encoding } from "../text/encoding.js";
-import { splitWords } from "../text/words.js";
+import { type Encoding, unknownCharacter } from "../text/encoding.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { listen } from "./http.js";
 import { createInferenceApp, type InferenceApp, type InferenceHandler } from "./inference-app.js";
@@ -82,7 +81,7 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
   const encodeSubwords = async (texts: readonly string[]): Promise<Encoding> =>
     (await tokenizer.encodeAsync([texts], maxLength))[0]!;
-  const encodeWords = tokenization === "word" ? createWordEncoder(model, unkToken) : null;
+  const encodeWords = tokenization === "subword" ? null : createWordEncoder(model, unkToken);
   const encodeAll = async (texts: readonly (readonly string[])[]): Promise<readonly Encoding[]> =>
     encodeWords ? texts.map(encodeWords) : tokenizer.encodeAsync(texts, maxLength);
   const predict = (encodings: readonly Encoding[]): Promise<Float32Array[]> => classify(classifier, encodings);
@@ -143,12 +142,13 @@ function readApiKey(given: string | null): string | null {
  * Word tokenization would split the unknown token into words, but attacks use it to mask a word.
  */
 function createWordEncoder({ tokenizer, maxLength }: Model, unkToken: string): (texts: readonly string[]) => Encoding {
-  const toTokenIds = (text: string): number[] =>
-    text
-      .split(unkToken)
-      .flatMap((part, i) => [
-        ...(i > 0 ? [tokenizer.special.unkId] : []),
-        ...splitWords(part).map((word) => tokenizer.wordToId(word)),
-      ]);
-  return (texts) => buildWordSequence(texts.map(toTokenIds), tokenizer.special, maxLength);
+  return (texts) => {
+    const encoding = tokenizer.encodeWords(
+      texts.map((text) => text.replaceAll(unkToken, unknownCharacter)),
+      maxLength,
+    );
+    for (const [i, word] of encoding.words.entries())
+      if (word === unknownCharacter) encoding.ids[encoding.positions[i]!] = tokenizer.special.unkId;
+    return encoding;
+  };
 }

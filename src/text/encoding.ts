@@ -28,9 +28,17 @@ export interface WordLevelEncoding extends Encoding {
 
 /**
  * How a model splits text into tokens. It is saved with the model; training, evaluation and attacks
- * use it.
+ * use it. `released-word` reads words as RIFT's released code does: hyphens inside words are kept,
+ * and of a long pair only the end is cut.
  */
-export type Tokenization = "subword" | "word";
+export const tokenizations = ["subword", "word", "released-word"] as const;
+export type Tokenization = (typeof tokenizations)[number];
+
+/**
+ * A character for private use: no vocabulary contains it, and no normalizer changes it. So
+ * word-level models read it as unknown.
+ */
+export const unknownCharacter = "\ue000";
 
 /** A tokenizer. All its methods are pure functions. */
 export interface Tokenizer {
@@ -86,7 +94,7 @@ export function selectLayout(layout: SequenceLayout, numTexts: number): readonly
 /**
  * Computes how many tokens of each text fit: the longer text is truncated first, then both equally.
  */
-function truncateLengths([first = 0, second]: readonly number[], available: number): number[] {
+function truncateLongest([first = 0, second]: readonly number[], available: number): number[] {
   if (second === undefined) return [Math.min(first, available)];
   if (first + second <= available) return [first, second];
   const half = Math.floor(available / 2);
@@ -97,18 +105,33 @@ function truncateLengths([first = 0, second]: readonly number[], available: numb
   return first > second ? [large, small] : [small, large];
 }
 
+/** Computes how many tokens of each text fit if only the end of the sequence is cut. */
+function truncateEnd(lengths: readonly number[], available: number): number[] {
+  let left = available;
+  return lengths.map((length) => {
+    const kept = Math.min(length, left);
+    left -= kept;
+    return kept;
+  });
+}
+
 function countSpecialTokens(parts: readonly LayoutPart[]): number {
   return parts.filter((part) => "token" in part).length;
 }
 
 /** Computes how many tokens of each text fit into `maxLength` along with the special tokens. */
-function fitLengths(parts: readonly LayoutPart[], lengths: readonly number[], maxLength: number): number[] {
+function fitLengths(
+  parts: readonly LayoutPart[],
+  lengths: readonly number[],
+  maxLength: number,
+  truncate = truncateLongest,
+): number[] {
   const special = countSpecialTokens(parts);
   if (!(maxLength >= special))
     throw new RangeError(
       `maximum length: expected at least ${special} (the number of special tokens), received ${maxLength}`,
     );
-  return truncateLengths(lengths, Math.floor(maxLength) - special);
+  return truncate(lengths, Math.floor(maxLength) - special);
 }
 
 /** Builds the token sequence of a layout, with the texts truncated to fit `maxLength`. */
@@ -159,26 +182,18 @@ function createWordLayout({ clsId, sepId }: Tokenizer["special"]): SequenceLayou
   return { single, pair: [...single, { field: 1, type: 0 }, sep] };
 }
 
-/** Builds one sequence from the tokens of words, one list per text. */
-export function buildWordSequence(
-  tokens: readonly (readonly number[])[],
-  special: Tokenizer["special"],
-  maxLength: number,
-): Encoding {
-  return buildSequence(selectLayout(createWordLayout(special), tokens.length), tokens, maxLength);
-}
-
 /** Splits texts into words and encodes each word as one token. */
 export function encodeWords(
   texts: readonly string[],
   maxLength: number,
   special: Tokenizer["special"],
   wordsToIds: (words: readonly string[]) => number[],
+  asReleased: boolean,
 ): WordLevelEncoding {
   const layout = selectLayout(createWordLayout(special), texts.length);
-  const all = texts.map(splitWords);
+  const all = texts.map((text) => splitWords(text, asReleased));
   const lengths = all.map((words) => words.length);
-  const kept = fitLengths(layout, lengths, maxLength);
+  const kept = fitLengths(layout, lengths, maxLength, asReleased ? truncateEnd : truncateLongest);
   const byField = all.map((words, field) => words.slice(0, kept[field]));
   const tokens = byField.map(wordsToIds);
   const words = byField.flat();

@@ -29,7 +29,8 @@ const knownPatterns: ReadonlySet<string> = new Set([
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   loneMarksPattern,
   spaceLikePattern,
-  getCaseSensitiveWordPattern(),
+  getCaseSensitiveWordPattern(false),
+  getCaseSensitiveWordPattern(true),
 ]);
 
 /** Whether a regular expression of a tokenizer is one of the known ones. */

@@ -9,6 +9,7 @@ import {
   encodeWords,
   type SequenceLayout,
   selectLayout,
+  type Tokenization,
   type Tokenizer,
 } from "./encoding.js";
 import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
@@ -37,7 +38,7 @@ export const SUBWORD_TOKENIZER = "subword-tokenizer.json";
  * Loads the tokenizer from a model folder: tokenizer.json, else the older files vocab.txt,
  * vocab.json and merges.txt, or a SentencePiece model. Applies tokenizer_config.json if it exists.
  */
-export async function loadTokenizer(folder: string): Promise<Tokenizer> {
+export async function loadTokenizer(folder: string, tokenization?: Tokenization): Promise<Tokenizer> {
   const names = new Set(
     await readdir(folder).catch((error: unknown) => {
       throw createFileError(error, folder, "open the folder of the tokenizer");
@@ -45,7 +46,7 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   );
   const config = await readTokenizerConfig(folder, names);
   const file = await readTokenizerFile(folder, names, config);
-  return createTokenizer(await applyTokenizerConfig(file, config, folder, names), folder, config);
+  return createTokenizer(await applyTokenizerConfig(file, config, folder, names), folder, config, tokenization);
 }
 
 async function readTokenizerFile(
@@ -100,7 +101,12 @@ function checkLayoutIds(layout: SequenceLayout, strings: readonly (string | unde
 }
 
 /** Creates a tokenizer from its checked file. `source` names it in messages. */
-export function createTokenizer(file: TokenizerFile, source: string, config = emptyTokenizerConfig): Tokenizer {
+export function createTokenizer(
+  file: TokenizerFile,
+  source: string,
+  config = emptyTokenizerConfig,
+  tokenization: Tokenization = "subword",
+): Tokenizer {
   const { model, addedTokens } = file;
   const { layout, trimOffsets } = file.postProcessor;
   const strings: (string | undefined)[] = [];
@@ -157,7 +163,8 @@ export function createTokenizer(file: TokenizerFile, source: string, config = em
       const offsets = encoded.map((text) => text.offsets);
       return { ...encoding, offsets: buildOffsets(sequence, offsets, maxLength) };
     },
-    encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordsToIds),
+    encodeWords: (texts, maxLength) =>
+      encodeWords(texts, maxLength, special, wordsToIds, tokenization === "released-word"),
     wordToId: (word) => wordsToIds([word])[0]!,
     idsToTokens: (ids) =>
       Array.from(ids, (id) => {

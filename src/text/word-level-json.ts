@@ -1,15 +1,10 @@
-import type { Tokenizer } from "./encoding.js";
+import { type Tokenizer, unknownCharacter } from "./encoding.js";
 import { loneMarksPattern, spaceLikePattern } from "./known-patterns.js";
 import { toSequence } from "./tokenizer-components.js";
 import { readTokenizerJson, type TokenizerFile } from "./tokenizer-file.js";
 import { createNormalizer } from "./word-tokens.js";
 import { getCaseSensitiveWordPattern, splitWords } from "./words.js";
 
-/**
- * Stands for an unknown word that a normalizer would remove. It is for private use, so it is in no
- * vocabulary, and no normalizer changes it.
- */
-const removedWord = "\ue000";
 /** A letter that no English word has: a word with it is unknown, whatever its other letters are. */
 const inertLetter = "\ua840";
 
@@ -23,7 +18,7 @@ export function readsFirstPieces(tokenizer: Tokenizer, source: string): boolean 
  * that other libraries read texts like a model with word tokenization. Returns null for byte-level
  * BPE, because no tokenizer.json can express the first piece of a word.
  */
-export function createWordLevelJson(tokenizer: Tokenizer, source: string): object | null {
+export function createWordLevelJson(tokenizer: Tokenizer, source: string, keepsHyphens: boolean): object | null {
   if (readsFirstPieces(tokenizer, source)) return null;
   const file = readTokenizerJson(tokenizer.toJson(), source);
   const { clsId, sepId, unkId } = tokenizer.special;
@@ -38,7 +33,7 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
     (part) =>
       part.type === "StripAccents" || (part.type === "BertNormalizer" && (part.strip_accents ?? part.lowercase)),
   );
-  const hide = (pattern: string) => ({ type: "Replace", pattern: { Regex: pattern }, content: removedWord });
+  const hide = (pattern: string) => ({ type: "Replace", pattern: { Regex: pattern }, content: unknownCharacter });
   const { replacements, words } = protectWords(tokenizer, normalizers);
   const protections = [
     ...(stripsAccents ? [hide(loneMarksPattern)] : []),
@@ -60,7 +55,7 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string): objec
     normalizer: toSequence("normalizers", [...protections, ...normalizers]),
     pre_tokenizer: {
       type: "Split",
-      pattern: { Regex: getCaseSensitiveWordPattern() },
+      pattern: { Regex: getCaseSensitiveWordPattern(keepsHyphens) },
       behavior: "Removed",
       invert: true,
     },
@@ -110,8 +105,8 @@ function protectWords(
       let content = inertLetter;
       if (split.includes(character) && !/[\p{L}\p{M}\p{N}]/u.test(character)) {
         const id = tokenizer.wordToId(character);
-        content = id === tokenizer.special.unkId ? removedWord : String.fromCharCode(0xe001 + words.length);
-        if (content !== removedWord) words.push([content, id]);
+        content = id === tokenizer.special.unkId ? unknownCharacter : String.fromCharCode(0xe001 + words.length);
+        if (content !== unknownCharacter) words.push([content, id]);
       }
       replacements.push({ type: "Replace", pattern: { String: character }, content });
     }

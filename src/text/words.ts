@@ -2,6 +2,10 @@
 const negation = "n['’]t(?![\\p{L}\\p{N}])";
 const ending = "['’](?:s|m|d|re|ve|ll)(?![\\p{L}\\p{N}])";
 const letter = `(?!${negation})[\\p{L}\\p{M}\\p{N}]`;
+// 3.50, 10/10, 9:30, 1980s, 1st
+const number = "\\p{N}+(?:[.,:/]\\p{N}+)*[\\p{L}\\p{M}]*";
+// Letters, possibly with an apostrophe or asterisks inside (o'toole, sh*t).
+const letters = `(?:${letter})+(?:(?!${ending})(?:['’]|\\*+)(?=\\p{L})(?:${letter})+)*`;
 
 /**
  * The first alternative that matches is a word. White space is dropped and everything else is kept,
@@ -9,25 +13,23 @@ const letter = `(?!${negation})[\\p{L}\\p{M}\\p{N}]`;
  * English substitution tables and language-model scores. The only difference is that words joined
  * by a missing space are separated.
  */
-const wordSource = [
-  // Emoticons: :) ;-) :o)
-  "[:;][-o]?[)(](?![\\p{L}\\p{N}])",
-  // Abbreviations with their last period (e.g., vs.), and those without it (t.v, u.s).
-  "(?:[ei]\\.[eg]\\.|vs\\.)(?![\\p{L}\\p{N}])",
-  "\\p{L}(?:\\.\\p{L})+(?![\\p{L}\\p{N}])",
-  negation,
-  ending,
-  "can(?=not(?![\\p{L}\\p{N}]))",
-  // 3.50, 10/10, 9:30, 1980s, 1st
-  "\\p{N}+(?:[.,:/]\\p{N}+)*[\\p{L}\\p{M}]*",
-  // Letters, possibly with an apostrophe or asterisks inside (o'toole, sh*t).
-  `(?:${letter})+(?:(?!${ending})(?:['’]|\\*+)(?=\\p{L})(?:${letter})+)*`,
-  // Repeated periods and dashes.
-  "\\.{2,}|-{2,}",
-  "\\S",
-].join("|");
+function createWordSource(keepsHyphens: boolean): string {
+  return [
+    // Emoticons: :) ;-) :o)
+    "[:;][-o]?[)(](?![\\p{L}\\p{N}])",
+    // Abbreviations with their last period (e.g., vs.), and those without it (t.v, u.s).
+    "(?:[ei]\\.[eg]\\.|vs\\.)(?![\\p{L}\\p{N}])",
+    "\\p{L}(?:\\.\\p{L})+(?![\\p{L}\\p{N}])",
+    negation,
+    ending,
+    "can(?=not(?![\\p{L}\\p{N}]))",
+    keepsHyphens ? `(?:${number}|${letters})(?:-(?:${number}|${letters}))*` : `${number}|${letters}`,
+    // Repeated periods and dashes.
+    "\\.{2,}|-{2,}",
+    "\\S",
+  ].join("|");
+}
 
-const anyWord = new RegExp(wordSource, "giu");
 /** The classes for ASCII texts. Matching is several times as fast. */
 const asciiClasses = {
   "[\\p{L}\\p{M}\\p{N}]": "[a-z0-9]",
@@ -36,19 +38,27 @@ const asciiClasses = {
   "\\p{L}": "[a-z]",
   "\\p{N}": "[0-9]",
 };
-const asciiWord = new RegExp(
-  Object.entries(asciiClasses).reduce((source, [unicode, ascii]) => source.replaceAll(unicode, ascii), wordSource),
-  "gi",
-);
+
+function createPatterns(keepsHyphens: boolean): { readonly ascii: RegExp; readonly any: RegExp } {
+  const source = createWordSource(keepsHyphens);
+  const ascii = Object.entries(asciiClasses).reduce(
+    (text, [unicode, range]) => text.replaceAll(unicode, range),
+    source,
+  );
+  return { ascii: new RegExp(ascii, "gi"), any: new RegExp(source, "giu") };
+}
+
+const split = createPatterns(false);
+const hyphenated = createPatterns(true);
 
 /**
  * Returns the rules of `splitWords` for regular expressions that distinguish upper and lower case,
  * such as those of tokenizer.json.
  */
-export function getCaseSensitiveWordPattern(): string {
+export function getCaseSensitiveWordPattern(keepsHyphens: boolean): string {
   // The long s is the only other letter that folds to one of the rules.
   const spellOut = (letter: string): string => `${letter}${letter.toUpperCase()}${letter === "s" ? "ſ" : ""}`;
-  return wordSource.replaceAll(/\\p\{\w+\}|\\.|\(\?[:!=]|\[[^\]]*\]|[a-z]/g, (part) => {
+  return createWordSource(keepsHyphens).replaceAll(/\\p\{\w+\}|\\.|\(\?[:!=]|\[[^\]]*\]|[a-z]/g, (part) => {
     if (part.length === 1) return `[${spellOut(part)}]`;
     // JavaScript's white space has U+FEFF, but not U+0085. That of other languages is the reverse.
     if (part === "\\S") return "(?!\ufeff)[\\S\u0085]";
@@ -56,9 +66,10 @@ export function getCaseSensitiveWordPattern(): string {
   });
 }
 
-/** Splits a text into words by white space and punctuation. */
-export function splitWords(text: string): string[] {
-  return text.match(/^[\0-\x7f]*$/.test(text) ? asciiWord : anyWord) ?? [];
+/** Splits a text into words by white space and punctuation. Hyphens inside words may be kept. */
+export function splitWords(text: string, keepsHyphens = false): string[] {
+  const { ascii, any } = keepsHyphens ? hyphenated : split;
+  return text.match(/^[\0-\x7f]*$/.test(text) ? ascii : any) ?? [];
 }
 
 /**

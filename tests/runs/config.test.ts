@@ -75,7 +75,7 @@ describe("errors name the location", () => {
     ["model: m\ntrain:\n  batchSize: big\n", /config\.yaml:3:3: train\.batchSize: expected number, received "big"/],
     [
       "model: m\ntokenization: words\n",
-      /config\.yaml:2:1: tokenization: expected one of "subword"\|"word", received "words"/,
+      /config\.yaml:2:1: tokenization: expected one of "subword"\|"word"\|"released-word", received "words"/,
     ],
     ["model: m\nlimit: 5\n", /config\.yaml:2:1: unknown key limit; expected one of model, .*maxTrainSamples/],
     ["task: sst2\n", /config\.yaml:1:1: model: expected a model \(--model\)/],

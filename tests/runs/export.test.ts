@@ -5,6 +5,7 @@ import { beforeAll, expect, test } from "vitest";
 import { exportModel } from "../../src/actions/export/export.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { train } from "../../src/actions/train/train.js";
+import { readTextSettings } from "../../src/models/checkpoint/load.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../src/models/encoder.js";
@@ -47,27 +48,32 @@ test("the exported model has the same probabilities, and int8 nearly the same", 
   expect(check!.quantized!.maxDifference).toBeGreaterThan(1e-6);
 });
 
-test("transformers.js splits texts into the same words", async () => {
-  const out = join(folder, "tokens");
-  await exportModel({ model: victim.run, out });
-  env.allowRemoteModels = false;
-  env.localModelPath = folder;
-  const theirs = await AutoTokenizer.from_pretrained("tokens");
-  const ours = await loadTokenizer(join(victim.run, "model"));
-  const rng = new Rng("word level");
-  const plain =
-    "The film's plot wasn't good: it cannot be, e.g. 10/10 or $3.50, O'Toole -- \u00e9 \u2764\ufe0f [SEP] :-) I'LL";
-  // Words that start with a combining mark are the only ones that a normalizer before the split can change.
-  const startsWithMark = /(?<!\p{L})\p{Mn}+[\p{L}\p{N}]|['’]\p{L}+\p{Mn}/u;
-  const strange = Array.from({ length: 500 }, () => strangeText(rng).replaceAll(/[\ud800-\udfff]/g, "")).filter(
-    (text) => !startsWithMark.test(text),
-  );
-  expect(strange.length).toBeGreaterThan(400);
-  for (const text of [plain, ...strange]) {
-    const expected = ours.encodeWords([text], 10_000).ids;
-    expect(theirs.encode(text), JSON.stringify(text)).toEqual([...expected]);
-  }
-});
+test.each(["word", "released-word"] as const)(
+  "transformers.js splits texts into the same words, %s",
+  async (tokenization) => {
+    const { run } = tokenization === "word" ? victim : await tinyVictim(join(folder, tokenization), { tokenization });
+    const out = join(folder, `tokens-${tokenization}`);
+    await exportModel({ model: run, out });
+    env.allowRemoteModels = false;
+    env.localModelPath = folder;
+    const theirs = await AutoTokenizer.from_pretrained(`tokens-${tokenization}`);
+    // The saved model says how it reads text.
+    const { tokenizer: ours } = await readTextSettings(run, join(run, "model"), {});
+    const rng = new Rng("word level");
+    const plain =
+      "The film's plot wasn't good: it cannot be, e.g. 10/10 or $3.50, O'Toole -- well-known 10-year-old's pre- \u00e9 \u2764\ufe0f [SEP] :-) I'LL";
+    // Words that start with a combining mark are the only ones that a normalizer before the split can change.
+    const startsWithMark = /(?<!\p{L})\p{Mn}+[\p{L}\p{N}]|['’]\p{L}+\p{Mn}/u;
+    const strange = Array.from({ length: 500 }, () => strangeText(rng).replaceAll(/[\ud800-\udfff]/g, "")).filter(
+      (text) => !startsWithMark.test(text),
+    );
+    expect(strange.length).toBeGreaterThan(400);
+    for (const text of [plain, ...strange]) {
+      const expected = ours.encodeWords([text], 10_000).ids;
+      expect(theirs.encode(text), JSON.stringify(text)).toEqual([...expected]);
+    }
+  },
+);
 
 test("a folder with content and an unknown format are rejected, and nothing is written", async () => {
   const full = await invoke(["export", victim.run, "--out", victim.run]);

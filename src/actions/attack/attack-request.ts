@@ -9,6 +9,7 @@ import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
 import { dataOptions } from "../../runs/config.js";
 import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
+import { tokenizations } from "../../text/encoding.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
 import { guardOptions } from "../calibrate/find-guard.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
@@ -64,7 +65,7 @@ export const attackGroups = {
   runtime: z.strictObject({
     ...runtimeOptions,
     precision: searchPrecision,
-    tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
+    tokenization: orNull(z.enum(tokenizations)).describe("subword or word; null: as in training"),
     maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
     concurrency: orNull(countSchema.max(100_000)).describe(
       "number of concurrent searches; null: chosen for the device",

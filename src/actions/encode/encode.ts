@@ -4,15 +4,14 @@ import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { type EncodedText, encodeTexts } from "../../models/inference/encode-texts.js";
 import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
+import { tokenizations } from "../../text/encoding.js";
 import { countSchema, orNull, validate } from "../../validate.js";
 import { loadRequestedModel } from "../load/load-local-model.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
-  tokenization: orNull(z.enum(["subword", "word"])).describe(
-    "subword or word; null: as in training, otherwise subword",
-  ),
+  tokenization: orNull(z.enum(tokenizations)).describe("subword or word; null: as in training, otherwise subword"),
   maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
   batchSize: countSchema.max(65_536).default(32).describe("texts per forward pass"),
   device: runtimeOptions.device,

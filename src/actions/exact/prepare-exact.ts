@@ -56,9 +56,9 @@ function createTokenReader({
   maxLength,
 }: NonNullable<LoadedVictim["local"]>["model"]): TokenReader {
   const read: TokenReader["read"] = (inputs) =>
-    tokenization === "word"
-      ? inputs.map((texts) => tokenizer.encodeWords(texts, anyLength).ids)
-      : tokenizer.encodeAll(inputs, anyLength).map(({ ids }) => ids);
+    tokenization === "subword"
+      ? tokenizer.encodeAll(inputs, anyLength).map(({ ids }) => ids)
+      : inputs.map((texts) => tokenizer.encodeWords(texts, anyLength).ids);
   return { read, maxLength };
 }
 

@@ -124,9 +124,9 @@ function describeLimits(
     ...(attacks.journals.size === 0 ? ["It has not been attacked yet, so nothing is known about its robustness."] : []),
     ...(note === null ? [] : [note]),
     "Accuracy under attack holds for these attacks and texts only. A stronger attack may find more.",
-    ...(run.config.tokenization === "word"
-      ? ["Words outside the vocabulary are unknown tokens, and texts are read word by word."]
-      : []),
+    ...(run.config.tokenization === "subword"
+      ? []
+      : ["Words outside the vocabulary are unknown tokens, and texts are read word by word."]),
     `Longer texts are cut off after ${run.config.maxLength} tokens.`,
     ...sanity,
   ];

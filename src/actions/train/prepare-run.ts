@@ -116,7 +116,7 @@ export async function loadSubstitutionsForModel(
   const complete = await loadSubstitutions(source);
   const table = options.caseSensitiveSubstitutes ? matchCaseSensitively(complete) : complete;
   if (!options.inVocabSubstitutes) return table;
-  if (model?.tokenization === "word") return filterInVocabSubstitutes(table, model.tokenizer);
+  if (model && model.tokenization !== "subword") return filterInVocabSubstitutes(table, model.tokenizer);
   const reason = model
     ? "A model with subword tokenization knows every word."
     : "The vocabulary of an endpoint is unknown.";

@@ -116,7 +116,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   const victim = await loadVictim(request.model, {
     ...request,
     ...(isProof && { precision: request.precision ?? proofPrecision, isConfirmed: true }),
-    ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
+    ...attackGroups.runtime.pick({ tokenization: true }).safeParse({ tokenization }).data,
     ...(typeof maxLength === "number" && { maxLength }),
     ...z.object(noiseOptions).partial().safeParse(header.settings).data,
     ...(guard !== undefined && { guard: validate(attackGroups.guard, guard, `${journal}: settings.guard`) }),

@@ -54,7 +54,7 @@ export const ascc = defineAttack({
 /** The white-box attack of ASCC: a gradient search in the convex hull that results in a text. */
 function createAsccAttacker(victim: GradientVictim, options: HullOptions, parts: AttackParts): Attacker {
   const { tokenization } = victim.model;
-  if (tokenization !== "word")
+  if (tokenization === "subword")
     throw new UserError(
       `attack ascc: the model must use tokenization: word, but it was trained with tokenization: ${tokenization}. ` +
         "Use pwws or genetic instead.",

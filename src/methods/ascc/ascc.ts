@@ -81,7 +81,7 @@ export const ascc = defineMethod({
       traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
 
       checkCompatibility(_innerMethods, { model, task }) {
-        if (model.tokenization !== "word")
+        if (model.tokenization === "subword")
           return (
             `substitutions need one token per word, but the model has tokenization: ${model.tokenization}. ` +
             "Set tokenization: word and substitutions: wordnet (--tokenization word --substitutions wordnet)."

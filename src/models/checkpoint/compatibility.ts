@@ -12,7 +12,7 @@ export function describeIncompatibility({
   tokenizer,
   folder,
 }: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
-  if (tokenization === "word" && readsFirstPieces(tokenizer, folder))
+  if (tokenization !== "subword" && readsFirstPieces(tokenizer, folder))
     return (
       "The model reads the first piece of each word, which no tokenizer of transformers does, so there is no " +
       "tokenizer.json. Use temper-nlp for predictions."

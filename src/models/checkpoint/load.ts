@@ -116,18 +116,18 @@ export async function readTextSettings(
 ): Promise<TextSettings> {
   const config = await readModelConfig(folder);
   const metadata = readTemperMetadata(config, join(folder, "config.json"));
-  const tokenizer = await loadTokenizer(folder);
+  const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
+  const tokenizer = await loadTokenizer(folder, tokenization);
   if (tokenizer.vocabSize > config.vocabSize)
     throw new UserError(
       `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
         "tokenizer.json and config.json do not belong together.",
     );
   const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
-  const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
   checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
   const normalize = metadata?.normalize ?? options.normalize ?? "none";
   if (normalize === "none") return { config, metadata, tokenizer, tokenization, maxLength };
-  if (tokenization === "word")
+  if (tokenization !== "subword")
     throw new UserError(
       `${reference}: normalize: canonical needs tokenization: subword, because the words of a canonical form are not ` +
         "those of the text.",

@@ -77,8 +77,8 @@ function hasWordLevel(folder: string): Promise<boolean> {
 /** Creates the files of a tokenizer, whichever files it was read from. */
 export async function createTokenizerFiles(source: TokenizerSource): Promise<TokenizerFiles> {
   const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;
-  const hasWords = tokenization === "word";
-  const json = hasWords ? createWordLevelJson(tokenizer, folder) : tokenizer.toJson();
+  const hasWords = tokenization !== "subword";
+  const json = hasWords ? createWordLevelJson(tokenizer, folder, tokenization === "released-word") : tokenizer.toJson();
   const isKept = !hasWords && !(await hasWordLevel(folder));
   const readExisting = async (name: string): Promise<object> => {
     const path = join(folder, name);
