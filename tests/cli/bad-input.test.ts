@@ -191,7 +191,7 @@ describe("options", () => {
     [["--max-length", "13"], "supports at most 12 tokens, received 13"],
     [["--device", "gpu"], 'expected auto, cpu, cuda or cuda:N, received "gpu"'],
     [["--device", "cuda:99"], "cuda:99 is not available"],
-    [["--tokenization", "words"], "Expected subword, word."],
+    [["--tokenization", "words"], "Expected subword, word, released-word."],
     [["--jsn"], "(Did you mean --json?)"],
   ])("%j", async (options, expected) => {
     expect(await getError(["encode", tiny, ...options])).toContain(expected);
