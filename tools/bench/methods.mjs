@@ -41,6 +41,7 @@ const cases = [
   { label: "temperature", name: "temperature", limit: 1.1 },
   { label: "lora", name: "lora", limit: 1.1 },
   { label: "bitfit", name: "bitfit", limit: 1.1 },
+  { label: "rift, no adversary", name: "rift", options: { alpha: 20, tau: 0.07, queueSize: 1024 }, limit: 1.3 },
   { label: "ascc, 10 steps", name: "ascc", limit: 9 },
   { label: "ascc, 1 step", name: "ascc", options: { innerSteps: 1, innerLearningRate: 10 }, limit: 2.5 },
   {
