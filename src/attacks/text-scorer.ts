@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { createScore, margin, type Score } from "./goals/score.js";
+import { createScore, logitMargin, type Score } from "./goals/score.js";
 import type { ScoreUse } from "./run-recipe.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";
 import type { PreparedInput, Victim } from "./victim.js";
@@ -130,7 +130,7 @@ export function isUndecided(
   score: Score,
   label: number,
 ): boolean {
-  return margin(score, label) < decidedMargin;
+  return logitMargin(score, label) < decidedMargin;
 }
 
 /** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */

@@ -47,8 +47,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
    */
   readonly exact?: Victim<Prepared>;
   /**
-   * Texts that this victim classifies correctly with at least this margin are not scored again by
-   * `exact`. Default: all are.
+   * Texts that this victim classifies correctly with at least this logit margin are not scored again
+   * by `exact`. Default: all are.
    */
   readonly decidedMargin?: number;
   /** Finds the words that an attack may change. Default: those of TextAttack. */

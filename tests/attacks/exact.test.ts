@@ -5,11 +5,13 @@ import { computeParts, countOpenTexts, type PartedProof, readParts } from "../..
 import { countCombinations, enumerateCombinations } from "../../src/attacks/exact/combinations.js";
 import type { ProofLine, ResultLine, Substitutions } from "../../src/attacks/exact/proof-lines.js";
 import { createOriginal, proveText } from "../../src/attacks/exact/prove-text.js";
+import { measureDecidedMargin } from "../../src/attacks/exact/score-candidates.js";
 import type { WordSubstitutes } from "../../src/attacks/exact/substitution-space.js";
 import { reduceSpace } from "../../src/attacks/exact/substitution-space.js";
+import type { Victim } from "../../src/attacks/victim.js";
 import { Rng } from "../../src/tensor/random.js";
 import { temporaryFolder } from "../temporary.js";
-import { hashed, scriptedVictim } from "./scripted.js";
+import { hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 describe("combinations", () => {
   test("are counted by elementary symmetric polynomials", () => {
@@ -45,8 +47,8 @@ async function prove(
   answer: (text: string) => readonly number[],
   space: readonly WordSubstitutes[],
   options: { maxChanges: number; budget?: number; attack?: Substitutions | null; known?: readonly ProofLine[] },
+  victim: Victim<ScriptedInput> & { calls: string[][] } = scriptedVictim(2, answer, 64),
 ): Promise<{ result: ResultLine; lines: ProofLine[]; scored: number; calls: number }> {
-  const victim = scriptedVictim(2, answer, 64);
   const { maxChanges, budget = Number.POSITIVE_INFINITY, attack = null, known = [] } = options;
   const example = { id: "a", label: 0, texts: [text] };
   const problem = { index: 0, example, original: createOriginal(victim, [text]), words: space, attack };
@@ -113,6 +115,30 @@ describe("a proof", () => {
       const expected = best <= 3 ? { minChanges: best, provenUpTo: best - 1 } : { minChanges: null, provenUpTo: 3 };
       expect(result).toMatchObject(expected);
     }
+  });
+
+  test("in low precision is that of float32, because the margin of confirmations is measured", async () => {
+    const space = createSpace([2, 2, 1, 0, 2, 1]);
+    const toProbabilities = (margin: number): number[] => [1 / (1 + Math.exp(-margin)), 1 / (1 + Math.exp(margin))];
+    const wrong = new Map([0.1, null].map((margin) => [margin, 0]));
+    for (let seed = 0; seed < 30; seed++) {
+      const getNoise = (name: string, each: string): number => hashed(2, `${name} ${seed}`)(each)[0]! - 0.5;
+      const getMargin = (each: string): number => (each === text ? 2 : 1.45 + 3 * getNoise("margin", each));
+      const low = scriptedVictim(2, (each) => toProbabilities(getMargin(each) + getNoise("error", each)), 64);
+      const answer = (each: string): number[] => toProbabilities(getMargin(each));
+      const victim = { ...low, exact: scriptedVictim(2, answer, 64) };
+      const original = createOriginal(victim, [text]);
+      const measured = await measureDecidedMargin(victim, [{ original, words: space, label: 0 }], 3);
+      expect(measured).toBe(Number(measured.toPrecision(2)));
+      const { result } = await prove(answer, space, { maxChanges: 3 });
+      for (const margin of wrong.keys()) {
+        const used = { ...victim, decidedMargin: margin ?? measured };
+        const found = await prove(answer, space, { maxChanges: 3 }, used);
+        if (found.result.minChanges !== result.minChanges) wrong.set(margin, wrong.get(margin)! + 1);
+      }
+    }
+    expect(wrong.get(0.1)).toBeGreaterThan(0);
+    expect(wrong.get(null)).toBe(0);
   });
 
   test("skips the levels from the attack's success on", async () => {

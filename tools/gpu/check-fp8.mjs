@@ -18,11 +18,15 @@ const bfloat16 = 15;
 
 const restore = ([levels, scales]) => levels.to("float32").mul(scales);
 
-/** The fraction of rows whose rounding differs from libtorch's. A few are in the middle of two numbers. */
-function countOtherLevels([levels, scales], input) {
-  const reference = input.to("float32").div(scales).clamp(-448, 448).to("float8_e4m3fn").to("float32");
-  const difference = levels.to("float32").sub(reference).abs().gt(0).to("float32");
-  return difference.mean([0, 1]).item();
+/**
+ * The fraction of elements that libtorch rounds to a nearer level. If a bf16 row has the largest value 3.5, then 6% of its
+ * elements are exactly between two levels, and the last bit of the division decides. So both levels are right.
+ */
+function countFartherLevels([levels, scales], input) {
+  const scaled = input.to("float32").div(scales);
+  const measure = (level) => level.to("float32").sub(scaled).abs();
+  const distance = measure(levels).sub(measure(scaled.clamp(-448, 448).to("float8_e4m3fn")));
+  return distance.gt(scaled.abs().mul(1e-5)).to("float32").mean([0, 1]).item();
 }
 
 /** Returns one line per kernel: name, difference, tolerance. Empty on a GPU without fp8. */
@@ -44,7 +48,7 @@ export async function checkFp8(device) {
             const x = draw(rows, width).to(dtype);
             const found = quantizeRows(x);
             add(`rows ${dtype} ${rows} x ${width}`, measureDifference(restore(found), x), maxRounding);
-            add(`rows ${dtype} ${rows} x ${width}, other levels`, countOtherLevels(found, x), 1e-3);
+            add(`rows ${dtype} ${rows} x ${width}, farther levels`, countFartherLevels(found, x), 0);
           }
         const [x, r] = [draw(rows, hidden).to("bfloat16"), draw(rows, hidden).to("bfloat16")];
         const [b, w, o] = [0, 1, 2].map(() => draw(hidden).to("bfloat16"));

@@ -24,7 +24,7 @@ const texts = readFileSync(data, "utf8")
   });
 
 async function computeMargins(victim) {
-  const inputs = victim.prepareAll(texts.map((text) => [text]));
+  const inputs = victim.prepareAll(texts.map((text) => () => [text]));
   const margins = [];
   for (let start = 0; start < inputs.length; start += victim.maxBatchSize)
     for (const row of await victim.logits(inputs.slice(start, start + victim.maxBatchSize)))

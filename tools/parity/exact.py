@@ -1,6 +1,6 @@
 """Recomputes blocks of a proof of `temper exact` with PyTorch alone, for a BERT with subword tokenization:
 python tools/parity/exact.py PROOF.jsonl RUN/model [BLOCKS]"""
-import itertools, json, random, re, struct, sys
+import itertools, json, random, re, struct, sys, unicodedata
 import torch, torch.nn.functional as F
 torch.set_grad_enabled(False)
 proof, folder, count = sys.argv[1], sys.argv[2], int((sys.argv + ["1000"])[3])
@@ -17,16 +17,15 @@ max_length = lines[0]["settings"]["maxLength"]
 
 def encode(text):
     ids = []
-    for word in re.findall(r"\w+|[^\w\s]", text.lower()):
+    # BERT without letter case reads letters without accents, and underscores as punctuation.
+    text = "".join(c for c in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(c) != "Mn")
+    for word in re.findall(r"[^\W_]+|[^\w\s]|_", text):
         pieces, start = [], 0
         while start < len(word):
             mark = "##" if start > 0 else ""
             end = next((end for end in range(len(word), start, -1) if mark + word[start:end] in vocab), None)
-            if end is None:
-                pieces = [vocab["[UNK]"]]
-                break
-            pieces.append(vocab[mark + word[start:end]])
-            start = end
+            pieces = [vocab["[UNK]"]] if end is None else [*pieces, vocab[mark + word[start:end]]]
+            start = end or len(word)
         ids += pieces
     return [vocab["[CLS]"], *ids[: max_length - 2], vocab["[SEP]"]]
 

@@ -25,6 +25,8 @@ export interface PreparedExact {
   readonly victim: LoadedVictim;
   readonly task: Task;
   readonly examples: readonly Example[];
+  /** The examples with their substitutions. */
+  readonly texts: readonly PreparedText[];
   readonly attacks: readonly LoadedAttack[];
   readonly resources: LoadedResources;
 }

@@ -20,6 +20,9 @@ export const exactRequestSchema = z.strictObject({
   attacks: attackRequestSchema.shape.attacks.describe(
     "attacks with substitutes of the table, which run first and are compared with the exact result",
   ),
+  decidedMargin: orNull(z.number().min(0)).describe(
+    "logit margin below which texts in low precision are scored again in fp32; null: twice the largest measured error",
+  ),
   budget: orNull(countSchema).describe("maximum number of texts to score per example; null: no limit"),
   ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity, sentenceEncoder },
   ...dataOptions,

@@ -4,7 +4,7 @@ import { redactUrl } from "../../attacks/endpoint.js";
 import { openProof, readProof } from "../../attacks/exact/proof-file.js";
 import { proofLineSchema, type ResultLine } from "../../attacks/exact/proof-lines.js";
 import { countCandidates, proveText } from "../../attacks/exact/prove-text.js";
-import { applySubstitutions } from "../../attacks/exact/score-candidates.js";
+import { applySubstitutions, measureDecidedMargin } from "../../attacks/exact/score-candidates.js";
 import type { JournalHeader } from "../../attacks/journal.js";
 import { type LoadedAttack, listResources, loadAttack } from "../../attacks/load-attack.js";
 import type { ResourceName } from "../../attacks/resources.js";
@@ -24,7 +24,7 @@ import { validate } from "../../validate.js";
 import { type GivenExamples, getModelFolder, loadCheckedTask } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadAttackResources } from "../load/load-resources.js";
-import { isEndpoint, loadVictim } from "../load/load-victim.js";
+import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
 import {
   chooseBound,
   measureGap,
@@ -39,6 +39,7 @@ import {
   type ExactRequest,
   exactRequestSchema,
   type FunctionExactRequest,
+  type ParsedExactRequest,
 } from "./exact-request.js";
 import { getProofPath, type PreparedText, prepareTexts } from "./prepare-exact.js";
 
@@ -68,7 +69,7 @@ export async function exact(
  */
 export async function exactParts(request: ExactRequest, callbacks: Callbacks = {}): Promise<void> {
   await prepare(request, callbacks, null, async (prepared) => {
-    const plan = await planProof(prepared);
+    const plan = planProof(prepared);
     await computeParts(await createPartedProof(prepared, plan, () => stopIfAborted(callbacks, 0, prepared.examples)));
   });
 }
@@ -98,7 +99,11 @@ async function prepare<Result>(
     const source = { ...parsed, vectors: null, maskedLm: null };
     const resources = await loadAttackResources(needs, source, victim, task.labels, callbacks);
     try {
-      return await run({ request: parsed, victim, task, examples, attacks, resources });
+      const { modifiableFields } = task;
+      const { maxChanges } = parsed;
+      const texts = await prepareTexts(examples, victim, resources.resources, { modifiableFields, maxChanges });
+      const measured = await withDecidedMargin(victim, parsed, texts, examples);
+      return await run({ request: parsed, victim: measured, task, examples, texts, attacks, resources });
     } finally {
       resources.close();
     }
@@ -107,32 +112,42 @@ async function prepare<Result>(
   }
 }
 
-/** A proof before its first line: its file, its first line and the reduced texts. */
+/** A victim in low precision with the margin of the request, or with the one that it needs for these texts. */
+async function withDecidedMargin(
+  loaded: LoadedVictim,
+  { decidedMargin, maxChanges }: ParsedExactRequest,
+  texts: readonly PreparedText[],
+  examples: readonly Example[],
+): Promise<LoadedVictim> {
+  const { victim } = loaded;
+  // Without a margin, everything is scored in float32.
+  if (!victim.exact || victim.decidedMargin === undefined) return loaded;
+  const labeled = texts.map((text, i) => ({ ...text, label: examples[i]!.label }));
+  const used = decidedMargin ?? (await measureDecidedMargin(victim, labeled, maxChanges));
+  return { ...loaded, victim: { ...victim, decidedMargin: used } };
+}
+
+/** A proof before its first line: its file and its first line. */
 interface ProofPlan {
   readonly path: string;
   readonly header: JournalHeader;
-  readonly texts: readonly PreparedText[];
 }
 
-async function planProof(prepared: PreparedExact): Promise<ProofPlan> {
-  const { request, victim, task, examples } = prepared;
-  const { maxChanges } = request;
+function planProof(prepared: PreparedExact): ProofPlan {
+  const { request, victim } = prepared;
   const out = request.out ?? getModelFolder("exact", request.model, victim.local?.run ?? null);
   const header = createHeader(prepared);
-  const { modifiableFields } = task;
-  const { resources } = prepared.resources;
-  const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
   createFolder(out);
-  return { path: getProofPath(out, maxChanges, header), header, texts };
+  return { path: getProofPath(out, request.maxChanges, header), header };
 }
 
 /** The proof as parts. The attacks are finished. */
 async function createPartedProof(
   prepared: PreparedExact,
-  { path, texts }: ProofPlan,
+  { path }: ProofPlan,
   onCall: (count: number) => void,
 ): Promise<PartedProof> {
-  const { request, victim, examples } = prepared;
+  const { request, victim, examples, texts } = prepared;
   const { maxChanges } = request;
   const found = await readAttacks(prepared, path);
   return {
@@ -152,7 +167,7 @@ const pollMilliseconds = 5000;
 
 /** Lets other processes compute the parts of a proof. */
 async function runInProcesses(
-  { request, examples }: PreparedExact,
+  { request, victim, examples }: PreparedExact,
   path: string,
   parted: PartedProof,
   callbacks: ExactCallbacks,
@@ -168,17 +183,22 @@ async function runInProcesses(
     pollMilliseconds,
   );
   try {
-    await callbacks.runParts!({ ...request, out: dirname(path) }, join(parted.folder, "workers"), countOpen);
+    const { decidedMargin = null } = victim.victim;
+    await callbacks.runParts!(
+      { ...request, decidedMargin, out: dirname(path) },
+      join(parted.folder, "workers"),
+      countOpen,
+    );
   } finally {
     clearInterval(timer);
   }
 }
 
 async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
-  const { request, task, examples } = prepared;
+  const { request, task, examples, texts } = prepared;
   const { maxChanges } = request;
-  const plan = await planProof(prepared);
-  const { path, texts } = plan;
+  const plan = planProof(prepared);
+  const { path } = plan;
   const release = acquireLock(
     `${path}.lock`,
     (owner) => new UserError(`${path} is being written by ${owner}. Wait until it ends, or choose a different --out.`),
@@ -244,8 +264,8 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
 }
 
 async function writeProof(
-  { request, victim, examples }: PreparedExact,
-  { path, header, texts }: ProofPlan,
+  { request, victim, examples, texts }: PreparedExact,
+  { path, header }: ProofPlan,
   parted: PartedProof,
   callbacks: ExactCallbacks,
 ): Promise<{ results: ResultLine[] } & Pick<ExactReport, "repeated" | "textsPerSecond">> {

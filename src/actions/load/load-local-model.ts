@@ -39,7 +39,8 @@ export async function loadLocalModel(
   if (files) return loadFromOnnx(reference, found.folder, files, options);
   const runtime = applyRuntime(options, needs);
   const model = await loadRequestedModel(reference, runtime.device, { ...options, folder: found.folder });
-  const isFp8 = options.precision === "auto" && needs.use === "search" && shouldSearchInFp8(runtime, model);
+  const canBeFp8 = options.precision === "auto" && needs.use === "search" && !needs.isConfirmed;
+  const isFp8 = canBeFp8 && shouldSearchInFp8(runtime, model);
   return { model, runtime: isFp8 ? { ...runtime, precision: "fp8", isQuantized: true } : runtime, quantized: null };
 }
 

@@ -152,18 +152,23 @@ async function verifyExact(
   { blocks, seed }: ParsedRequest,
   callbacks: Callbacks,
 ): Promise<ProofVerification> {
-  const { modifiableFields, minContextSimilarity = -1 } = validate(proofSettingsSchema, header.settings, path);
+  const settings = validate(proofSettingsSchema, header.settings, path);
+  const { modifiableFields, minContextSimilarity = -1, decidedMargin } = settings;
   const { maxChanges } = validate(proofOptionsSchema, header.options, path);
   const isSame = header.hashes.victim === victim.victim.hash;
   const check = (listWords?: VerifyProofOptions["listWords"]): Promise<ProofVerification> =>
-    verifyProof(path, victim.victim, {
-      blocks,
-      seed,
-      substitutionsHash: substitutions?.hash,
-      tolerance: isSame ? 1e-3 : otherMarginTolerance,
-      ...(listWords && { listWords }),
-      onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
-    });
+    verifyProof(
+      path,
+      { ...victim.victim, ...(decidedMargin !== undefined && { decidedMargin }) },
+      {
+        blocks,
+        seed,
+        substitutionsHash: substitutions?.hash,
+        tolerance: isSame ? 1e-3 : otherMarginTolerance,
+        ...(listWords && { listWords }),
+        onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
+      },
+    );
   if (!substitutions) return check();
   const needs = { ...z.object(recipeResourceOptions).parse({}), substitutions: substitutions.name };
   const loaded =
@@ -187,6 +192,7 @@ async function verifyExact(
 const proofSettingsSchema = z.looseObject({
   modifiableFields: z.array(z.int().min(0)),
   minContextSimilarity: z.number().optional(),
+  decidedMargin: z.number().min(0).optional(),
 });
 const proofOptionsSchema = z.looseObject({ maxChanges: z.int().min(0) });
 

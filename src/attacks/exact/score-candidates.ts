@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
+import { Rng } from "../../tensor/random.js";
 import type { EditedText } from "../edited-text.js";
 import { createScore, logitMargin } from "../goals/score.js";
 import { callVictim, isUndecided, splitIntoCalls } from "../text-scorer.js";
 import type { PreparedInput, Victim } from "../victim.js";
 import { type Combination, enumerateCombinations } from "./combinations.js";
 import { type BlockLine, blockSize, type Substitutions, type TextLine } from "./proof-lines.js";
+import type { WordSubstitutes } from "./substitution-space.js";
 
 /** The texts of the first call of a level. It is small, because successes come early. */
 const minCallSize = 256;
@@ -33,6 +35,48 @@ export async function computeMargins(
   label: number,
 ): Promise<Float32Array> {
   return (await scoreInputs(victim, prepareTexts(victim, texts), label)).margins;
+}
+
+/** Texts on which the error of low precision is measured. */
+const maxMeasured = 2048;
+
+/**
+ * The logit margin below which candidates of low precision are scored again in float32: twice the
+ * largest error on random candidates. It is rounded up to two digits, because the last bits of the
+ * error may differ between calls that continue one proof.
+ */
+export async function measureDecidedMargin(
+  { exact, ...low }: Victim<PreparedInput>,
+  texts: readonly {
+    readonly original: EditedText;
+    readonly words: readonly WordSubstitutes[];
+    readonly label: number;
+  }[],
+  maxChanges: number,
+): Promise<number> {
+  const rng = new Rng(0).fork("error of low precision");
+  const byLabel = new Map<number, EditedText[]>();
+  const stride = Math.ceil(texts.length / maxMeasured);
+  for (let i = 0; i < texts.length; i += stride) {
+    const { original, words, label } = texts[i]!;
+    const all = listSubstitutions({ words });
+    const count = Math.min(1 + all.length, Math.floor((maxMeasured * stride) / texts.length));
+    const candidates = Array.from({ length: count }, (_, at) => {
+      const changes = all.length > 0 ? at % (maxChanges + 1) : 0;
+      // Of two substitutions of one word, the last one counts.
+      const drawn = Array.from({ length: changes }, () => all[rng.integer(all.length)]!);
+      return applySubstitutions(original, [...new Map(drawn)]);
+    });
+    byLabel.set(label, [...(byLabel.get(label) ?? []), ...candidates]);
+  }
+  let largest = 0;
+  for (const [label, candidates] of byLabel) {
+    const margins = await computeMargins(low, candidates, label);
+    for (const [i, margin] of (await computeMargins(exact!, candidates, label)).entries())
+      largest = Math.max(largest, Math.abs(margin - margins[i]!));
+  }
+  const unit = 10 ** (Math.floor(Math.log10(2 * largest)) - 1);
+  return largest > 0 ? Number((Math.ceil((2 * largest) / unit) * unit).toPrecision(2)) : 0;
 }
 
 function prepareTexts(victim: Victim<PreparedInput>, texts: readonly EditedText[]): PreparedInput[] {

@@ -41,6 +41,7 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption());
   const withRequest = addOptions(withSplit, shape, {
     maxChanges: "<count>",
+    decidedMargin: "<number>",
     budget: "<texts>",
     substitutions: "<table>",
     inVocabSubstitutes: "",
