@@ -77,6 +77,7 @@ const preparations: Readonly<Record<string, () => void>> = {
   "docs/guide/certificates.md"() {
     placeRuns("runs/reviews", "runs/spam");
     writeFileSync("new.txt", "a good film\na dull plot\n");
+    writeFileSync("counterfitted_neighbors.json", '{"good": ["fine"], "fine": ["good"]}');
     // Texts that the run was not trained on.
     const change = (text: string): string => `${text} and it was very ${text}`;
     writeFileSync(

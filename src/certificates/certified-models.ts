@@ -3,6 +3,7 @@ import { canonicalize } from "../text/canonicalize.js";
 import {
   certifyVotes,
   countCertifiedEdits,
+  countVoters,
   type HashVoteOptions,
   listVoters,
   toGroupProbabilities,
@@ -52,12 +53,12 @@ export function createVotingModel(options: HashVoteOptions): CertifiedModel {
     answer(rows) {
       const certificate = certifyVotes(rows, options);
       return {
-        probabilities: toGroupProbabilities(certificate.totals, clip, groups === "words" ? rows.length : groups),
+        probabilities: toGroupProbabilities(certificate.totals, clip, countVoters(groups, rows.length)),
         certified: { kind: "hash-vote", edits: countCertifiedEdits(certificate) },
       };
     },
     ...(clip === null && {
-      score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, groups === "words" ? rows.length : groups),
+      score: (rows: readonly LabelScores[]) => scoreVotes(rows, numLabels, countVoters(groups, rows.length)),
     }),
   };
 }

@@ -93,6 +93,11 @@ export interface LabelComparison {
   subtract(row: LabelScores): number;
 }
 
+/** How many groups can vote on a text of which so many groups are not empty. */
+export function countVoters(groups: GroupOptions["groups"], present: number): number {
+  return groups === "words" ? present : groups;
+}
+
 /** Compares the scores of two labels, with a near tie counted against the first one. */
 export function compareLabels(
   rows: readonly LabelScores[],
@@ -108,8 +113,7 @@ export function compareLabels(
   };
   // Votes are whole numbers, and a tie goes to the smaller index. Leads may differ a little between
   // batches, in every group: by 4 times as much as probabilities near 1/2, twice for two labels.
-  const voters = groups === "words" ? rows.length : groups;
-  const slack = clip !== null ? (8 * minMargin * voters) / clip : other < label ? 0.5 : -0.5;
+  const slack = clip !== null ? (8 * minMargin * countVoters(groups, rows.length)) / clip : other < label ? 0.5 : -0.5;
   return { differences: rows.map(subtract), slack, subtract };
 }
 

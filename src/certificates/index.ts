@@ -45,7 +45,7 @@ export { computeMaskShift, countKeptWords, createMaskKernel, type MaskOptions } 
 export { type LabelScores, runScoring, type ScoreTexts, type ScoringProcess, type TextFields } from "./scoring.js";
 export { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
 export { certifySmoothed, type NoiseKernel, type SmoothedCertificate, type SmoothingOptions } from "./smoothing.js";
-export { createSynonymClusters, createSynonymKernel, type SynonymClusters, synonymCoverage } from "./synonyms.js";
+export { createSynonymClusters, createSynonymNoise, type SynonymClusters, synonymCoverage } from "./synonyms.js";
 export {
   hasWindow,
   listWindowSizes,

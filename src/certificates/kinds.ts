@@ -8,11 +8,14 @@ import type { WordEdits } from "./edits.js";
 import { selectCertified } from "./family-confidence.js";
 import { certifyGroupRows, scoreDeletions } from "./group-deletions.js";
 import { type GuardSummary, summarizeGuard } from "./guard.js";
-import { certifyVotes, coversEdits, listVoters } from "./hash-vote.js";
+import { certifyVotes, countVoters, coversEdits, listVoters } from "./hash-vote.js";
+import { computeMaskShift, countKeptWords, createMaskKernel } from "./mask.js";
 import { isUndecided } from "./near-ties.js";
 import { findLargestScore, type ScoringProcess, type TextFields } from "./scoring.js";
-import { certifySmoothed } from "./smoothing.js";
+import { certifySmoothed, type NoiseKernel } from "./smoothing.js";
+import { createSynonymNoise, synonymCoverage } from "./synonyms.js";
 import { listWindowSizes, scoreWindows } from "./windows.js";
+import { countWords, splitFields } from "./words.js";
 
 // A journal may come from elsewhere, so no number of it decides how long a verification takes, or how much memory.
 const shared = {
@@ -35,15 +38,25 @@ const hashVoteSchema = z.strictObject({
   /** Whether what each deleted word changes was computed, instead of assumed. */
   enumeratesDeletions: z.boolean().default(false),
 });
-const deletionSchema = z.strictObject({
-  kind: z.literal("deletion"),
+const smoothing = {
   ...shared,
-  ...edits,
-  p: z.number().gt(0).lt(1),
   alpha: z.number().gt(0).lt(1),
   classSamples: z.int().min(1).max(10_000),
   maxSamples: z.int().min(1).max(1_000_000),
-});
+};
+const smoothingSchema = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("deletion"), ...smoothing, ...edits, p: z.number().gt(0).lt(1) }),
+  /** The fraction of words that the mask token replaces. */
+  z.strictObject({
+    kind: z.literal("mask"),
+    ...smoothing,
+    ...edits,
+    rate: z.number().gt(0).lt(1),
+    mask: z.string(),
+  }),
+  z.strictObject({ kind: z.literal("synonym"), ...smoothing, clusters: z.array(z.array(z.string()).min(2)) }),
+]);
+type SmoothingOptions = z.output<typeof smoothingSchema>;
 const canonicalSchema = z.strictObject({ kind: z.literal("canonical"), ...shared });
 const windowsSchema = z.strictObject({
   kind: z.literal("windows"),
@@ -57,14 +70,14 @@ const windowsSchema = z.strictObject({
 /** A certificate with everything that decides it. */
 export const certificateOptionsSchema = z.discriminatedUnion("kind", [
   hashVoteSchema,
-  deletionSchema,
+  smoothingSchema,
   canonicalSchema,
   windowsSchema,
 ]);
 export type CertificateOptions = z.output<typeof certificateOptionsSchema>;
 
 /** The names of the certificates. */
-export const certificateNames = ["hash-vote", "deletion", "canonical", "windows"] as const;
+export const certificateNames = ["hash-vote", "deletion", "mask", "synonym", "canonical", "windows"] as const;
 export type CertificateName = CertificateOptions["kind"];
 
 /** A text with its true label. */
@@ -127,8 +140,8 @@ export function createCertificate(options: CertificateOptions): CertificateKind 
   // Each kind reads only the lines that it has written.
   const create = (): unknown => {
     if (options.kind === "hash-vote") return createHashVote(options);
-    if (options.kind === "deletion") return createDeletion(options);
-    return options.kind === "canonical" ? createCanonical(options) : createWindows(options);
+    if (options.kind === "canonical") return createCanonical(options);
+    return options.kind === "windows" ? createWindows(options) : createSmoothing(options);
   };
   return create() as CertificateKind;
 }
@@ -197,7 +210,7 @@ function createHashVote(options: z.output<typeof hashVoteSchema>): CertificateKi
     }),
     findDifference(recorded, computed) {
       const limit = computed.undecided;
-      const voters = options.groups === "words" ? listVoters(computed.texts, options).length : options.groups;
+      const voters = countVoters(options.groups, listVoters(computed.texts, options).length);
       const tolerance = options.clip === null ? 0 : scoreTolerance * voters;
       if (!isNear(recorded.votes, computed.votes, limit + tolerance))
         return describeDifference("votes", recorded.votes, computed.votes);
@@ -210,7 +223,7 @@ function createHashVote(options: z.output<typeof hashVoteSchema>): CertificateKi
   };
 }
 
-const deletionLineSchema = z.object({
+const smoothedLineSchema = z.object({
   ...lineShape,
   samples: z.int().min(0),
   successes: z.int().min(0),
@@ -224,18 +237,55 @@ const familyAlpha = 0.05;
 /** Draws per round. It does not change the results. */
 const drawsPerRound = 50;
 
-function createDeletion(
-  options: z.output<typeof deletionSchema>,
-): CertificateKind<z.output<typeof deletionLineSchema>> {
-  const { p, alpha, editableFields } = options;
+/** A noise with the edits that it certifies. */
+interface Noise {
+  readonly rows: readonly WordEdits[];
+  readonly covers: string;
+  draw(texts: TextFields): NoiseKernel;
+  /** For each row, the probability of the label that certifies it. */
+  listThresholds(texts: TextFields): readonly number[];
+}
+
+function createNoise(options: SmoothingOptions): Noise {
+  const { editableFields } = options;
+  if (options.kind === "synonym")
+    return {
+      rows: [{ substitutions: 0, insertions: 0 }],
+      covers: synonymCoverage,
+      draw: createSynonymNoise(options.clusters, editableFields),
+      listThresholds: () => [0.5],
+    };
   const rows = listRows(options.maxEdits);
-  const thresholds = rows.map((each) => computeEditThreshold(p, each));
+  if (options.kind === "deletion") {
+    const thresholds = rows.map((each) => computeEditThreshold(options.p, each));
+    return {
+      rows,
+      covers: wordEdits,
+      draw: (texts) => createDeletionKernel(texts, options.p, editableFields),
+      listThresholds: () => thresholds,
+    };
+  }
+  const substitutions = rows.filter(({ insertions }) => insertions === 0);
   return {
-    lineSchema: deletionLineSchema,
+    rows: substitutions,
+    covers:
+      "substitutions of words by single words, up to the number in the row; insertions and deletions are not covered",
+    draw: (texts) => createMaskKernel(texts, options),
+    listThresholds(texts) {
+      const length = countWords(splitFields(texts, editableFields));
+      const kept = countKeptWords(length, options.rate);
+      return substitutions.map((each) => 0.5 + computeMaskShift(length, kept, each.substitutions));
+    },
+  };
+}
+
+function createSmoothing(options: SmoothingOptions): CertificateKind<z.output<typeof smoothedLineSchema>> {
+  const { rows, covers, draw, listThresholds } = createNoise(options);
+  return {
+    lineSchema: smoothedLineSchema,
     *certify({ id, label, texts }, rng) {
-      const draw = createDeletionKernel(texts, p, editableFields);
       const settings = { ...options, batchSize: drawsPerRound };
-      const found = yield* certifySmoothed(draw, thresholds, settings, rng);
+      const found = yield* certifySmoothed(draw(texts), listThresholds(texts), settings, rng);
       const { label: predicted, samples, successes, undecided, lowerBound, pValues } = found;
       return {
         id,
@@ -257,7 +307,7 @@ function createDeletion(
         const [row] = computeCertifiedAccuracy(
           lines,
           [each],
-          (line) => isRight(line) && line.lowerBound > thresholds[i]!,
+          (line) => isRight(line) && line.lowerBound > listThresholds(line.texts)[i]!,
         );
         const selected = selectCertified(
           lines.map(({ pValues }) => pValues[i] ?? 1),
@@ -266,9 +316,9 @@ function createDeletion(
         const count = lines.filter((line, k) => selected[k] && isRight(line)).length;
         return { ...row!, together: count / lines.length };
       }),
-      covers: wordEdits,
+      covers,
       confidence:
-        `Each certificate holds with confidence ${100 * (1 - alpha)}%, so about ${(alpha * lines.length).toFixed(1)} of ` +
+        `Each certificate holds with confidence ${100 * (1 - options.alpha)}%, so about ${(options.alpha * lines.length).toFixed(1)} of ` +
         `${lines.length} may be wrong. In the column "together", all hold at once with confidence 95%.`,
     }),
     findDifference(recorded, computed) {

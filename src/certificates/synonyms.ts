@@ -1,4 +1,5 @@
 // Clusters of synonyms, and the noise that draws from them, for certificates of substitutions.
+import { UserError } from "../errors.js";
 import { isOneWord } from "../text/find-words.js";
 import type { TextFields } from "./scoring.js";
 import type { NoiseKernel } from "./smoothing.js";
@@ -6,8 +7,7 @@ import { mapFieldWords, splitFields } from "./words.js";
 
 /** Words in closed clusters: every word is in at most one. */
 export interface SynonymClusters {
-  /** The members of the cluster of a word, with the word in lower case; null if it has none. */
-  find(word: string): readonly string[] | null;
+  readonly clusters: readonly (readonly string[])[];
   /** Edges of the table between words of one cluster, and all edges of the table. */
   readonly coveredEdges: number;
   readonly totalEdges: number;
@@ -27,23 +27,21 @@ export const synonymCoverage =
  */
 export function createSynonymClusters(neighbors: ReadonlyMap<string, readonly string[]>, k: number): SynonymClusters {
   const first = (word: string): readonly string[] => neighbors.get(word)?.slice(0, k).filter(isOneWord) ?? [];
-  const clusters = new Map<string, readonly string[]>();
+  const clusters: string[][] = [];
+  const found = new Map<string, readonly string[]>();
   for (const start of neighbors.keys()) {
-    if (clusters.has(start) || !isOneWord(start)) continue;
+    if (found.has(start) || !isOneWord(start)) continue;
     const members = new Set([start]);
     for (const word of members)
       for (const other of first(word)) if (other !== word && first(other).includes(word)) members.add(other);
     if (members.size === 1) continue;
     const sorted = [...members].sort();
-    for (const word of members) clusters.set(word, sorted);
+    clusters.push(sorted);
+    for (const word of members) found.set(word, sorted);
   }
   const edges = [...neighbors].flatMap(([word, others]) => others.map((other) => [word, other] as const));
-  const covered = edges.filter(([word, other]) => clusters.get(word)?.includes(other));
-  return {
-    find: (word) => clusters.get(word.toLowerCase()) ?? null,
-    coveredEdges: covered.length,
-    totalEdges: edges.length,
-  };
+  const covered = edges.filter(([word, other]) => found.get(word)?.includes(other));
+  return { clusters, coveredEdges: covered.length, totalEdges: edges.length };
 }
 
 /**
@@ -52,15 +50,23 @@ export function createSynonymClusters(neighbors: ReadonlyMap<string, readonly st
  * the same noised text, Delta = 0, and the certificate holds for any number of such substitutions
  * if p_A > 1/2.
  */
-export function createSynonymKernel(
-  texts: TextFields,
-  clusters: SynonymClusters,
+export function createSynonymNoise(
+  clusters: SynonymClusters["clusters"],
   editableFields?: readonly number[],
-): NoiseKernel {
-  const fields = splitFields(texts, editableFields);
-  return (rng) =>
-    mapFieldWords(fields, (word) => {
-      const members = clusters.find(word);
-      return members ? members[rng.integer(members.length)]! : word;
-    });
+): (texts: TextFields) => NoiseKernel {
+  const ofWord = new Map<string, readonly string[]>();
+  for (const members of clusters)
+    for (const word of members) {
+      if (ofWord.has(word))
+        throw new UserError(`Clusters of synonyms must be closed, but "${word}" is in two of them.`);
+      ofWord.set(word, members);
+    }
+  return (texts) => {
+    const fields = splitFields(texts, editableFields);
+    return (rng) =>
+      mapFieldWords(fields, (word) => {
+        const members = ofWord.get(word.toLowerCase());
+        return members ? members[rng.integer(members.length)]! : word;
+      });
+  };
 }

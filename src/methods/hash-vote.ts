@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { splitIntoGroups, wordHashVersion } from "../certificates/hash-groups.js";
-import { sumScores, toGroupProbabilities } from "../certificates/hash-vote.js";
+import { countVoters, sumScores, toGroupProbabilities } from "../certificates/hash-vote.js";
 import { computeMetrics } from "../evaluation/metrics.js";
 import { tokenizeAll } from "../models/index.js";
 import { crossEntropy } from "../nn/index.js";
@@ -37,7 +37,6 @@ const optionsSchema = z.strictObject({
     "train the groups of a text together: the sum of their leads should exceed this many full votes; null: each " +
       "group is trained alone",
   ),
-  perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
   hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
   hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),
 });
@@ -64,18 +63,16 @@ export const hashVote = defineMethod({
   create: (options) => (options.margin === null ? createSeparate(options) : createJoint(options, options.margin)),
 });
 
-function createSeparate({ groups, hashSeed, hashes, perText }: Options): TrainingMethod {
+function createSeparate({ groups, hashSeed, hashes }: Options): TrainingMethod {
   return {
     name,
     traits: { acrossProcesses: "mean", ...role },
-    transformExamples(examples, { modifiableFields: editableFields }, rng) {
+    transformExamples(examples, { modifiableFields: editableFields }) {
       return examples.flatMap((example): Example[] => {
         const parts = Array.from({ length: hashes }, (_, i) =>
           splitIntoGroups(example.texts, { groups, hashSeed: hashSeed + i, editableFields }),
         ).flat();
-        const used = [...parts.keys()].filter((group) => parts[group] !== null);
-        const chosen = perText === null ? used : rng.fork(example.id).shuffle(used).slice(0, perText);
-        return chosen.map((group) => ({ ...example, id: `${example.id}#${group}`, texts: parts[group]! }));
+        return parts.flatMap((texts, group) => (texts ? [{ ...example, id: `${example.id}#${group}`, texts }] : []));
       });
     },
   };
@@ -100,10 +97,10 @@ const centering = 10;
  *
  * The mean lead of a batch, with the same weight for each label, is subtracted and has a penalty of
  * its own. Otherwise most of the gradient would move the leads of all words at once, which a sum of
- * many leads multiplies. Groups that say little about the label learn to abstain, and a sum beyond the margin is not
- * worth more. tanh and a small multiple of the lead replace the clip of the certificate, so that leads
- * beyond it have gradients, too. A
- * sub-text that several texts of a batch have is computed once.
+ * many leads multiplies. Groups that say little about the label learn to abstain, and a sum beyond
+ * the margin is not worth more. tanh and a small multiple of the lead replace the clip of the
+ * certificate, so that leads beyond it have gradients, too. A sub-text that several texts of a batch
+ * have is computed once.
  */
 function createJoint({ groups, hashSeed, clip }: Options, margin: number): TrainingMethod {
   let voters: Voters | null = null;
@@ -177,7 +174,7 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       const probabilities = ofItem.map((own) => {
         const rows = Array.from(own, (voter) => all[voter]!);
         const { totals } = sumScores(rows, { numLabels: model.labels.length, clip });
-        return Float32Array.from(toGroupProbabilities(totals, clip, groups === "words" ? rows.length : groups));
+        return Float32Array.from(toGroupProbabilities(totals, clip, countVoters(groups, rows.length)));
       });
       return computeMetrics(
         probabilities,

@@ -83,5 +83,6 @@ export function describeCertifiedEdits(
 ): string {
   if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
   if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;
+  if (kind === "synonym") return "words of the same cluster";
   return kind === "windows" ? "text before and after" : "same canonical form";
 }

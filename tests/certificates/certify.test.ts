@@ -151,6 +151,30 @@ describe("other certificates", () => {
     expect([many.code, many.stderr]).toEqual([2, expect.stringContaining("the sum must be below 1")]);
   });
 
+  test("masked words and synonyms certify any model, and the output says what they cover", async () => {
+    const request = { ...runtime, model: voting, numExamples: 6, edits: 2, maxSamples: 300 } as const;
+    const mask = await certify({ ...request, kind: "mask" });
+    expect(mask.covers).toContain("insertions and deletions are not covered");
+    expect(mask.certified.map(({ substitutions, insertions }) => [substitutions, insertions])).toEqual([
+      [1, 0],
+      [2, 0],
+    ]);
+    // One of ten words stays, so r substitutions need a probability above 0.5 + r / 10.
+    expect(mask.certified[0]!.accuracy).toBeGreaterThan(0);
+    expect(mask.certified[1]!.accuracy).toBeLessThanOrEqual(mask.certified[0]!.accuracy);
+    const substitutions = join(folder, "clusters.json");
+    writeFileSync(substitutions, JSON.stringify({ good: ["fine"], fine: ["good"], dull: ["grey"], grey: ["dull"] }));
+    const synonym = await certify({ ...request, kind: "synonym", substitutions });
+    expect(synonym.covers).toContain("other words are not covered");
+    expect(synonym.certified).toMatchObject([{ substitutions: 0, insertions: 0 }]);
+    expect(synonym.certified[0]!.accuracy).toBeGreaterThan(0);
+    for (const { journal } of [mask, synonym]) {
+      const { code, stderr } = await invoke(["verify", journal, "--model", voting, "--threads", "1"]);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    }
+    await expect(certify({ ...request, kind: "synonym", substitutions: "wordnet" })).rejects.toThrow("FILE.json");
+  });
+
   test("canonical forms and windows certify any model", async () => {
     const canonical = await certify({ ...runtime, model: voting, kind: "canonical", numExamples: 20 });
     expect(canonical.certified).toHaveLength(1);
@@ -174,7 +198,7 @@ test("invalid requests say what to do", async () => {
   );
   await expectError([join(folder, "tiny-bert")], /has no classification head/);
   await expectError([voting, "--edits", "0"], /Expected an integer from 1/);
-  await expectError([voting, "--kind", "magic"], /Expected hash-vote, deletion, canonical, windows/);
+  await expectError([voting, "--kind", "magic"], /Expected hash-vote, deletion, mask, synonym, canonical, windows/);
   await expectError(["http://127.0.0.1:9/"], /expected a model, received an endpoint/);
   await expect(certify({ model: voting, edits: 0 })).rejects.toThrow(/edits/);
 });

@@ -42,9 +42,7 @@ test("hash-vote trains on the sub-texts of every text", () => {
   expect(new Set(transformed.map(({ id }) => id)).size).toBe(transformed.length);
 });
 
-test("hash-vote can train on some of the sub-texts, and keeps fields that no attack changes", () => {
-  const method = createOne(hashVote({ groups: 3, perText: 1 }));
-  expect(transformExamples([method], examples, single, new Rng(0))).toHaveLength(2);
+test("hash-vote keeps fields that no attack changes", () => {
   const pair = [{ id: "p", texts: ["A man sleeps.", "w1 w2 w3 w4 w5"], label: 0 }];
   const all = transformExamples([createOne(hashVote({ groups: 2 }))], pair, pairs, new Rng(0));
   expect(all.map(({ texts }) => texts[0])).toEqual(["A man sleeps.", "A man sleeps."]);
@@ -144,7 +142,7 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
   expect(recorded).toEqual([
     {
       name: "hash-vote",
-      options: { groups: 3, hashes: 1, clip: null, margin: null, perText: null, hashSeed: 0, hashVersion: 1 },
+      options: { groups: 3, hashes: 1, clip: null, margin: null, hashSeed: 0, hashVersion: 1 },
     },
   ]);
   expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });

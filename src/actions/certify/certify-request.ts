@@ -20,7 +20,7 @@ export const certifyRequestSchema = z.strictObject({
     "largest number of word edits in the table; null: 5, or 2 substitutions for exact",
   ),
   substitutions: orNull(z.string()).describe(
-    'exact: word substitutions, "wordnet" or a JSON file; null: as in training',
+    'exact, synonym: word substitutions, "wordnet" (exact only) or a JSON file; null: as in training',
   ),
   enumerateDeletions: z
     .boolean()
@@ -31,8 +31,12 @@ export const certifyRequestSchema = z.strictObject({
     .gt(0)
     .lt(0.5)
     .default(0.001)
-    .describe("deletion: probability that the certificate of one text is wrong"),
-  maxSamples: countSchema.max(1_000_000).default(2000).describe("deletion: maximum noised texts per text"),
+    .describe("deletion, mask, synonym: probability that the certificate of one text is wrong"),
+  maxSamples: countSchema
+    .max(1_000_000)
+    .default(2000)
+    .describe("deletion, mask, synonym: maximum noised texts per text"),
+  maskRate: z.number().gt(0).lt(1).default(0.9).describe("mask: fraction of the words that are masked"),
   windows: countSchema.max(1000).default(32).describe("windows: maximum words per window"),
   positiveLabel: orNull(z.string()).describe("windows: label that the guard must find; null: the second one"),
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),

@@ -49,13 +49,7 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { model } = classifier;
   const task = await loadRequestedTask(parsed, model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const certificate = await chooseCertificate(
-    { ...parsed, kind },
-    run,
-    model.labels,
-    task,
-    classifier.runtime.precision,
-  );
+  const certificate = await chooseCertificate({ ...parsed, kind }, run, classifier, task);
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);

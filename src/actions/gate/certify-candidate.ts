@@ -42,13 +42,7 @@ export async function certifyCandidate(
   });
   const { kind } = run.certificate!;
   const request = certifyRequestSchema.parse({ model: run.folder, kind, edits });
-  const options = await chooseCertificate(
-    { ...request, kind },
-    run,
-    classifier.labels,
-    task,
-    classifier.runtime.precision,
-  );
+  const options = await chooseCertificate({ ...request, kind }, run, classifier, task);
   const certificate = createCertificate(options);
   const lines = [];
   for await (const round of certifyInRounds(certificate, examples, {

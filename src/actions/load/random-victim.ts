@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { EncodedInput } from "../../attacks/model-victim.js";
 import type { PreparedInput, Victim, VictimInput } from "../../attacks/victim.js";
 import { createDeletionKernel } from "../../certificates/deletion.js";
+import type { NoiseKernel } from "../../certificates/smoothing.js";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Model } from "../../models/index.js";
@@ -111,21 +112,25 @@ interface DeletedInput extends PreparedInput {
 
 /** Draw i deletes the words of all texts with the same random numbers. */
 function createDeletionDraws(base: Victim<PreparedInput>, draws: number, p: number): Draws<DeletedInput> {
-  const prepareDraw = (input: VictimInput, rng: Rng): PreparedInput =>
-    base.prepare((unkToken) => createDeletionKernel(input(unkToken), p)(rng));
+  const prepareDraws = (input: VictimInput, count: number, stream: Rng): PreparedInput[] => {
+    let kernel: NoiseKernel | null = null;
+    return Array.from({ length: count }, (_, i) =>
+      base.prepare((unkToken) => {
+        kernel ??= createDeletionKernel(input(unkToken), p);
+        return kernel(stream.fork(i));
+      }),
+    );
+  };
   return {
     prepare(input) {
-      const variants = Array.from({ length: draws }, (_, i) => prepareDraw(input, new Rng(commonStream).fork(i)));
+      const variants = prepareDraws(input, draws, new Rng(commonStream));
       const length = Math.max(...variants.map((variant) => variant.length));
       return { variants, content: JSON.stringify(input("[UNK]")), length };
     },
     async drawCommon(inputs) {
       return splitRows(await base.probabilities(inputs.flatMap(({ variants }) => variants)), draws);
     },
-    drawFresh(texts, count) {
-      const stream = createFreshStream(texts);
-      return base.probabilities(Array.from({ length: count }, (_, i) => prepareDraw(() => texts, stream.fork(i))));
-    },
+    drawFresh: (texts, count) => base.probabilities(prepareDraws(() => texts, count, createFreshStream(texts))),
   };
 }
 

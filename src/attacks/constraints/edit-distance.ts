@@ -9,28 +9,27 @@ export function maxEditDistance(limit: number): Constraint {
   };
 }
 
-/** The Levenshtein distance of two texts, or limit + 1 if it is larger than the limit. */
+/**
+ * The Levenshtein distance of two texts, or limit + 1 if it is larger than the limit. For each number
+ * of edits and each diagonal (column - row), it computes the farthest row that the edits reach
+ * (Ukkonen, 1985). So equal characters cost little, however long the texts are.
+ */
 export function computeEditDistance(first: string, second: string, limit: number): number {
-  let start = 0;
-  while (start < first.length && first[start] === second[start]) start++;
-  let [end, otherEnd] = [first.length, second.length];
-  while (end > start && otherEnd > start && first[end - 1] === second[otherEnd - 1]) {
-    end--;
-    otherEnd--;
-  }
-  const [rows, columns] = [end - start, otherEnd - start];
-  if (Math.abs(rows - columns) > limit) return limit + 1;
-  let previous = Array.from({ length: columns + 1 }, (_, column) => column);
-  for (let row = 1; row <= rows; row++) {
-    const current = new Array<number>(columns + 1).fill(limit + 1);
-    current[0] = row;
-    // Cells farther from the diagonal than the limit cannot be on a short path.
-    const last = Math.min(columns, row + limit);
-    for (let column = Math.max(1, row - limit); column <= last; column++) {
-      const cost = first[start + row - 1] === second[start + column - 1] ? 0 : 1;
-      current[column] = Math.min(previous[column]! + 1, current[column - 1]! + 1, previous[column - 1]! + cost);
+  const getDiagonal = (diagonal: number): number => diagonal + limit + 1;
+  let previous = new Array<number>(2 * limit + 3).fill(-1);
+  for (let edits = 0; edits <= limit; edits++) {
+    const reached = [...previous];
+    for (let diagonal = -edits; diagonal <= edits; diagonal++) {
+      const i = getDiagonal(diagonal);
+      // A substitution, a deletion or an insertion.
+      const next = Math.max(previous[i]! + 1, previous[i + 1]! + 1, previous[i - 1]!);
+      let row = Math.min(next, first.length, second.length - diagonal);
+      // Outside of a text, the code is NaN, which is never equal.
+      while (first.charCodeAt(row) === second.charCodeAt(row + diagonal)) row++;
+      reached[i] = row;
     }
-    previous = current;
+    if (reached[getDiagonal(second.length - first.length)] === first.length) return edits;
+    previous = reached;
   }
-  return Math.min(previous[columns]!, limit + 1);
+  return limit + 1;
 }

@@ -13,6 +13,8 @@ import { stopOnSignals } from "../signals.js";
 export const note =
   "hash-vote  a vote of groups of words, proven for any word edits (train with --method hash-vote)\n" +
   "deletion   smoothing by deleted words, with a confidence level (train with --method deletion-noise)\n" +
+  "mask       smoothing by masked words, for substitutions, with a confidence level (any model)\n" +
+  "synonym    smoothing by words of closed clusters of synonyms, with a confidence level (any model)\n" +
   "canonical  look-alike and invisible characters cannot change the prediction (any model)\n" +
   "windows    text before or after cannot hide a text from a guard (any model with two labels)\n" +
   "exact      every combination of substitutes of a table is tried (any model; temper exact has more options)";
@@ -35,6 +37,7 @@ export function define(command: Command, io: Io): void {
     edits: "<count>",
     alpha: "<probability>",
     maxSamples: "<count>",
+    maskRate: "<fraction>",
     enumerateDeletions: "",
     substitutions: "<table>",
     windows: "<words>",
