@@ -90,7 +90,7 @@ export interface LabeledText {
 const lineShape = {
   id: z.string(),
   label: z.int().min(0),
-  texts: z.array(z.string()).min(1),
+  texts: z.array(z.string()).min(1).max(2),
   predicted: z.int().min(0),
 };
 const lineSchema = z.object(lineShape);

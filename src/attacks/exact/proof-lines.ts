@@ -21,7 +21,7 @@ export const proofLineSchema = z.discriminatedUnion("kind", [
     index,
     id: z.string(),
     label: index,
-    texts: z.array(z.string()).min(1).readonly(),
+    texts: z.array(z.string()).min(1).max(2).readonly(),
     /** The logit margin of the original text. */
     margin: z.number(),
     words: z
