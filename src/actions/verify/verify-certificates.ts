@@ -62,7 +62,7 @@ function checkMargin({ certificate }: CertificateHeader, precision: string, jour
     );
 }
 
-async function checkModel({ hashes }: CertificateHeader, model: Model, journal: string): Promise<void> {
+async function checkModel({ hashes, certificate }: CertificateHeader, model: Model, journal: string): Promise<void> {
   const found: Record<string, string> = {
     model: await hashModelFolder(model.folder),
     tokenizer: model.tokenizer.hash,
@@ -70,4 +70,8 @@ async function checkModel({ hashes }: CertificateHeader, model: Model, journal: 
   for (const [name, hash] of Object.entries(found))
     if (hashes[name] !== hash)
       throw new UserError(`${journal}: it was written with a different ${name} than that of ${model.reference}.`);
+  if (certificate.numLabels !== model.labels.length)
+    throw new UserError(
+      `${journal}:1: numLabels is ${certificate.numLabels}, but ${model.reference} has ${model.labels.length} labels.`,
+    );
 }
