@@ -92,6 +92,18 @@ async function evaluateGuard(examples, windows, threshold) {
   };
 }
 
+/** False-positive rates of 1,000 random splits of all benign texts into texts for the threshold and texts for the rate. */
+function repeatSplits(calibration, tested) {
+  const rng = new Rng(0).fork("splits");
+  const rates = Array.from({ length: 1000 }, () => {
+    const all = rng.shuffle([...calibration, ...tested]);
+    const { threshold } = calibrateThreshold(all.slice(0, calibration.length), fpr);
+    return all.slice(calibration.length).filter((each) => each > threshold).length / tested.length;
+  });
+  rates.sort((a, b) => a - b);
+  return { mean: rates.reduce((a, b) => a + b) / rates.length, median: rates[500], low: rates[25], high: rates[974] };
+}
+
 const [validation, test] = [await sample("validation"), await sample("test")];
 const guards = [];
 for (const windows of [null, ...values.windows.split(",").map(Number)]) {
@@ -103,6 +115,7 @@ const best = guards.slice(1).reduce((a, b) => (b.validationRecall > a.validation
 const results = [];
 for (const { windows, threshold } of [guards[0], best]) {
   const { scores, ...summary } = await evaluateGuard(test, windows, threshold);
+  const benignScores = await score(benign, windows);
   const detected = test.filter(({ label }, i) => label === positiveLabel && scores[i] > threshold);
   const rng = new Rng(0).fork("attempts", String(windows));
   const vocabulary = benign
@@ -130,6 +143,10 @@ for (const { windows, threshold } of [guards[0], best]) {
   results.push({
     windows,
     ...summary,
+    splits: repeatSplits(
+      benignScores,
+      scores.filter((_, i) => test[i].label !== positiveLabel),
+    ),
     detected: detected.length,
     attempts: attempts.length,
     hiddenAttempts: missed.length,

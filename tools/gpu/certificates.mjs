@@ -55,22 +55,22 @@ function listLanes() {
     ? ["--max-train-samples", "100", "--set", "maxTestSamples=40", "--set", "maxValidationSamples=20"]
     : [];
   const fixed = ["--set", "train.saveSteps=1000000", "--set", "train.logWeightDistance=false", "--pooling", "mean"];
-  const lane = (task, name, method, { epochs, batch, lr, length = 256, model = values.model }) => ({
+  const lane = (task, name, method, { epochs, batch, lr, length = 256, model = values.model, seed = 0 }) => ({
     name: `${task === imdb ? "imdb" : "spam"}-${name}`,
     kind: method?.startsWith("hash") ? "hash-vote" : method?.startsWith("deletion") ? "deletion" : null,
     train: [
       ...["--model", model, ...task, ...(method ? ["--method", method] : []), ...small, ...fixed],
       ...["--epochs", String(epochs), "--batch-size", String(isSmall ? 16 : batch), "--learning-rate", String(lr)],
-      ...["--max-length", String(isSmall ? 64 : length), "--set", "train.warmupRatio=0.06"],
+      ...["--max-length", String(isSmall ? 64 : length), "--set", "train.warmupRatio=0.06", "--seed", String(seed)],
       ...(!isSmall && method ? ["--set", "maxValidationSamples=400"] : []),
       // The vote is most accurate before the sums reach the margin, and certifies most at the end.
       ...(method?.includes("margin") ? ["--set", "train.loadBestModelAtEnd=false"] : []),
     ],
   });
   const joint = (groups, margin, clip) => `hash-vote:groups=${groups},clip=${clip},margin=${margin}`;
-  const perWord = (margin, clip, epochs, lr, batch = 64) => [
+  const perWord = (margin, clip, epochs, lr, batch = 64, seed = 0) => [
     joint("words", margin, clip),
-    { epochs, batch, lr, length: 8 },
+    { epochs, batch, lr, length: 8, seed },
   ];
   const vote = (m, hashes) => `hash-vote:groups=${m},hashes=${isSmall ? 1 : hashes}`;
   const noise = (p, copies) => `deletion-noise:p=${p},copies=${isSmall ? 1 : copies}`;
@@ -81,6 +81,11 @@ function listLanes() {
     lane(imdb, "words-d", ...perWord(12, 3, 4, 1e-4)),
     lane(imdb, "words-e", ...perWord(8, 1, 4, 4e-5)),
     lane(imdb, "words-f", ...perWord(8, 8, 6, 2e-4)),
+    // The chosen settings with other seeds.
+    lane(imdb, "words-c1", ...perWord(6, 3, 6, 1e-4, 64, 1)),
+    lane(imdb, "words-c2", ...perWord(6, 3, 6, 1e-4, 64, 2)),
+    lane(spam, "words-1", ...perWord(8, 3, 12, 1e-4, 32, 1)),
+    lane(spam, "words-2", ...perWord(8, 3, 12, 1e-4, 32, 2)),
     lane(imdb, "joint41", joint(41, 10, 2), { epochs: 2, batch: 32, lr: 1e-4, length: 64 }),
     lane(spam, "words", ...perWord(8, 3, 12, 1e-4, 32)),
     lane(spam, "words-b", ...perWord(6, 3, 12, 4e-5, 32)),
@@ -202,6 +207,24 @@ function listStages({ name, kind, train }, work) {
     ...(kind === "deletion" && new RegExp(values.certify).test(name)
       ? [["certified", temper(...certify, "--kind", kind, "--max-samples", isSmall ? "60" : "1000")]]
       : []),
+    ...(/^(spam|imdb)-plain$/.test(name)
+      ? [
+          ...["0.5", "0.8"].map((each) => [
+            `certified mask ${each}`,
+            temper(
+              ...[...certify, "--kind", "mask", "--mask-rate", each, "--max-samples", isSmall ? "60" : "500"],
+              ...["--out", join(run, `certificates-mask-${each}`)],
+            ),
+          ]),
+          [
+            "certified synonym",
+            temper(
+              ...["certify", run, "--num-examples", isSmall ? "20" : "1000", "--kind", "synonym"],
+              ...["--substitutions", values.substitutions, "--max-samples", isSmall ? "60" : "500"],
+            ),
+          ],
+        ]
+      : []),
     ...(/^spam-(plain|windows)$/.test(name) ? [["guard", listGuardArguments(run)]] : []),
     ...(new RegExp(values.attacks).test(name)
       ? [
@@ -223,7 +246,7 @@ function listGuardArguments(run) {
 
 function shorten(stage, result) {
   if (stage === "trained") return { test: result.test?.accuracy, validation: result.best ?? result.validation ?? null };
-  if (stage === "certified") return (({ journal: _, ...rest }) => rest)(result);
+  if (stage.startsWith("certified")) return (({ journal: _, ...rest }) => rest)(result);
   if (stage.startsWith("attack")) {
     const [summary] = Object.values(result.attacks);
     return {

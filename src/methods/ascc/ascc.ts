@@ -38,6 +38,7 @@ export const ascc = defineMethod({
   cost: { gpu: "8.1", cpu: "3.1 (one inner step)" },
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
+    interval: z.int().min(1).default(1).describe("the adversary runs in every n-th step; the others are standard steps"),
     robustAccuracy: z
       .enum(["clean-and-attacked", "attacked"])
       .default("clean-and-attacked")
@@ -57,6 +58,8 @@ export const ascc = defineMethod({
       known.set(item, words);
       return words;
     };
+
+    const hasAdversary = (stepIndex: number): boolean => stepIndex % options.interval === 0;
 
     /**
      * RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction,
@@ -78,7 +81,11 @@ export const ascc = defineMethod({
 
     return {
       name: "ascc",
-      traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
+      traits: {
+        acrossProcesses: "mean",
+        exclusiveRoles: { adversary: "searches its own perturbation" },
+        graphKey: (stepIndex) => (hasAdversary(stepIndex) ? "" : "standard"),
+      },
 
       checkCompatibility(_innerMethods, { model, task }) {
         if (model.tokenization === "subword")
@@ -121,6 +128,8 @@ export const ascc = defineMethod({
        */
       losses(context, next) {
         const losses = new Map(next());
+        const { batchIndex, training } = context;
+        if (!hasAdversary(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))) return losses;
         const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
         const mixtureWeights = searchMixture(context, hull);
         const { attentionBias, packing = null } = context.batch.input;
