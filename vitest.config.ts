@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { CrashReporter } from "./tests/crash-reporter.js";
 
 const [source, dist] = ["src", "dist"].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string];
@@ -23,7 +24,20 @@ const separate = [
   "tests/train/oom-retry-runner.test.ts",
 ];
 
-for (const file of separate)
+// Small files that take long. Without the durations of an earlier run, Vitest would start them last.
+const slow = [
+  "tests/cli/executable.test.ts",
+  "tests/distributed/exactness.test.ts",
+  "tests/guide-commands.test.ts",
+  "tests/runs/kill.test.ts",
+  "tests/scripts/chaos.test.ts",
+  "tests/scripts/demo.test.ts",
+  "tests/sweeps/kill.test.ts",
+  "tests/sweeps/local.test.ts",
+  "tests/sweeps/stages.test.ts",
+];
+
+for (const file of [...separate, ...slow])
   if (!existsSync(file)) throw new Error(`vitest.config.ts lists ${file}, which does not exist.`);
 
 /** Imports compiled modules instead of sources: Node loads them without Vite, which is faster. Mocks need the sources. */
@@ -37,6 +51,13 @@ const useCompiled: Plugin = {
     return existsSync(compiled) ? compiled : null;
   },
 };
+
+class SlowFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isSlow = ({ moduleId }: TestSpecification): number => Number(slow.some((file) => moduleId.endsWith(file)));
+    return (await super.sort(files)).toSorted((a, b) => isSlow(b) - isSlow(a));
+  }
+}
 
 export default defineConfig({
   // Examples and tests import the package by its name, as users do. Here that is the source.
@@ -60,6 +81,7 @@ export default defineConfig({
     hookTimeout: 600_000,
     // No test reaches the real hub. Tests with a hub of their own are online.
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
+    sequence: { sequencer: SlowFirst },
     setupFiles: ["tests/restore-environment.ts"],
     globalSetup: ["tests/suite-setup.ts"],
     projects: [

@@ -64,7 +64,7 @@ function* drawPairs(count: number, seed: string): Generator<{ words: string[]; e
 }
 
 const p = 0.7;
-const pairs = chooseExtent(2000, 60_000);
+const pairs = chooseExtent(1000, 60_000);
 
 test("no model can tell a text from its edited version better than Delta_r, if the words are deleted first", () => {
   let tight = 0;
