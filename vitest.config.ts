@@ -6,22 +6,26 @@ import { CrashReporter } from "./tests/crash-reporter.js";
 
 const [source, dist] = ["src", "dist"].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string];
 
-// Loading the library takes longer than most tests, so files share processes. These files replace
-// modules or measure the bytes of their process. Each gets a process for itself.
-const separate = [
+// Loading the library takes longer than most tests, so files share processes. These files measure the bytes of their
+// process. Each gets a process for itself.
+const alone = [
   "tests/attacks/http-victim.test.ts",
-  "tests/models/captured-classifier.test.ts",
-  "tests/models/hub.test.ts",
   "tests/nn/adamw.test.ts",
   "tests/nn/attention.test.ts",
   "tests/runs/attack.test.ts",
+  "tests/tensor/leak.test.ts",
+  "tests/tensor/scope.test.ts",
+  "tests/train/oom-retry-runner.test.ts",
+];
+
+// These files replace modules, which needs the sources.
+const replacing = [
+  "tests/models/captured-classifier.test.ts",
+  "tests/models/hub.test.ts",
   "tests/tasks/hub-tasks.test.ts",
   "tests/tensor/graph.test.ts",
-  "tests/tensor/leak.test.ts",
   "tests/tensor/native.test.ts",
-  "tests/tensor/scope.test.ts",
   "tests/train/cuda-graph-runner.test.ts",
-  "tests/train/oom-retry-runner.test.ts",
 ];
 
 // Small files that take long. Without the durations of an earlier run, Vitest would start them last.
@@ -37,10 +41,10 @@ const slow = [
   "tests/sweeps/stages.test.ts",
 ];
 
-for (const file of [...separate, ...slow])
+for (const file of [...alone, ...replacing, ...slow])
   if (!existsSync(file)) throw new Error(`vitest.config.ts lists ${file}, which does not exist.`);
 
-/** Imports compiled modules instead of sources: Node loads them without Vite, which is faster. Mocks need the sources. */
+/** Imports compiled modules instead of sources: Node loads them without Vite, which is faster. */
 const useCompiled: Plugin = {
   name: "compiled",
   enforce: "pre",
@@ -51,6 +55,8 @@ const useCompiled: Plugin = {
     return existsSync(compiled) ? compiled : null;
   },
 };
+
+const server = { deps: { external: [/\/dist\/.*\.js$/] } };
 
 class SlowFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -87,13 +93,13 @@ export default defineConfig({
     setupFiles: ["tests/restore-environment.ts"],
     globalSetup: ["tests/suite-setup.ts"],
     projects: [
-      { extends: true, test: { name: "separate", include: separate } },
+      { extends: true, test: { name: "replacing", include: replacing } },
+      { extends: true, plugins: [useCompiled], test: { name: "alone", include: alone, server } },
       {
-        extends: true,
-        plugins: [useCompiled],
+        ...{ extends: true, plugins: [useCompiled] },
         test: {
-          ...{ name: "shared", include: ["tests/**/*.test.ts"], exclude: separate, isolate: false },
-          server: { deps: { external: [/\/dist\/.*\.js$/] } },
+          ...{ name: "shared", include: ["tests/**/*.test.ts"], exclude: [...alone, ...replacing] },
+          ...{ isolate: false, server },
         },
       },
     ],
