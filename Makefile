@@ -14,14 +14,18 @@ help: ## list these targets
 # Only one setup runs at a time. The lock ends with the process that holds it.
 setup: ## find or install libtorch, install npm packages, build the addon and the TypeScript
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Temper needs Node.js 20 or later on the PATH. Install it from nodejs.org." >&2; exit 1; }
-	@mkdir -p build && flock build/setup.lock $(MAKE) --no-print-directory setup-locked
+	@mkdir -p build && flock build/setup.lock $(MAKE) --no-print-directory -j2 setup-locked
 
 setup-locked: addon build/dist.stamp
 
 packages:
 	@node scripts/install-packages.mjs
 
-addon: packages
+# Without a build, libtorch is downloaded while npm downloads the packages.
+libtorch:
+	@test -e build/native/stamp.json || node scripts/setup/setup.mjs --only-libtorch
+
+addon: packages libtorch
 	@node scripts/setup/setup.mjs
 
 # Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.

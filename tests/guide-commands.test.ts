@@ -108,7 +108,7 @@ const preparations: Readonly<Record<string, () => void>> = {
 const smallFlags: Readonly<Record<string, () => readonly string[]>> = {
   harden: () => ["--model", tiny, "--max-length", "12", "--epochs", "2", "--num-examples", "8", "--threads", "1"],
   train: () => ["--max-length", "12", "--epochs", "1", "--threads", "1"],
-  attack: () => ["--num-examples", "4", "--threads", "1"],
+  attack: () => ["--num-examples", "4", "--threads", "1", "--sentence-encoder", tiny],
   certify: () => ["--num-examples", "4", "--threads", "1"],
   exact: () => ["--num-examples", "4", "--threads", "1"],
   verify: () => ["--blocks", "5"],

@@ -17,7 +17,7 @@ export default function prepareSuite(): (() => void) | undefined {
 function buildIfStale(): void {
   if (!isStale()) return;
   const { status } = spawnSync("npm", ["run", "--silent", "build"], { stdio: "inherit" });
-  if (status !== 0) console.error("The build failed. Tests that start the program use an old one, or fail.");
+  if (status !== 0) console.error("The build failed. Tests use an old one, or fail.");
 }
 
 function isStale(): boolean {

@@ -20,6 +20,7 @@ import { createTables } from "../src/sweeps/create-tables.js";
 import { toMarkdown } from "../src/sweeps/render-table.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { invoke } from "./cli/invoke.js";
+import { chooseExtent } from "./extent.js";
 import { attackResult, writeRun } from "./report/run-folder.js";
 import { temporaryFolder } from "./temporary.js";
 import { tinyRun } from "./tiny-run.js";
@@ -77,7 +78,7 @@ describe("a degenerate model with the best numbers", () => {
               expect(sortRows(rows, key, isDescending).at(-1)!.id).toBe(constant);
         },
       ),
-      { numRuns: 3 },
+      { numRuns: chooseExtent(2, 10) },
     );
   });
 

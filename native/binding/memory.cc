@@ -156,9 +156,10 @@ MemoryCounts memoryCounts() {
   return cache().counts;
 }
 
-void emptyCpuCache() {
+void emptyCpuCache(size_t limit) {
   auto& [mutex, blocks, counts] = cache();
   std::lock_guard<std::mutex> lock(mutex);
+  if (counts.cached <= limit) return;
   for (auto& [size, bases] : blocks)
     for (void* base : bases) std::free(base);
   blocks.clear();

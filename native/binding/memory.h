@@ -14,8 +14,8 @@ struct MemoryCounts {
 void installAllocator();
 MemoryCounts memoryCounts();
 
-/** Returns cached memory to the system. */
-void emptyCpuCache();
+/** Returns cached memory to the system if it has more than `limit` bytes. */
+void emptyCpuCache(size_t limit = 0);
 
 /** Bytes that can still be allocated: the smaller of the host's and the control group's. */
 size_t availableMemory();

@@ -80,8 +80,8 @@ napi_value remainingInGroups(const Call& call) {
   return fromDouble(call.env, static_cast<double>(bytes));
 }
 
-napi_value emptyCache(const Call&) {
-  emptyCpuCache();
+napi_value emptyCache(const Call& call) {
+  emptyCpuCache(static_cast<size_t>(toInteger(call.env, call.at(0))));
   return nullptr;
 }
 

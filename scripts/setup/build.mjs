@@ -68,9 +68,11 @@ export function buildAddon({ root, folder, libtorch, env, clean, rpath, hasAsan 
   const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
   // The compiler needs about 1.5 GB per file.
   const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 1.5e9)));
+  // A make that runs this has its own number of jobs.
+  const options = { env: { ...env, MAKEFLAGS: undefined } };
   const built =
-    stream("cmake", ["-S", join(root, "native"), "-B", folder, "-Wno-dev", ...flags], { env }) &&
-    stream("cmake", ["--build", folder, "--parallel", String(jobs)], { env });
+    stream("cmake", ["-S", join(root, "native"), "-B", folder, "-Wno-dev", ...flags], options) &&
+    stream("cmake", ["--build", folder, "--parallel", String(jobs)], options);
   if (!built)
     throw new SetupError(
       `The addon could not be built against libtorch ${libtorch.version} (${libtorch.path}). See the messages above.`,

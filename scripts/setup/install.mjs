@@ -111,7 +111,8 @@ function preparePip({ root, env, log, home }, attempts) {
 function runPip(home, env, { source, command: [program = "", ...first] }, packages) {
   // Only this folder changes, so pip need not warn about running as root. An old pip ignores RESUME_RETRIES.
   const options = { env: { PIP_RESUME_RETRIES: "20", ...env, PIP_ROOT_USER_ACTION: "ignore" } };
-  const install = [...first, "install", "--disable-pip-version-check", "--no-warn-script-location"];
+  // Nothing here runs torch's Python, so its modules are not compiled.
+  const install = [...first, "install", "--disable-pip-version-check", "--no-warn-script-location", "--no-compile"];
   // An existing installation is broken, but pip would keep it without --force-reinstall.
   if (source === "venv") return stream(program, [...install, "--force-reinstall", ...packages], options);
   // pip --target fills a folder step by step, so rename it only when it is complete.

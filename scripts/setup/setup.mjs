@@ -21,6 +21,7 @@ import { formatFailure } from "./remedies.mjs";
  * @property {(line: string) => void} log
  * @property {boolean} [force] rebuild even if nothing changed
  * @property {boolean} [dryRun] only print what would be done
+ * @property {boolean} [onlyLibtorch] find or install libtorch, but build nothing
  */
 /**
  * @typedef {object} SetupResult
@@ -38,7 +39,7 @@ export const packageRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../
  * @returns {SetupResult}
  */
 export function setup(options) {
-  const { root, env, log, force = false, dryRun = false } = options;
+  const { root, env, log, force = false, dryRun = false, onlyLibtorch = false } = options;
   if (process.platform !== "linux")
     throw new SetupError(`Temper runs on Linux (x64, arm64); this is ${process.platform}`);
   const folder = getBuildFolder(root, env);
@@ -70,6 +71,7 @@ export function setup(options) {
     libtorch = installed.libtorch;
     actions.unshift("install");
   }
+  if (onlyLibtorch) return { libtorch, rejected, addon, actions: actions.filter((action) => action !== "build") };
   const prebuilt = !force && installPrebuilt({ root, folder, libtorch, env, log });
   if (prebuilt) {
     const failure = verifyAddon(folder, libtorch, env);
@@ -97,13 +99,14 @@ function describe({ version, source, path, cuda }) {
   return `libtorch ${version} from ${SOURCE_NAMES[source]} (${path})${cuda ? ", with CUDA" : ""}`;
 }
 
-const HELP = `Usage: setup.mjs [--libtorch PATH] [--force] [--dry-run] [--json]
+const HELP = `Usage: setup.mjs [--libtorch PATH] [--force] [--dry-run] [--only-libtorch] [--json]
 
 Finds libtorch (LIBTORCH, the Python on PATH, .venv, .torch, the system) or installs it, and builds the native addon.
 
   --libtorch PATH  use the libtorch in this folder (like the variable LIBTORCH)
   --force          rebuild even if nothing changed
   --dry-run        print what would be done
+  --only-libtorch  find or install libtorch, but build nothing
   --json           print the result as JSON
 An installed package keeps .venv in TEMPER_CACHE/libtorch-VERSION (~/.cache/temper), where npm does not replace it.
 Variables: LIBTORCH, TEMPER_TORCH (version to install, without known checksums), TEMPER_CUDA (1 or 0: with or without CUDA), TEMPER_BUILD (folder), TEMPER_PREBUILT (0: always compile)`;
@@ -113,19 +116,22 @@ function main(args) {
   const flag = /** @type {const} */ ({ type: "boolean", default: false });
   const { values } = parseArgs({
     args,
-    options: { libtorch: { type: "string" }, force: flag, "dry-run": flag, json: flag, help: flag },
+    options: {
+      ...{ libtorch: { type: "string" }, force: flag, "dry-run": flag, "only-libtorch": flag, json: flag, help: flag },
+    },
   });
   if (values.help) return console.log(HELP);
   const env = { ...process.env, ...(values.libtorch && { LIBTORCH: values.libtorch }) };
   const log = (/** @type {string} */ line) => console.error(line);
   const dryRun = values["dry-run"];
-  const result = setup({ root: packageRoot, env, log, force: values.force, dryRun });
+  const onlyLibtorch = values["only-libtorch"];
+  const result = setup({ root: packageRoot, env, log, force: values.force, dryRun, onlyLibtorch });
   const { libtorch, actions } = result;
   if (values.json) return console.log(JSON.stringify(result, null, 2));
   if (dryRun) {
     const first = libtorch ? `use ${describe(libtorch)}` : "install libtorch";
     log(`Would ${first}, and ${actions.includes("build") ? "build the addon" : "build nothing"}.`);
-  } else {
+  } else if (!onlyLibtorch) {
     log(`Ready: ${describe(/** @type {Libtorch} */ (libtorch))}`);
   }
 }

@@ -103,7 +103,7 @@ export interface Native {
   memoryStats(): MemoryStats;
   /** Bytes that the control groups of a membership file still allow, for tests. */
   controlGroupMemory(membership: string, root: string): number;
-  emptyCpuCache(): void;
+  emptyCpuCache(limit: number): void;
   devices(): DeviceProperties[];
   compileKernels(
     nvrtc: string,

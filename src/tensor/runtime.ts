@@ -9,9 +9,9 @@ export function getMemoryStats(): MemoryStats {
   return native().memoryStats();
 }
 
-/** Returns cached CPU memory to the system. */
-export function emptyCache(): void {
-  native().emptyCpuCache();
+/** Returns cached CPU memory to the system if it has more than `limit` bytes. */
+export function emptyCache(limit = 0): void {
+  native().emptyCpuCache(limit);
 }
 
 /** Sets the number of threads of libtorch and its BLAS for this process. */

@@ -7,7 +7,7 @@ import { softmax } from "../../src/softmax.js";
 import { chooseExtent } from "../extent.js";
 import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
-const examples = Array.from({ length: chooseExtent(4, 12) }, (_, i) =>
+const examples = Array.from({ length: chooseExtent(2, 12) }, (_, i) =>
   createExample(
     String(i),
     ["the", "good", "old", "film", "was", "warm"]

@@ -9,9 +9,9 @@ export function writeAttack(path: string, run: string, code = ""): string {
   writeFileSync(
     path,
     `import { z } from "${import.meta.resolve("zod")}";
-    import { defineAttack } from "${import.meta.resolve("../../src/attacks/define-attack.ts")}";
-    import { untargeted } from "${import.meta.resolve("../../src/attacks/goals/untargeted.ts")}";
-    import { expand, score } from "${import.meta.resolve("../../src/attacks/protocol.ts")}";
+    import { defineAttack } from "${import.meta.resolve("../../dist/attacks/define-attack.js")}";
+    import { untargeted } from "${import.meta.resolve("../../dist/attacks/goals/untargeted.js")}";
+    import { expand, score } from "${import.meta.resolve("../../dist/attacks/protocol.js")}";
     ${code}
     export default defineAttack({
       name: "${basename(path, extname(path))}",

@@ -69,7 +69,7 @@ test("canonicalization is idempotent", () => {
       const canonical = canonicalize(text);
       expect(canonicalize(canonical)).toBe(canonical);
     }),
-    { numRuns: chooseExtent(1500, 50_000), seed: 1 },
+    { numRuns: chooseExtent(700, 50_000), seed: 1 },
   );
 }, 900_000);
 
@@ -94,7 +94,7 @@ test("every disguise of a text within the class gives the same answer", () => {
   const words = ["free", "money", "b2b", "Click", "here", "win", "cash", "account", "now"];
   /** A model whose answer depends on every character. */
   const answer = (text: string): string => canonicalize(text);
-  for (let i = 0; i < chooseExtent(20_000, 150_000); i++) {
+  for (let i = 0; i < chooseExtent(8000, 150_000); i++) {
     const text = Array.from({ length: 1 + rng.integer(5) }, () => pick(words)).join(" ");
     const spaced = text.replace("money", () => pick(["money", "m o n e y", "m.o.n.e.y", "m*o*n*e*y"]));
     const disguised = Array.from(spaced, disguise).join("");

@@ -64,7 +64,7 @@ function* drawPairs(count: number, seed: string): Generator<{ words: string[]; e
 }
 
 const p = 0.7;
-const pairs = chooseExtent(2000, 60_000);
+const pairs = chooseExtent(1000, 60_000);
 
 test("no model can tell a text from its edited version better than Delta_r, if the words are deleted first", () => {
   let tight = 0;
@@ -239,7 +239,7 @@ test("the result does not depend on the batch size, except for draws of the last
 /** How often the bound is above the truth, or a threshold that equals the truth is certified. */
 test("coverage: the bound is wrong at most as often as alpha says, at all times", () => {
   const alpha = 0.05;
-  const runs = chooseExtent(1000, 20_000);
+  const runs = chooseExtent(500, 20_000);
   for (const probability of [0.6, 0.9, 0.99]) {
     let wrong = 0;
     for (let run = 0; run < runs; run++) {
@@ -305,7 +305,7 @@ test("planted mistake: the same samples for class and bound are caught", async (
 
 test("no edit within the certificate changes the smoothed label", async () => {
   const rng = new Rng("smoothed");
-  const minTrials = chooseExtent(1500, 40_000);
+  const minTrials = chooseExtent(800, 40_000);
   const probability = 0.85;
   const edits = [
     { substitutions: 0, insertions: 1 },

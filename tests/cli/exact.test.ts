@@ -100,7 +100,7 @@ describe("temper exact", () => {
   test("continues a proof that was cut anywhere, with the same bytes", async () => {
     const { proof } = await report("cut");
     const whole = readFileSync(proof);
-    for (const fraction of [0.1, 0.5, 0.93]) {
+    for (const fraction of [0.5, 0.1, 0.93].slice(0, chooseExtent(1, 3))) {
       writeFileSync(proof, whole.subarray(0, Math.floor(fraction * whole.length)));
       await report("cut");
       expect(readFileSync(proof).equals(whole)).toBe(true);

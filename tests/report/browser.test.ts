@@ -93,10 +93,8 @@ describe("in a browser", () => {
   });
 
   test.each([
-    { width: 1280, dark: false },
     { width: 1280, dark: true },
     { width: 390, dark: false },
-    { width: 390, dark: true },
   ])("fits a screen of $width pixels, dark: $dark", async ({ width, dark }) => {
     const { page, close } = await open({ width, dark });
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);

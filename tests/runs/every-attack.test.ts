@@ -22,6 +22,7 @@ import { LoadedPlaygroundModel } from "../../src/studio/playground-model.js";
 import { RatingStore } from "../../src/studio/ratings.js";
 import { attackFlat as attack, toRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeMaskedLm } from "./masked-lm.js";
 
@@ -80,6 +81,7 @@ const custom = [
   define("merging", mergeWords),
 ];
 
+const [numExamples, queryBudget] = [chooseExtent(3, 4), chooseExtent(40, 60)];
 const all = [...attackNames, ...custom];
 const specs = all.map((given) => (typeof given === "string" && options[given] ? `${given}:${options[given]}` : given));
 const names = all.map((given) => (typeof given === "string" ? given : given.name));
@@ -95,19 +97,17 @@ async function readResults(path: string): Promise<AttackResult[]> {
 beforeAll(async () => {
   const runtime = { device: "cpu", threads: 1, precision: "fp32", ...models } as const;
   const report = await attack({
-    ...{ model: victim.run, data: victim.data, attacks: specs, numExamples: 4, queryBudget: 60, ...runtime },
+    ...{ model: victim.run, data: victim.data, attacks: specs, numExamples, queryBudget, ...runtime },
   });
   expect(JSON.parse(JSON.stringify(report)).request.attacks.map(({ name }: { name: string }) => name)).toEqual(names);
   await verify({ journals: journals(), model: victim.run, device: "cpu", threads: 1 });
   for (const [i, path] of journals().entries()) found.set(names[i]!, await readResults(path));
-  const attacker = await createTextAttacker(
-    toRequest({ model: victim.run, attacks: specs, queryBudget: 60, ...runtime }),
-  );
+  const attacker = await createTextAttacker(toRequest({ model: victim.run, attacks: specs, queryBudget, ...runtime }));
   for (const result of await attacker.attack(getAttacked().texts, { label: getAttacked().label }))
     typed.set(result.attack, result);
   attacker.close();
   const out = join(folder, "transfer");
-  const settings = { device: "cpu", threads: 1, precision: "fp32", out, numExamples: 4 } as const;
+  const settings = { device: "cpu", threads: 1, precision: "fp32", out, numExamples } as const;
   await attack({ model: other.run, data: victim.data, attacks: ["greedy"], transferFrom: journals(), ...settings });
 });
 
@@ -118,7 +118,7 @@ const getAttacked = (): AttackResult => found.get("greedy")!.find(({ outcome }) 
 
 test.each(names)("%s works in every place", async (name) => {
   const results = found.get(name)!;
-  expect(results).toHaveLength(4);
+  expect(results).toHaveLength(numExamples);
 
   for (const result of results) {
     const { finalTexts, finalWords, texts } = result;
@@ -161,7 +161,7 @@ test.each(names)("%s works in every place", async (name) => {
   }
 
   const transferred = await readResults(join(folder, "transfer", `transfer-${name}.jsonl`));
-  expect(transferred).toHaveLength(4);
+  expect(transferred).toHaveLength(numExamples);
   for (const [i, result] of transferred.entries())
     if (result.outcome !== "skipped") expect(result.finalTexts).toEqual(results[i]!.finalTexts);
 });

@@ -17,6 +17,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { createRandomTensors, writeMaskedLm } from "./masked-lm.js";
 
@@ -53,9 +54,10 @@ const encoder = () => ({
   maskedLm: join(folder, "masked-lm"),
 });
 
+const numExamples = chooseExtent(3, 6);
 const createRequest = (attacks: typeof specs, out: string) =>
   ({
-    ...{ model: victim.run, data: victim.data, attacks, numExamples: 6, out, device: "cpu", threads: 1 },
+    ...{ model: victim.run, data: victim.data, attacks, numExamples, out, device: "cpu", threads: 1 },
     ...encoder(),
   }) as const;
 
@@ -78,7 +80,7 @@ test("every recipe runs on a victim with subwords, verify replays it, and the sa
   expect(Object.keys(report.attacks)).toEqual(specs.map(({ name }) => name));
   const journals = specs.map(({ name }) => join(out, `${name}.jsonl`));
   const verified = await verify({ journals, model: victim.run, device: "cpu", threads: 1 });
-  expect(verified.map(({ lines }) => lines)).toEqual(specs.map(() => 6));
+  expect(verified.map(({ lines }) => lines)).toEqual(specs.map(() => numExamples));
   // Without the cache, texts share batches with other texts.
   const again = await attack({ ...createRequest(specs, `${out}-again`), cache: false });
   expect(again.worstCase).toBe(report.worstCase);
@@ -138,11 +140,11 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   expect(() => createRecipeAttack(a2t, { labels: [] })).toThrow("needs neighbors");
 });
 
-test("texts that are empty, have one word, 10,000 words or no Latin letters are attacked or left as they are", async () => {
+test("texts that are empty, have one word, thousands of words or no Latin letters are attacked or left as they are", async () => {
   const texts = [
     "",
     "good",
-    Array.from({ length: 10_000 }, () => "fine").join(" "),
+    Array.from({ length: chooseExtent(2000, 10_000) }, () => "fine").join(" "),
     "\u0445\u043e\u0440\u043e\u0448\u0438\u0439 \u0444\u0438\u043b\u044c\u043c",
     "!!! ???",
   ];
@@ -151,7 +153,7 @@ test("texts that are empty, have one word, 10,000 words or no Latin letters are 
     data,
     texts.map((text, i) => JSON.stringify({ text, label: i % 2 ? "positive" : "negative" })).join("\n"),
   );
-  // These create the candidates of all words at once, which takes minutes for 10,000 words.
+  // These create the candidates of all words at once, which takes minutes for so many words.
   const slow = ["clare", "hotflip"];
   const attacks = specs.filter(({ name }) => !slow.includes(name));
   const out = join(folder, "odd");

@@ -4,12 +4,15 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { commands } from "../../src/cli/command-list.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-test("make chaos disturbs a job of the studio, resumes it and compares the results", () => {
-  const env = { ...process.env, CHAOS_KILLS: "1", CHAOS_SEED: "test", CHAOS_WORKLOADS: "studio", TMPDIR: folder };
+// tests/studio/browser.test.ts kills a studio, too.
+const workload = chooseExtent(0, 1) === 1 ? "studio" : "train";
+test(`make chaos disturbs ${workload}, resumes it and compares the results`, () => {
+  const env = { ...process.env, CHAOS_KILLS: "1", CHAOS_SEED: "test", CHAOS_WORKLOADS: workload, TMPDIR: folder };
   const { status, stdout, stderr } = spawnSync(process.execPath, ["tools/chaos/chaos.mjs"], { env, encoding: "utf8" });
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   expect(stdout).toMatch(/1 faults hit in \d+ rounds; each round was resumed and compared/);

@@ -76,6 +76,7 @@ const generators = {
   seedRandom: (state: number, seed: number): void => void gpu.seeds.set(state, seed),
 };
 
+const epochs = chooseExtent(3, 4);
 let tensors: number;
 afterEach(() => expect(getMemoryStats().tensors).toBe(tensors));
 
@@ -86,7 +87,7 @@ async function trainLosses(
 ): Promise<number[][]> {
   const model = tinyModel();
   const methods = createMethods(specs);
-  const job = tinyJob(model, methods, {}, { epochs: 4, batchSize: 5, ...settings });
+  const job = tinyJob(model, methods, {}, { epochs, batchSize: 5, ...settings });
   const training = await createTrainingContext(job);
   const { parameters, optimizer } = training;
   const buffers = methods.flatMap((method) => [...(method.state?.().buffers?.values() ?? [])]);
@@ -94,7 +95,7 @@ async function trainLosses(
   gpu.changing.push(...optimizer.moments().values(), optimizer.step, ...buffers);
   const runner = createRunner(training);
   const losses: number[][] = [];
-  for (let epoch = 0; epoch < 4; epoch++) {
+  for (let epoch = 0; epoch < epochs; epoch++) {
     for (const batches of training.getEpochBatches(epoch)) {
       // The learning rate changes between replays.
       optimizer.setLearningRateFactor(1 / (1 + losses.length));

@@ -144,8 +144,9 @@ if (unknown !== undefined)
 const workloads = all.filter(({ name }) => selected?.includes(name) ?? true);
 /** @type {Map<string, Reference>} */
 const references = new Map();
-// Others work on the model of the undisturbed training.
-for (const workload of all.filter((each) => each.name === "train" || workloads.includes(each)))
+// All but the studio work on the model of the undisturbed training.
+const needsModel = workloads.some(({ name }) => name !== "studio");
+for (const workload of all.filter((each) => (needsModel && each.name === "train") || workloads.includes(each)))
   references.set(workload.name, await measureReference(workload));
 console.log(`chaos: seed ${seed}, ${kills} faults, in ${folder}${hasNpx ? "" : "; npx is not installed"}`);
 

@@ -1,15 +1,7 @@
 import { UserError } from "../../errors.js";
 import { evalMode, type Weights } from "../../nn/index.js";
 import { softmax } from "../../softmax.js";
-import {
-  emptyCache,
-  free,
-  getMemoryStats,
-  noGrad,
-  requirePrecision,
-  scope,
-  useCapturableStream,
-} from "../../tensor/index.js";
+import { emptyCache, free, noGrad, requirePrecision, scope, useCapturableStream } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding, Tokenizer } from "../../text/encoding.js";
 import { canPackOnCpu } from "../can-pack.js";
@@ -82,7 +74,7 @@ export function createEagerClassifier(
           return (returnsLogits ? logits : logits.softmax(-1)).toFloat32Array();
         }),
       );
-      if (device === "cpu" && getMemoryStats().cachedBytes > cacheLimit) emptyCache();
+      if (device === "cpu") emptyCache(cacheLimit);
       return values;
     },
     close() {
