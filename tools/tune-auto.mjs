@@ -41,10 +41,9 @@ const attacks = settings.map((setting) =>
 );
 const { proof, texts, ...report } = await exact({
   model: positionals[0],
-  split: "validation",
   maxChanges: Number(values["max-changes"]),
-  numExamples: Number(values["num-examples"]),
-  device: values.device,
+  sample: { split: "validation", numExamples: Number(values["num-examples"]) },
+  runtime: { device: values.device },
   out: values.out,
   attacks,
 });
