@@ -1,6 +1,11 @@
 import type { z } from "zod";
 import { type AttackReport, attack } from "../src/actions/attack/attack.js";
-import { type AttackCallbacks, type AttackRequest, attackGroups } from "../src/actions/attack/attack-request.js";
+import {
+  type AttackCallbacks,
+  type AttackRequest,
+  type attackGroups,
+  attackRequestSchema,
+} from "../src/actions/attack/attack-request.js";
 import { groupOptions } from "../src/cli/options.js";
 
 type Groups = typeof attackGroups;
@@ -15,7 +20,7 @@ export type FlatRequest = Omit<AttackRequest, keyof Groups> &
 
 /** The request of flat keys. */
 export function toRequest({ data, ...flat }: FlatRequest): AttackRequest {
-  return groupOptions(attackGroups, data === undefined ? flat : { ...flat, path: data }) as AttackRequest;
+  return groupOptions(attackRequestSchema, data === undefined ? flat : { ...flat, path: data });
 }
 
 /** Attacks with flat keys, which are shorter to write. */

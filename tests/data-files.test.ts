@@ -61,12 +61,14 @@ beforeAll(async () => {
   vi.stubEnv("PATH", `${bin}${delimiter}${process.env.PATH}`);
   const columnNames = { textColumn: ["text"], labelColumn: "label" };
   const data = { data: victim.data, ...columnNames, threads: 1 };
-  attacked = { data: { path: victim.data, ...columnNames }, sample: { numExamples: 4 }, runtime: { threads: 1 } };
+  const source = { path: victim.data, ...columnNames };
+  const measured = { data: source, sample: { numExamples: 4 }, runtime: { threads: 1 } };
+  attacked = measured;
   await attack({ model: victim.run, ...attacked, attacks: ["greedy"] });
-  ({ proof } = await exact({ model: victim.run, ...data, attacks: ["greedy"], maxChanges: 1, numExamples: 2 }));
-  await certify({ model: victim.run, ...data, kind: "canonical", numExamples: 3 });
+  ({ proof } = await exact({ model: victim.run, ...measured, attacks: ["greedy"], maxChanges: 1 }));
+  await certify({ model: victim.run, ...measured, kind: "canonical" });
   const lock = join(folder, "pin.lock");
-  await runGate({ ...data, model: victim.run, baseline: victim.run, numExamples: 4, lock, out: join(folder, "gate") });
+  await runGate({ ...measured, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
   await exportModel({ model: victim.run, ...data, numExamples: 2, out: join(folder, "exported") });
 });
 afterAll(() => vi.unstubAllEnvs());

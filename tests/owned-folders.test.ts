@@ -31,7 +31,8 @@ afterAll(() => vi.unstubAllEnvs());
 test("a gate never deletes the models that it compares, nor other files in its folder", async () => {
   const runs = join(folder, "runs");
   for (const name of ["baseline", "candidate"]) cpSync(victim.run, join(runs, name), { recursive: true });
-  const settings = { data: victim.data, textColumn: ["text"], labelColumn: "label", numExamples: 5, threads: 1 };
+  const data = { path: victim.data, textColumn: ["text"], labelColumn: "label" };
+  const settings = { data, sample: { numExamples: 5 }, runtime: { threads: 1 } };
   const models = { model: join(runs, "candidate"), baseline: join(runs, "baseline") };
   await expect(runGate({ ...settings, ...models, out: runs })).rejects.toThrow("is there");
   await expect(runGate({ ...settings, model: victim.run, baseline: victim.run, out: runs })).rejects.toThrow(

@@ -51,7 +51,13 @@ const examples = (await task.load("validation"))
   .filter(({ texts }) => texts[0].split(" ").length >= Number(values["min-words"]))
   .slice(0, Number(values["num-examples"]));
 const { proof, texts, ...report } = await exact(
-  { model: positionals[0], maxChanges: Number(values["max-changes"]), device: values.device, out: values.out, attacks },
+  {
+    model: positionals[0],
+    maxChanges: Number(values["max-changes"]),
+    runtime: { device: values.device },
+    out: values.out,
+    attacks,
+  },
   {},
   { task, examples },
 );

@@ -99,37 +99,41 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
   return option;
 }
 
-/** Adds the flags of some keys of a request, each with the placeholder of its value. */
+type Intersection<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never;
+type GroupShape<Schema> = Schema extends z.ZodPrefault<z.ZodObject<infer Shape>> ? Shape : never;
+/** The keys of a request and of its groups. */
+type AllKeys<Shape> = Shape & Intersection<GroupShape<Shape[keyof Shape]>>;
+
+function listGroups(shape: z.ZodRawShape): { readonly name: string; readonly keys: z.ZodRawShape }[] {
+  return Object.entries(shape).flatMap(([name, schema]) => {
+    const inner = schema instanceof z.ZodPrefault ? schema.unwrap() : null;
+    return inner instanceof z.ZodObject ? [{ name, keys: inner.shape }] : [];
+  });
+}
+
+/** Adds the flags of some keys of a request or of its groups, each with the placeholder of its value. */
 export function addOptions<
   Args extends unknown[],
   Options extends OptionValues,
   Shape extends z.ZodRawShape,
-  Key extends string & keyof Shape,
+  Key extends string & keyof AllKeys<Shape>,
 >(command: Command<Args, Options>, shape: Shape, flags: Readonly<Record<Key, string>>) {
+  const keys: z.ZodRawShape = Object.assign({}, ...listGroups(shape).map((group) => group.keys), shape);
   for (const key of Object.keys(flags) as Key[])
-    command.addOption(createOption(key, shape[key] as z.ZodType, flags[key]));
-  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
+    command.addOption(createOption(key, keys[key] as z.ZodType, flags[key]));
+  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<AllKeys<Shape>[K]> }>;
 }
 
-type Groups = Readonly<Record<string, z.ZodObject>>;
-
-/** Options with those of a group in the group. */
-type Grouped<Schemas extends Groups, Options> = Omit<
-  Options,
-  { [Name in keyof Schemas]: keyof z.input<Schemas[Name]> }[keyof Schemas]
-> & { [Name in keyof Schemas]: Pick<Options, keyof Options & keyof z.input<Schemas[Name]>> };
-
 /** Puts each option into the group of the request that has its key. */
-export function groupOptions<Schemas extends Groups, Options extends object>(
-  groups: Schemas,
-  options: Options,
-): Grouped<Schemas, Options> {
-  const grouped = Object.fromEntries(Object.entries(options) as [string, unknown][]);
-  for (const [name, { shape }] of Object.entries(groups)) {
-    grouped[name] = Object.fromEntries(Object.entries(options).filter(([key]) => key in shape));
-    for (const key of Object.keys(shape)) delete grouped[key];
+export function groupOptions<Schema extends z.ZodObject>(schema: Schema, options: object): z.input<Schema> {
+  const grouped: Record<string, unknown> = { ...options };
+  for (const { name, keys } of listGroups(schema.shape)) {
+    grouped[name] = Object.fromEntries(Object.entries(options).filter(([key]) => key in keys));
+    for (const key of Object.keys(keys)) delete grouped[key];
   }
-  return grouped as Grouped<Schemas, Options>;
+  return grouped as z.input<Schema>;
 }
 
 /** The flags of keys that say where and how precisely a model is computed. */
@@ -144,6 +148,10 @@ export const dataFlags = {
   labelMap: "<value=label,…>",
   skipBadRows: "",
 };
+
+const { task, data, ...columnFlags } = dataFlags;
+/** The same flags for the group `data` of a request. */
+export const dataGroupFlags = { task, path: `--data ${data}`, ...columnFlags };
 
 export const splitOption = (standard = "test") =>
   new Option("--split <name>", `dataset split to use: train, validation or test (default: ${standard})`).argParser(

@@ -10,7 +10,7 @@ const { attackedLabel } = attackGroups.sample.shape;
 const { minContextSimilarity } = attackGroups.constraints.shape;
 const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 
-/** What `harden` accepts. */
+/** What `harden` accepts: the keys of a run, in one level as in a run, and a few of an attack. */
 export const hardenRequestSchema = z.strictObject({
   ...dataOptions,
   ...{ validationData, testData },

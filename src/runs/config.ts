@@ -69,6 +69,16 @@ export const dataOptions = {
 const dataRequestSchema = z.object(dataOptions);
 export type DataRequest = z.output<typeof dataRequestSchema>;
 
+const { data: path, ...columns } = dataOptions;
+
+/** The same keys as the group `data` of a request. */
+export const dataGroup = z.strictObject({ ...columns, path });
+
+/** The data that a group names. */
+export function toDataRequest({ path: data, ...others }: z.output<typeof dataGroup>): DataRequest {
+  return { ...others, data };
+}
+
 /** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
   model: z

@@ -188,13 +188,15 @@ function createExactWork(
 ): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { exact, seed, options, columns } = plan.settings.evaluation;
+  const { maxChanges, numExamples } = exact!;
   const { resources, constraints } = mergeGroups(options, columns[column] ?? {});
-  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes } = resources;
+  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = resources;
   const { minContextSimilarity } = constraints;
   return createWork(folder, "exact", {
     ...{ kind: "exact", model: folder, out: getRunPath(folder, "exact"), result: getRunPath(folder, "exactResult") },
-    ...{ ...exact, seed, device, precision, threads },
-    ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity },
+    ...{ maxChanges, seed, sample: { numExamples }, runtime: { device, precision, threads } },
+    resources: { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder },
+    constraints: { minContextSimilarity },
   });
 }
 

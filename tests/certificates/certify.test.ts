@@ -81,7 +81,7 @@ describe("certify --kind hash-vote", () => {
   });
 
   test("a journal that was cut off anywhere is continued to the same bytes", async () => {
-    const request = { ...runtime, model: voting, numExamples: 40 };
+    const request = { runtime, model: voting, sample: { numExamples: 40 } };
     const undisturbed = join(folder, "undisturbed");
     const report = await certify({ ...request, out: undisturbed });
     const journal = readFileSync(join(undisturbed, "hash-vote.jsonl"));
@@ -99,14 +99,14 @@ describe("certify --kind hash-vote", () => {
     expect({ ...resumed, journal: "" }).toEqual({ ...report, journal: "" });
     // A smaller sample is the start of a larger one.
     const grown = join(folder, "grown");
-    await certify({ ...request, numExamples: 32, out: grown });
+    await certify({ ...request, sample: { numExamples: 32 }, out: grown });
     await certify({ ...request, out: grown, resume: true });
     expect(readFileSync(join(grown, "hash-vote.jsonl"))).toEqual(journal);
   });
 
   test("a journal is not overwritten, mixed with other options, or continued after a change", async () => {
     const out = join(folder, "damaged");
-    const request = { ...runtime, model: voting, numExamples: 8, out };
+    const request = { runtime, model: voting, sample: { numExamples: 8 }, out };
     await certify(request);
     await expect(certify(request)).rejects.toThrow(/already exists\. Pass --resume/);
     await expect(certify({ ...request, seed: 1, resume: true })).rejects.toThrow(/different seed: 0, now 1/);
@@ -133,7 +133,8 @@ describe("certify --kind hash-vote", () => {
 describe("other certificates", () => {
   test("deletion smoothing has a confidence, and its table holds together", async () => {
     const run = await trainCertified(folder, "deletion", [deletionNoise({ p: 0.5 })]);
-    const request = { ...runtime, model: run, kind: "deletion", numExamples: 6, edits: 1, maxSamples: 100 } as const;
+    const settings = { kind: "deletion", edits: 1, maxSamples: 100 } as const;
+    const request = { runtime, model: run, sample: { numExamples: 6 }, ...settings };
     const report = await certify(request);
     const [substitution, insertion] = report.certified;
     expect(report.confidence).toContain("99.9%");
@@ -152,7 +153,7 @@ describe("other certificates", () => {
   });
 
   test("masked words and synonyms certify any model, and the output says what they cover", async () => {
-    const request = { ...runtime, model: voting, numExamples: 6, edits: 2, maxSamples: 300 } as const;
+    const request = { runtime, model: voting, sample: { numExamples: 6 }, edits: 2, maxSamples: 300 } as const;
     const mask = await certify({ ...request, kind: "mask" });
     expect(mask.covers).toContain("insertions and deletions are not covered");
     expect(mask.certified.map(({ substitutions, insertions }) => [substitutions, insertions])).toEqual([
@@ -164,7 +165,7 @@ describe("other certificates", () => {
     expect(mask.certified[1]!.accuracy).toBeLessThanOrEqual(mask.certified[0]!.accuracy);
     const substitutions = join(folder, "clusters.json");
     writeFileSync(substitutions, JSON.stringify({ good: ["fine"], fine: ["good"], dull: ["grey"], grey: ["dull"] }));
-    const synonym = await certify({ ...request, kind: "synonym", substitutions });
+    const synonym = await certify({ ...request, kind: "synonym", resources: { substitutions } });
     expect(synonym.covers).toContain("other words are not covered");
     expect(synonym.certified).toMatchObject([{ substitutions: 0, insertions: 0 }]);
     expect(synonym.certified[0]!.accuracy).toBeGreaterThan(0);
@@ -172,18 +173,21 @@ describe("other certificates", () => {
       const { code, stderr } = await invoke(["verify", journal, "--model", voting, "--threads", "1"]);
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     }
-    await expect(certify({ ...request, kind: "synonym", substitutions: "wordnet" })).rejects.toThrow("FILE.json");
+    const wordnet = { ...request, kind: "synonym", resources: { substitutions: "wordnet" } } as const;
+    await expect(certify(wordnet)).rejects.toThrow("FILE.json");
   });
 
   test("canonical forms and windows certify any model", async () => {
-    const canonical = await certify({ ...runtime, model: voting, kind: "canonical", numExamples: 20 });
+    const request = { runtime, model: voting, sample: { numExamples: 20 } };
+    const canonical = await certify({ ...request, kind: "canonical" });
     expect(canonical.certified).toHaveLength(1);
     expect(canonical.certified[0]!.accuracy).toBeLessThanOrEqual(canonical.clean);
-    const request = { ...runtime, model: voting, kind: "windows", windows: 4, numExamples: 20 } as const;
-    const windows = await certify({ ...request, positiveLabel: "negative" });
+    const certifyWindows = (positiveLabel: string) =>
+      certify({ ...request, kind: "windows", guard: { windows: 4, positiveLabel } });
+    const windows = await certifyWindows("negative");
     expect(windows.guard!.threshold).toBe(0.5);
     expect(windows.certified[0]!.accuracy).toBeLessThanOrEqual(windows.guard!.recall!);
-    await expect(certify({ ...request, positiveLabel: "spam" })).rejects.toThrow(/--positive-label: expected/);
+    await expect(certifyWindows("spam")).rejects.toThrow(/--positive-label: expected/);
   });
 });
 

@@ -33,7 +33,7 @@ test("the help shows the defaults of the request schemas", async () => {
     (await invoke([command, "--help"])).stdout.replace(/\s+/g, " ");
   expect(await readHelp("train")).toContain("examples per batch (default: 32)");
   expect(await readHelp("train")).toMatch(/--tokenization <name> subword, or word for .*\(default: subword\)/);
-  expect(await readHelp("attack")).toContain("number of examples to attack (default: 1000)");
+  expect(await readHelp("attack")).toContain("number of examples (default: 1000)");
   for (const command of ["attack", "encode"])
     expect(await readHelp(command)).toMatch(/--tokenization <name> subword or word \(default: as in training/);
 });

@@ -32,10 +32,13 @@ test("an exported model is evaluated, attacked, verified, gated and served", asy
   const journals = readdirSync(out).filter((name) => name.endsWith(".jsonl"));
   for (const name of journals) await verify({ journals: [join(out, name)], model: fixture, threads: 1 });
   expect(journals.sort()).toEqual(["deepwordbug.jsonl", "greedy.jsonl"]);
-  const gate = { model: fixture, baseline: fixture, maxDrop: 50, numExamples: 20, out: join(folder, "gate") };
-  expect(await runGate({ ...gate, ...data, threads: 1, substitutions: shared.substitutions })).toMatchObject({
-    verdict: "passed",
-  });
+  const { data: path, ...columns } = data;
+  const gate = {
+    ...{ model: fixture, baseline: fixture, maxDrop: 50, out: join(folder, "gate") },
+    ...{ data: { path, ...columns }, sample: { numExamples: 20 }, runtime: { threads: 1 } },
+    resources: { substitutions: shared.substitutions },
+  };
+  expect(await runGate(gate)).toMatchObject({ verdict: "passed" });
   await using server = await serveModel({ model: fixture, port: 0, threads: 1 });
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify({ texts: ["it was dull"] });

@@ -55,13 +55,11 @@ export async function writeSeeds(folder, load, fixtures) {
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
     const settings = { epochs: 8, batchSize: 8, learningRate: 0.003, saveSteps: 4, saveTotalLimit: 20 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
-    await runGate({ model: run, baseline: run, ...data, threads: 1, numExamples: 4, lock: "gate.lock", out: "gate" });
-    await attack({
-      ...{ model: run, data: { path: data.data, ...columns }, sample: { numExamples: 10 } },
-      resources: { substitutions: data.substitutions },
-      runtime: { ...common, cache: false },
-    });
-    await exact({ model: run, ...data, ...common, maxChanges: 2, numExamples: 3 });
+    const source = { data: { path: data.data, ...columns }, resources: { substitutions: data.substitutions } };
+    const createRequest = (numExamples) => ({ model: run, ...source, sample: { numExamples }, runtime: common });
+    await runGate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
+    await attack({ ...createRequest(10), runtime: { ...common, cache: false } });
+    await exact({ ...createRequest(3), maxChanges: 2 });
     for (const kind of ["canonical", "hash-vote"]) {
       const model = kind === "canonical" ? run : "runs/vote";
       if (model !== run)
@@ -73,7 +71,7 @@ export async function writeSeeds(folder, load, fixtures) {
           train: settings,
           out: model,
         });
-      await certify({ model, kind, ...common, numExamples: 6, out: join(run, "certificates") });
+      await certify({ model, kind, sample: { numExamples: 6 }, runtime: common, out: join(run, "certificates") });
     }
     await exportModel({ model: run, out: "exported", threads: 1 });
   } finally {

@@ -163,6 +163,15 @@ function readSteps(folder) {
     );
 }
 
+/** The steps of a run, what it was evaluated to, and every attacked text. @param {string} folder */
+function readRun(folder) {
+  const attacks = join(work, folder, "attacks");
+  const journals = readdirSync(attacks).filter((file) => file.endsWith(".jsonl"));
+  const { test, validation } = JSON.parse(readFileSync(join(work, folder, "results.json"), "utf8"));
+  const results = journals.map((file) => [file, readJournal(attacks, file.replace(/\.jsonl$/, ""))]);
+  return { steps: readSteps(folder), test, validation, attacks: Object.fromEntries(results) };
+}
+
 const reviews = ["--data", inputs.reviews, ...reviewColumns];
 const tiny = [
   ...["--model", inputs.model, "--max-length", "64", "--batch-size", "16", "--epochs", "6", "--learning-rate", "5e-3"],
@@ -297,7 +306,20 @@ record("prediction", "subword", () => {
     : { error };
 });
 
-record("report", "two runs", () => {
+/** Attacks both runs of the report, and reads the page. @param {string[]} attacks */
+function report(attacks) {
+  const specs = attacks.flatMap((spec) => ["--attack", spec]);
+  for (const name of ["standard", "ascc"]) {
+    const attacked = temper(["attack", `report/${name}`, ...specs, "--num-examples", "12", "--seed", "0", ...runtime]);
+    if (attacked.error !== undefined) return attacked;
+  }
+  const { error } = temper(["report", "report/standard", "report/ascc", "--out", "report.html"]);
+  return error === undefined
+    ? hashText(extractVisibleText(readFileSync(join(work, "report.html"), "utf8")))
+    : { error };
+}
+
+record("report", "pwws", () => {
   for (const [name, methods] of /** @type {[string, string[]][]} */ ([
     ["standard", []],
     ["ascc", ["--method", "ascc:innerSteps=2,candidatesPerWord=3"]],
@@ -306,25 +328,22 @@ record("report", "two runs", () => {
     const settings = ["--tokenization", "word", "--substitutions", inputs.table, "--seed", "0"];
     const trained = temper(["train", ...tiny, ...reviews, ...settings, ...methods, ...runtime, "--out", folder]);
     if (trained.error !== undefined) return trained;
-    const specs = ["pwws", "greedy", "deepwordbug", "input-reduction"].flatMap((spec) => ["--attack", spec]);
-    const attacked = temper(["attack", folder, ...specs, "--num-examples", "12", "--seed", "0", ...runtime]);
-    if (attacked.error !== undefined) return attacked;
   }
-  const { error } = temper(["report", "report/standard", "report/ascc", "--out", "report.html"]);
-  return error === undefined
-    ? hashText(extractVisibleText(readFileSync(join(work, "report.html"), "utf8")))
-    : { error };
+  return report(["pwws"]);
 });
+record("report", "more attacks", () => report(["greedy", "deepwordbug", "input-reduction"]));
 
-record("sweep", "two rows", () => {
+record("report", "its runs", () => ({ standard: readRun("report/standard"), ascc: readRun("report/ascc") }));
+
+record("sweep", "three rows", () => {
   const sweep = {
     title: "Golden",
     model: inputs.model,
     data: inputs.reviews,
     ...{ textColumn: ["text"], labelColumn: "label", tokenization: "word", substitutions: inputs.table },
-    ...{ device: "cpu", threads: 1, maxLength: 48, pooling: "mean" },
+    ...{ device: "cpu", precision: "fp32", threads: 1, maxLength: 48, pooling: "mean" },
     train: { epochs: 4, batchSize: 16, learningRate: 0.005 },
-    rows: { standard: null, "r-drop": { methods: ["r-drop"] } },
+    rows: { standard: null, "r-drop": { methods: ["r-drop"] }, rose: { methods: ["rose"] } },
     seeds: [0, 1],
     baseline: "standard",
     evaluation: { attacks: { pwws: null, deepwordbug: null }, numExamples: 12 },
@@ -335,6 +354,15 @@ record("sweep", "two rows", () => {
   if (error !== undefined) return { error };
   const table = temper(["table", "sweep"]);
   return table.error === undefined ? hashText(normalize(String(table.stdout).trim())) : table;
+});
+record("sweep", "its cells", () => {
+  const { rows } = JSON.parse(readFileSync(join(work, "sweep", "table.json"), "utf8"));
+  return Object.fromEntries(rows.map((/** @type {any} */ { id, cells }) => [id, cells]));
+});
+record("sweep", "its runs", () => {
+  // A name ends with a hash of the config.
+  const names = readdirSync(join(work, "sweep", "runs"));
+  return Object.fromEntries(names.map((name) => [name.slice(0, -11), readRun(join("sweep", "runs", name))]));
 });
 if (!options.work) rmSync(work, { recursive: true, force: true });
 console.log(`Wrote ${output} in ${((Date.now() - started) / 1000).toFixed(0)} s.`);

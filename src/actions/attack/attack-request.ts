@@ -7,7 +7,7 @@ import { attackSpecSchema } from "../../attacks/load-attack.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
-import { dataOptions } from "../../runs/config.js";
+import { dataGroup } from "../../runs/config.js";
 import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
 import { tokenizations } from "../../text/encoding.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
@@ -18,14 +18,12 @@ import { attackOutputOptions } from "./attack-outputs.js";
 import { protocolNames } from "./published-protocols.js";
 import { constraintOptions } from "./request-constraints.js";
 
-const { data: path, ...otherData } = dataOptions;
-
 /** The groups of an attack request. Each part of an attack takes one of them. */
 export const attackGroups = {
-  data: z.strictObject({ ...otherData, path }),
+  data: dataGroup,
   sample: z.strictObject({
     split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-    numExamples: countSchema.default(1000).describe("number of examples to attack"),
+    numExamples: countSchema.default(1000).describe("number of examples"),
     sampling: z
       .enum(["random", "class-balanced"])
       .default("random")

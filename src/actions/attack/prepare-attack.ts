@@ -11,7 +11,7 @@ import type { PreparedInput } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import { type Callbacks, warn } from "../../events.js";
 import { checkLabels } from "../../models/index.js";
-import type { DataRequest } from "../../runs/config.js";
+import { toDataRequest } from "../../runs/config.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
@@ -126,9 +126,7 @@ export async function prepareAttack(
 ): Promise<PreparedAttack> {
   await checkOutputRequest(parsed.outputs, parsed.attacks.length + parsed.transferFrom.length);
   const run = victim.local?.run ?? null;
-  const { path: data, ...columns } = parsed.data;
-  const source = { ...columns, data, model: parsed.model };
-  const task = await loadCheckedTask(source, victim, given?.task ?? null, callbacks);
+  const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
   const request = limitModification(parsed, task.name);
   const { lmConstraint: table } = request.resources;
   const lmConstraint = table ? await loadLmConstraint(resolveTablePath(table)) : null;
@@ -160,14 +158,14 @@ function warnOfEnglishResources(
 
 /** Loads the task of a request, unless it is given, and checks that the victim has its labels. */
 export async function loadCheckedTask(
-  request: DataRequest & Pick<ParsedAttackRequest, "model">,
+  { model: reference, data }: Pick<ParsedAttackRequest, "model" | "data">,
   victim: LoadedVictim,
   given: Task | null,
   callbacks: Callbacks,
 ): Promise<Task> {
   const model = victim.local?.model ?? null;
-  const task = given ?? (await loadRequestedTask(request, model, victim.local?.run ?? null, callbacks));
-  if (model) checkLabels(request.model, model.labels, task.labels, task.name);
+  const task = given ?? (await loadRequestedTask(toDataRequest(data), model, victim.local?.run ?? null, callbacks));
+  if (model) checkLabels(reference, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
     throw new UserError(
       `${victim.victim.name} returns ${victim.victim.numLabels} probabilities, but ${task.name} has ` +

@@ -16,11 +16,9 @@ export async function certifyExactly(
   request: ParsedCertifyRequest,
   callbacks: CertifyCallbacks,
 ): Promise<CertificateReport> {
-  const { model, substitutions, split, numExamples, seed, device, threads, precision, edits, out: given } = request;
-  const { task, data, textColumn, labelColumn, labelMap, skipBadRows } = request;
-  const sample = { task, data, textColumn, labelColumn, labelMap, skipBadRows, split, numExamples, seed };
+  const { model, edits, seed, data, sample, resources, runtime, out: given } = request;
   const report = await exact(
-    { model, substitutions, maxChanges: edits ?? defaultSubstitutions, ...sample, device, threads, precision },
+    { model, maxChanges: edits ?? defaultSubstitutions, seed, data, sample, resources, runtime },
     {
       ...callbacks,
       onStart: (done, total) => callbacks.onStart?.("certify exact", done, total),

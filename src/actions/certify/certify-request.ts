@@ -1,9 +1,18 @@
 import { z } from "zod";
 import { certificateNames } from "../../certificates/kinds.js";
 import type { Callbacks } from "../../events.js";
-import { dataOptions } from "../../runs/config.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
+import { attackGroups } from "../attack/attack-request.js";
+
+const substitutions = orNull(z.string()).describe(
+  'exact, synonym: word substitutions, "wordnet" (exact only) or a JSON file; null: as in training',
+);
+const windows = countSchema.max(1000).default(32).describe("windows: maximum words per window");
+const positiveLabel = orNull(z.string()).describe("windows: label that the guard must find; null: the second one");
+const precision = runtimeOptions.precision.describe(
+  "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
+);
 
 /** What `certify` accepts. */
 export const certifyRequestSchema = z.strictObject({
@@ -12,15 +21,9 @@ export const certifyRequestSchema = z.strictObject({
     .enum([...certificateNames, "exact"])
     .default("hash-vote")
     .describe(`certificate: ${certificateNames.join(", ")}, exact`),
-  ...dataOptions,
-  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: countSchema.default(1000).describe("number of texts to certify, the same ones as of an attack"),
   seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
   edits: orNull(countSchema.max(100)).describe(
     "largest number of word edits in the table; null: 5, or 2 substitutions for exact",
-  ),
-  substitutions: orNull(z.string()).describe(
-    'exact, synonym: word substitutions, "wordnet" (exact only) or a JSON file; null: as in training',
   ),
   enumerateDeletions: z
     .boolean()
@@ -37,20 +40,19 @@ export const certifyRequestSchema = z.strictObject({
     .default(2000)
     .describe("deletion, mask, synonym: maximum noised texts per text"),
   maskRate: z.number().gt(0).lt(1).default(0.9).describe("mask: fraction of the words that are masked"),
-  windows: countSchema.max(1000).default(32).describe("windows: maximum words per window"),
-  positiveLabel: orNull(z.string()).describe("windows: label that the guard must find; null: the second one"),
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
-  ...runtimeOptions,
-  precision: runtimeOptions.precision.describe(
-    "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
-  ),
+  data: attackGroups.data.prefault({}),
+  sample: attackGroups.sample.pick({ split: true, numExamples: true }).prefault({}),
+  resources: z.strictObject({ substitutions }).prefault({}),
+  guard: z.strictObject({ windows, positiveLabel }).prefault({}),
+  runtime: z.strictObject({ ...runtimeOptions, precision }).prefault({}),
 });
 
 /**
  * Certificates as data: the run, the kind of certificate and the texts.
  *
- *     const request: CertifyRequest = { model: "runs/voting", kind: "hash-vote", numExamples: 200 };
+ *     const request: CertifyRequest = { model: "runs/voting", sample: { numExamples: 200 } };
  */
 export type CertifyRequest = z.input<typeof certifyRequestSchema>;
 export type ParsedCertifyRequest = z.output<typeof certifyRequestSchema>;

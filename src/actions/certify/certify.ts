@@ -12,6 +12,7 @@ import {
   lockCertificateFolder,
   writeCertificateReport,
 } from "../../runs/certificate-folder.js";
+import { toDataRequest } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { Example } from "../../tasks/index.js";
@@ -35,29 +36,22 @@ import { chooseCertificate } from "./choose-certificate.js";
  */
 export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
-  const { model: reference, kind, split, numExamples, seed, device, threads } = parsed;
+  const { model: reference, kind, seed, sample, runtime } = parsed;
+  const { split } = sample;
   if (kind === "exact") return certifyExactly(parsed, callbacks);
   // In float32, hardly any text is a near tie, which would count against the certificate.
-  const precision = parsed.precision ?? "fp32";
+  const precision = runtime.precision ?? "fp32";
   const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
-  await using classifier = await loadClassifier(reference, {
-    device,
-    threads,
-    precision,
-    onEvent: callbacks.onEvent,
-  });
+  await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
   const { model } = classifier;
-  const task = await loadRequestedTask(parsed, model, run, callbacks);
+  const task = await loadRequestedTask(toDataRequest(parsed.data), model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const certificate = await chooseCertificate({ ...parsed, kind }, run, classifier, task);
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);
-  const { examples } = await sampleAttacked(
-    task,
-    { split, numExamples, seed, sampling: "random", attackedLabel: null },
-    null,
-  );
+  const drawn = { ...sample, seed, sampling: "random", attackedLabel: null } as const;
+  const { examples } = await sampleAttacked(task, drawn, null);
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const createHeader = (count: number): CertificateHeader => ({
     certificate,

@@ -74,8 +74,8 @@ function requireTrained(
  */
 const mutualNeighbors = 3;
 
-async function loadClusters({ substitutions }: ParsedCertifyRequest, run: RunFolder | null): Promise<string[][]> {
-  const path = substitutions ?? run?.config.substitutions ?? "wordnet";
+async function loadClusters({ resources }: ParsedCertifyRequest, run: RunFolder | null): Promise<string[][]> {
+  const path = resources.substitutions ?? run?.config.substitutions ?? "wordnet";
   if (path === "wordnet")
     throw new UserError(
       "--kind synonym: expected a table of neighbors, best first, received WordNet. Pass --substitutions FILE.json.",
@@ -101,13 +101,13 @@ function getMaskToken({ reference, tokenizer }: Model): string {
 
 /** A run that was calibrated for the same windows has its own threshold. */
 async function createWindowOptions(
-  { windows, positiveLabel: given }: ParsedCertifyRequest,
+  { guard }: ParsedCertifyRequest,
   run: RunFolder | null,
   labels: readonly string[],
   { fields }: Pick<Task, "fields">,
   shared: Pick<CertificateOptions, "numLabels" | "editableFields" | "minMargin">,
 ): Promise<CertificateOptions> {
   if (fields.length !== 1) throw new UserError("--kind windows: expected single texts, received pairs of texts.");
-  const { positiveLabel, threshold } = (await findGuard(run, labels, { windows, positiveLabel: given }))!;
-  return { kind: "windows", ...shared, size: windows, positiveLabel, threshold };
+  const { positiveLabel, threshold } = (await findGuard(run, labels, guard))!;
+  return { kind: "windows", ...shared, size: guard.windows, positiveLabel, threshold };
 }

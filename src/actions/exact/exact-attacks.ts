@@ -43,7 +43,7 @@ export async function runAttacks(
   proofPath: string,
   callbacks: ExactCallbacks,
 ): Promise<void> {
-  const { maxChanges, seed, split } = request;
+  const { maxChanges, seed, sample } = request;
   if (maxChanges === 0) return;
   const constraints = [onlyFields(task.modifiableFields), maxWordsChanged({ count: maxChanges })];
   const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
@@ -68,7 +68,7 @@ export async function runAttacks(
         resume: true,
       },
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
-      settings: { task: task.name, split, ...victim.settings, maxChanges },
+      settings: { task: task.name, split: sample.split, ...victim.settings, maxChanges },
       onResult(_, done) {
         reportProgress(callbacks, `attack ${name}`, done, total);
         stopIfAborted(callbacks, 0, examples);

@@ -1,42 +1,37 @@
 import { z } from "zod";
-import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { maxSubstitutions } from "../../attacks/exact/proof-lines.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Callbacks } from "../../events.js";
-import { dataOptions } from "../../runs/config.js";
 import { countSchema, orNull } from "../../validate.js";
 import { attackGroups, attackRequestSchema } from "../attack/attack-request.js";
 
-const { model, seed } = attackRequestSchema.shape;
-const { split, numExamples, sampling } = attackGroups.sample.shape;
-const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = attackGroups.resources.shape;
-const { minContextSimilarity } = attackGroups.constraints.shape;
-const { tokenization, maxLength, device, precision, threads } = attackGroups.runtime.shape;
+const { model, attacks, seed } = attackRequestSchema.shape;
+const { data, sample, constraints, resources, runtime } = attackGroups;
 
 /** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
   model,
   maxChanges: z.int().min(0).max(maxSubstitutions).default(2).describe("maximum number of substitutions per text"),
-  attacks: attackRequestSchema.shape.attacks.describe(
+  attacks: attacks.describe(
     "attacks with substitutes of the table, which run first and are compared with the exact result",
   ),
   decidedMargin: orNull(z.number().min(0)).describe(
     "logit margin below which texts in low precision are scored again in fp32; null: twice the largest measured error",
   ),
   budget: orNull(countSchema).describe("maximum number of texts to score per example; null: no limit"),
-  ...{ substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, minContextSimilarity, sentenceEncoder },
-  ...dataOptions,
-  ...{ split, sampling, seed },
-  numExamples: numExamples.describe("number of examples"),
+  seed,
   out: orNull(z.string()).describe("folder of the proof; null: exact/ in the run folder"),
-  endpoint: httpVictimSchema.prefault({}),
-  ...{ tokenization, maxLength, device, precision, threads },
+  data: data.prefault({}),
+  sample: sample.omit({ attackedLabel: true }).prefault({}),
+  constraints: constraints.pick({ minContextSimilarity: true }).prefault({}),
+  resources: resources.omit({ lmConstraint: true, vectors: true, maskedLm: true }).prefault({}),
+  runtime: runtime.omit({ concurrency: true, cache: true, noise: true, deletionRate: true, draws: true }).prefault({}),
 });
 
 /**
  * An exact evaluation as data.
  *
- *     const request: ExactRequest = { model: "runs/rose", maxChanges: 2, numExamples: 100 };
+ *     const request: ExactRequest = { model: "runs/rose", maxChanges: 2, sample: { numExamples: 100 } };
  */
 export type ExactRequest = z.input<typeof exactRequestSchema>;
 /** The same for a model that is a function from texts to probabilities. */

@@ -83,24 +83,20 @@ async function prepare<Result>(
   const { model } = request;
   const named = { ...request, model: typeof model === "function" ? model.name || "function" : model };
   const parsed = validate(exactRequestSchema, named, "exact");
+  const { runtime, sample, seed, maxChanges } = parsed;
   const { onEvent } = callbacks;
-  const victim = await loadVictim(model, {
-    ...parsed,
-    precision: parsed.precision ?? "auto",
-    isConfirmed: true,
-    onEvent,
-  });
+  const precision = runtime.precision ?? "auto";
+  const victim = await loadVictim(model, { ...runtime, precision, isConfirmed: true, onEvent });
   try {
     const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
-    const { examples } = given ?? (await sampleAttacked(task, { ...parsed, attackedLabel: null }, null));
+    const { examples } = given ?? (await sampleAttacked(task, { ...sample, seed, attackedLabel: null }, null));
     const attacks: LoadedAttack[] = [];
     for (const spec of parsed.attacks) attacks.push(await loadAttack(spec));
     const needs: ResourceName[] = ["substitutions", "context", ...attacks.flatMap(listResources)];
-    const source = { ...parsed, vectors: null, maskedLm: null };
+    const source = { ...parsed.resources, ...parsed.constraints, vectors: null, maskedLm: null };
     const resources = await loadAttackResources(needs, source, victim, task.labels, callbacks);
     try {
       const { modifiableFields } = task;
-      const { maxChanges } = parsed;
       const texts = await prepareTexts(examples, victim, resources.resources, { modifiableFields, maxChanges });
       const measured = await withDecidedMargin(victim, parsed, texts, examples);
       return await run({ request: parsed, victim: measured, task, examples, texts, attacks, resources });
@@ -223,7 +219,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
       distribution: countMinChanges(results, maxChanges),
       attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
       task: task.name,
-      split: request.split,
+      split: request.sample.split,
       data: hashExamples(examples),
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
       repeated,
@@ -239,7 +235,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
 
 /** Everything that decides the lines of a proof. */
 function createHeader({ request, victim, task, examples, attacks, resources }: PreparedExact): JournalHeader {
-  const { maxChanges, budget, seed, split } = request;
+  const { maxChanges, budget, seed, sample } = request;
   const { substitutions, context } = resources.resources;
   const { decidedMargin, hash } = victim.victim;
   return {
@@ -254,7 +250,7 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
     },
     settings: {
       model: isEndpoint(request.model) ? redactUrl(request.model) : request.model,
-      ...{ task: task.name, split, modifiableFields: task.modifiableFields, ...victim.settings },
+      ...{ task: task.name, split: sample.split, modifiableFields: task.modifiableFields, ...victim.settings },
       ...(decidedMargin !== undefined && { decidedMargin }),
       ...(context && { minContextSimilarity: context.minSimilarity }),
     },

@@ -1,13 +1,22 @@
 import { z } from "zod";
-import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
-import { dataOptions } from "../../runs/config.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
 import { countSchema, orNull, seedSchema } from "../../validate.js";
 import { attackGroups } from "../attack/attack-request.js";
 import { gatePrecisions } from "./gate-lock.js";
 
 const percentage = z.number().min(0).max(100);
+
+const { data, constraints, runtime } = attackGroups;
+const split = orNull(z.enum(["train", "validation", "test"])).describe(
+  "dataset split to use; null: the lock's, otherwise test",
+);
+const numExamples = orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200");
+const substitutions = orNull(z.string()).describe(
+  'word substitutions: "wordnet" or a JSON file; null: the lock\'s, otherwise as in the training of the baseline',
+);
+const precision = orNull(z.enum(gatePrecisions)).describe(
+  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
+);
 
 /** What `runGate` accepts. */
 export const gateRequestSchema = z.strictObject({
@@ -16,17 +25,7 @@ export const gateRequestSchema = z.strictObject({
     .describe("the candidate: a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID or a URL"),
   baseline: z.string().describe("a run, any other model, or the lock of an earlier gate (FILE.lock)"),
   attacks: orNull(z.array(attackSpecSchema).min(1)).describe("attacks, such as pwws; null: the lock's, otherwise pwws"),
-  substitutions: orNull(z.string()).describe(
-    'word substitutions: "wordnet" or a JSON file; null: the lock\'s, otherwise as in the training of the baseline',
-  ),
-  ...dataOptions,
-  split: orNull(z.enum(["train", "validation", "test"])).describe(
-    "dataset split to use; null: the lock's, otherwise test",
-  ),
-  numExamples: orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200"),
   seed: orNull(seedSchema).describe("random seed of the sample and the attacks; null: the lock's, otherwise 0"),
-  minContextSimilarity: attackGroups.constraints.shape.minContextSimilarity,
-  queryBudget: orNull(countSchema).describe("maximum queries per text"),
   maxDrop: percentage
     .default(2)
     .describe("largest drop of accuracy under attack that is allowed, in percentage points"),
@@ -40,12 +39,12 @@ export const gateRequestSchema = z.strictObject({
   edits: countSchema.max(100).default(1).describe("number of word edits that --min-certified is about"),
   lock: orNull(z.string()).describe("write the texts, the attack and the scores of the baseline to this .lock file"),
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
-  endpoint: httpVictimSchema.prefault({}),
-  ...runtimeOptions,
-  precision: orNull(z.enum(gatePrecisions)).describe(
-    "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
-  ),
   allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
+  data: data.prefault({}),
+  sample: z.strictObject({ split, numExamples }).prefault({}),
+  constraints: constraints.pick({ minContextSimilarity: true, queryBudget: true }).prefault({}),
+  resources: z.strictObject({ substitutions }).prefault({}),
+  runtime: runtime.pick({ device: true, threads: true, endpoint: true }).extend({ precision }).prefault({}),
 });
 export type GateRequest = z.input<typeof gateRequestSchema>;
 export type ParsedGateRequest = z.output<typeof gateRequestSchema>;

@@ -7,6 +7,7 @@ import { writeFileAtomic } from "../../files.js";
 import { acquireLock } from "../../lock.js";
 import { checkLabels } from "../../models/index.js";
 import { claimFolder } from "../../owned-folder.js";
+import { toDataRequest } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
@@ -55,8 +56,8 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const measured = await measureModel(parsed.model, folder, given, lock.attack, runtime, callbacks);
   checkHashes(lock, measured, parsed);
   const split = examples && (await measureSplit(parsed.model, examples, lock.task.labels, runtime, callbacks));
-  const { device, threads, edits } = parsed;
-  const settings = { device, threads, edits, seed: lock.attack.seed };
+  const { device, threads } = parsed.runtime;
+  const settings = { device, threads, edits: parsed.edits, seed: lock.attack.seed };
   const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
   const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
@@ -98,7 +99,7 @@ function describeModel(reference: string): string {
   return isEndpoint(reference) ? redactUrl(reference) : reference;
 }
 
-function selectRuntime({ device, threads, endpoint }: ParsedGateRequest, model: string) {
+function selectRuntime({ runtime: { device, threads, endpoint } }: ParsedGateRequest, model: string) {
   return { device, threads, ...(isEndpoint(model) && { endpoint }) };
 }
 
@@ -112,8 +113,10 @@ async function openLock(request: ParsedGateRequest): Promise<GateLock> {
     ...{ minContextSimilarity: attack.minContextSimilarity, precision: attack.precision },
     ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name },
   };
+  const { data, sample, constraints, resources, runtime } = request;
+  const all = { ...request, ...data, ...sample, ...constraints, ...resources, ...runtime };
   for (const [key, value] of Object.entries(pinned)) {
-    const given = request[key as keyof ParsedGateRequest];
+    const given = all[key as keyof typeof all];
     if (given === null || JSON.stringify(given) === JSON.stringify(value)) continue;
     throw new UserError(
       `${key}: ${request.baseline} pins ${JSON.stringify(value)}, received ${JSON.stringify(given)}. ` +
@@ -133,9 +136,11 @@ async function measureBaseline(
   callbacks: Callbacks,
 ): Promise<{ readonly lock: GateLock; readonly examples: readonly Example[] }> {
   const run = isEndpoint(baseline) ? null : await RunFolder.containing(baseline);
-  const split = request.split ?? defaults.split;
+  const { resources, constraints, runtime: wanted } = request;
+  const split = request.sample.split ?? defaults.split;
   const seed = request.seed ?? defaults.seed;
-  const task = await loadRequestedTask(request, run && { task: null, labels: await run.labels() }, run, callbacks);
+  const known = run && { task: null, labels: await run.labels() };
+  const task = await loadRequestedTask(toDataRequest(request.data), known, run, callbacks);
   // Before the attack on the baseline, which takes long.
   const candidate = isEndpoint(request.model) ? null : await RunFolder.containing(request.model);
   const candidateLabels = await candidate?.labels();
@@ -143,18 +148,18 @@ async function measureBaseline(
   const sample = {
     split,
     seed,
-    numExamples: request.numExamples ?? defaults.numExamples,
+    numExamples: request.sample.numExamples ?? defaults.numExamples,
     sampling: "random",
     attackedLabel: null,
   } as const;
   const { examples } = await sampleAttacked(task, sample, null);
   const attack: PinnedAttack = {
     attacks: [...(request.attacks ?? defaults.attacks)],
-    substitutions: request.substitutions ?? run?.config.substitutions ?? null,
+    substitutions: resources.substitutions ?? run?.config.substitutions ?? null,
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
-    ...{ minContextSimilarity: request.minContextSimilarity, queryBudget: request.queryBudget, seed },
-    precision: request.precision ?? "fp32",
+    ...{ ...constraints, seed },
+    precision: wanted.precision ?? "fp32",
   };
   const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);

@@ -4,6 +4,7 @@ import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { type Callbacks, reportProgress, warn } from "../../events.js";
 import { formatCount } from "../../format.js";
+import { toDataRequest } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { Example } from "../../tasks/index.js";
@@ -63,15 +64,15 @@ export async function loadLockedSplit(
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
   const isOfTask = run !== null && (run.config.task === null || run.config.task === name);
   const load = async (): Promise<readonly Example[]> => {
-    const task = await loadRequestedTask(request, { task: name, labels }, isOfTask ? run : null, callbacks);
+    const task = await loadRequestedTask(toDataRequest(data), { task: name, labels }, isOfTask ? run : null, callbacks);
     const examples = await task.load(split);
     if (hashExamples(examples) === clean.examples) return examples;
-    throw new UserError(`${data ?? name}: the texts differ from those of ${baseline}.`);
+    throw new UserError(`${data.path ?? name}: the texts differ from those of ${baseline}.`);
   };
   try {
     return await load();
   } catch (error) {
-    if (!(error instanceof UserError) || data !== null) throw error;
+    if (!(error instanceof UserError) || data.path !== null) throw error;
     warn(
       callbacks,
       `Clean accuracy is compared on the ${formatCount(attacked.length)} attacked texts of ${baseline} only, because its ` +

@@ -1,6 +1,6 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { type AttackReport, attack } from "../../actions/attack/attack.js";
-import { type AttackCallbacks, attackGroups, attackRequestSchema } from "../../actions/attack/attack-request.js";
+import { type AttackCallbacks, attackRequestSchema } from "../../actions/attack/attack-request.js";
 import { attackNames } from "../../attacks/load-attack.js";
 import { resourceKinds } from "../../attacks/requests.js";
 import { UserError } from "../../errors.js";
@@ -17,7 +17,7 @@ import { getColors, type Io, write } from "../io.js";
 import {
   addOptions,
   appendValue,
-  dataFlags,
+  dataGroupFlags,
   endpointOption,
   groupOptions,
   quietOption,
@@ -39,18 +39,7 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  const { data, sample, constraints, resources, outputs, guard, runtime } = attackGroups;
-  const shape = {
-    ...attackRequestSchema.shape,
-    ...data.shape,
-    ...sample.shape,
-    ...constraints.shape,
-    ...resources.shape,
-    ...outputs.shape,
-    ...guard.shape,
-    ...runtime.shape,
-  };
-  const { data: path, ...columnFlags } = dataFlags;
+  const { shape } = attackRequestSchema;
   const attackOption = new Option(
     "--attack <name[:key=value,…]>",
     `${attackNames.join(", ")}, or the path of a custom attack (.js); repeatable (default: pwws)`,
@@ -64,8 +53,7 @@ export function define(command: Command, io: Io): void {
     inVocabSubstitutes: "",
     caseSensitiveSubstitutes: "",
     lmConstraint: "<file>",
-    path: `--data ${path}`,
-    ...columnFlags,
+    ...dataGroupFlags,
     sampling: "<name>",
     attackedLabel: "<label>",
     numExamples: "<count>",
@@ -128,10 +116,10 @@ export function define(command: Command, io: Io): void {
     .action(async (model, options) => {
       const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
       const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...given } = others;
-      const request = groupOptions(attackGroups, given);
+      const request = groupOptions(attackRequestSchema, { model, attacks, ...given });
       if (input || interactive) {
         const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
-        return attackTexts(io, { model, attacks, ...request }, texts);
+        return attackTexts(io, request, texts);
       }
       if (trueLabel !== undefined)
         throw new UserError(
@@ -141,7 +129,7 @@ export function define(command: Command, io: Io): void {
       const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
       const runShards = createRequestedShardRunner("attack-shards", { processes, backend, slurm });
       const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
-      const report = await attack({ model, attacks, ...request }, callbacks).finally(progress.end);
+      const report = await attack(request, callbacks).finally(progress.end);
       if (json) return printJson(io, report);
       await write(io.stdout, formatReport(io, report));
       // Other models have no run whose texts could be shown.

@@ -1,11 +1,11 @@
-import type { Command, Option } from "@commander-js/extra-typings";
+import type { Command } from "@commander-js/extra-typings";
 import { certify } from "../../actions/certify/certify.js";
 import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
 import { describeGuard } from "../../certificates/guard.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
-import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, dataGroupFlags, groupOptions, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
@@ -26,12 +26,9 @@ export const examples = [
 
 export function define(command: Command, io: Io): void {
   const { shape } = certifyRequestSchema;
-  const withKind = command
-    .argument("<run>", shape.model.description)
-    .addOption(createOption("kind", shape.kind, "<name>") as Option<"--kind <name>">)
-    .addOption(splitOption());
-  addOptions(withKind, shape, {
-    ...dataFlags,
+  const withKind = addOptions(command.argument("<run>", shape.model.description), shape, { kind: "<name>" });
+  addOptions(withKind.addOption(splitOption()), shape, {
+    ...dataGroupFlags,
     numExamples: "<count>",
     seed: "<number>",
     edits: "<count>",
@@ -48,7 +45,7 @@ export function define(command: Command, io: Io): void {
   })
     .option("--json", "print kind, examples, clean accuracy and certified accuracy by edits as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, kind, ...request }) => {
+    .action(async (model, { json, quiet, ...request }) => {
       const display = createCallbacks(io, quiet);
       const stop = stopOnSignals(io);
       stop.listen();
@@ -62,10 +59,7 @@ export function define(command: Command, io: Io): void {
         },
       };
       try {
-        const report = await certify(
-          { model, ...(kind && { kind }), ...request } as Parameters<typeof certify>[0],
-          callbacks,
-        );
+        const report = await certify(groupOptions(certifyRequestSchema, { model, ...request }), callbacks);
         display.end();
         await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
       } finally {

@@ -8,8 +8,9 @@ import { type Io, write } from "../io.js";
 import {
   addOptions,
   appendValue,
-  dataFlags,
+  dataGroupFlags,
   endpointOption,
+  groupOptions,
   quietOption,
   runtimeFlags,
   splitOption,
@@ -48,7 +49,7 @@ export function define(command: Command, io: Io): void {
     caseSensitiveSubstitutes: "",
     minContextSimilarity: "<number>",
     sentenceEncoder: "<model>",
-    ...dataFlags,
+    ...dataGroupFlags,
     numExamples: "<count>",
     sampling: "<name>",
     seed: "<number>",
@@ -78,15 +79,12 @@ export function define(command: Command, io: Io): void {
       const display = createCallbacks(io, quiet);
       const signals = stopOnSignals(io);
       signals.listen();
-      const report = await exact(
-        { model, attacks, ...request },
-        {
-          ...(runParts && { runParts }),
-          signal: signals.signal,
-          onEvent: display.onEvent,
-          onStart: (done, total) => display.start("exact", done, total, "texts"),
-        },
-      ).finally(() => {
+      const report = await exact(groupOptions(exactRequestSchema, { model, attacks, ...request }), {
+        ...(runParts && { runParts }),
+        signal: signals.signal,
+        onEvent: display.onEvent,
+        onStart: (done, total) => display.start("exact", done, total, "texts"),
+      }).finally(() => {
         display.end();
         signals.close();
       });

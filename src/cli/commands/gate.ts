@@ -7,7 +7,15 @@ import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
-import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
+import {
+  addOptions,
+  dataGroupFlags,
+  endpointOption,
+  groupOptions,
+  quietOption,
+  runtimeFlags,
+  splitOption,
+} from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
@@ -27,13 +35,11 @@ const internalError = 3;
 export function define(command: Command, io: Io): void {
   const { shape } = gateRequestSchema;
   const flags = {
-    ...{
-      attacks: "--attack <name>",
-      substitutions: "<source>",
-      ...dataFlags,
-      numExamples: "<count>",
-      seed: "<number>",
-    },
+    attacks: "--attack <name>",
+    substitutions: "<source>",
+    ...dataGroupFlags,
+    numExamples: "<count>",
+    seed: "<number>",
     minContextSimilarity: "<number>",
     queryBudget: "<count>",
     maxDrop: "<points>",
@@ -56,7 +62,7 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, quiet);
       let report: GateReport;
       try {
-        report = await runGate({ model, ...request } as Parameters<typeof runGate>[0], callbacks);
+        report = await runGate(groupOptions(gateRequestSchema, { model, ...request }), callbacks);
       } catch (error) {
         if (error instanceof UserError) throw error;
         callbacks.end();

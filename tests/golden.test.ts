@@ -1,0 +1,71 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { attack } from "../src/actions/attack/attack.js";
+import { train } from "../src/actions/train/train.js";
+import { readJournal } from "../src/attacks/journal.js";
+import { createReport } from "../src/report/index.js";
+import { writeInputs } from "../tools/golden/inputs.mjs";
+import { temporaryFolder } from "./temporary.js";
+
+// Two runs of the sweep in tools/golden/record.mjs, as the version before the redesign (a14baaf) computed them.
+const recorded = [
+  {
+    ...{ method: "r-drop", seed: 0, accuracy: 55 / 60, lastLoss: 0.2152 },
+    losses: [0.69338, 0.68589, 0.70679, 0.69123, 0.69283, 0.6969, 0.70736, 0.69228, 0.69705, 0.68809],
+    // Of the attacked texts: accuracy before and under pwws.
+    report: ["100.0%", "75.8% to 100.0%", "16.7%", "4.7% to 44.8%"],
+    // The number of a row: outcome, queries and edits of pwws.
+    pwws:
+      "25 success 20 1, 60 success 24 1, 141 success 26 1, 156 success 27 2, 193 success 23 1, 234 success 17 1, " +
+      "252 success 14 2, 330 failed 10 2, 496 failed 10 2, 501 success 12 1, 527 success 19 1, 587 success 11 1",
+  },
+  {
+    ...{ method: "rose", seed: 1, accuracy: 49 / 60, lastLoss: 0.5028 },
+    losses: [0.69291, 0.69789, 0.69519, 0.69137, 0.69276, 0.69389, 0.68988, 0.68386, 0.70515, 0.69305],
+    report: ["83.3%", "55.2% to 95.3%", "16.7%", "4.7% to 44.8%"],
+    pwws:
+      "25 success 20 1, 60 success 25 2, 141 success 26 1, 156 success 26 1, 193 success 23 1, 234 skipped 1 0, " +
+      "252 skipped 1 0, 330 failed 10 2, 496 failed 10 2, 501 success 12 1, 527 success 19 1, 587 success 11 1",
+  },
+];
+
+test("losses, attacked texts and a report are those from before the redesign", async () => {
+  const folder = temporaryFolder();
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const { model, reviews: data, table: substitutions } = writeInputs(folder);
+  const runtime = { device: "cpu", precision: "fp32", threads: 1 } as const;
+  const settings = { epochs: 4, batchSize: 16, learningRate: 0.005 };
+  const runs: string[] = [];
+  for (const { method, seed, accuracy, lastLoss, losses, pwws } of recorded) {
+    const out = join(folder, method);
+    runs.push(out);
+    const columns = { textColumn: ["text"], labelColumn: "label", tokenization: "word", substitutions } as const;
+    const texts = { model, data, ...columns, maxLength: 48, pooling: "mean" } as const;
+    await train({ ...texts, ...runtime, methods: [method], seed, train: settings, out });
+    const lines = readFileSync(join(out, "events.jsonl"), "utf8").trim().split("\n");
+    const found = lines.map((line) => JSON.parse(line).loss as unknown).filter((loss) => typeof loss === "number");
+    // A loss is a mean of logarithms of size 1: float32 rounds it by about 1e-7, and each step may double an error.
+    losses.forEach((loss, step) => void expect(found[step]).toBeCloseTo(loss, 3));
+    expect(Math.abs(found.at(-1)! - lastLoss)).toBeLessThan(0.02);
+    // The smallest margin of a final text is 0.09, far above what rounding does to a probability.
+    const { clean } = await attack({ model: out, sample: { numExamples: 12 }, runtime });
+    const results: [number, string][] = [];
+    for await (const { result } of readJournal(join(out, "attacks/pwws.jsonl"))) {
+      const row = Number(result.id.split(":")[1]);
+      results.push([row, `${row} ${result.outcome} ${result.queries} ${result.edits.length}`]);
+    }
+    const sorted = results.sort(([a], [b]) => a - b).map(([, text]) => text);
+    expect(sorted.join(", ")).toBe(pwws);
+    expect(clean).toBe(sorted.filter((text) => !text.includes("skipped")).length / 12);
+    const { test: evaluated } = JSON.parse(readFileSync(join(out, "results.json"), "utf8"));
+    // The probabilities of two test texts are within 0.01 of a tie.
+    expect(Math.abs(evaluated.accuracy - accuracy)).toBeLessThan(2.5 / 60);
+  }
+  const { html } = await createReport(runs);
+  const cells = html.replaceAll(/<[^>]*>/g, "\n").split(/\s*\n\s*/);
+  for (const { method, seed, report } of recorded) {
+    const start = cells.findIndex((cell, i) => cell === `seed ${seed}` && cells[i - 1] === method);
+    expect(cells.slice(start, start + 40)).toEqual(expect.arrayContaining(report));
+  }
+});
