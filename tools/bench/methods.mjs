@@ -43,7 +43,14 @@ const cases = [
   { label: "bitfit", name: "bitfit", limit: 1.1 },
   { label: "rift, no adversary", name: "rift", options: { alpha: 20, tau: 0.07, queueSize: 1024 }, limit: 1.3 },
   { label: "ascc, 10 steps", name: "ascc", limit: 9 },
-  { label: "ascc, 1 step", name: "ascc", options: { innerSteps: 1, innerLearningRate: 10 }, limit: 2.5 },
+  { label: "ascc, 1 step", name: "ascc", options: { innerSteps: 1, innerLearningRate: 10 }, limit: 3.3 },
+  {
+    label: "ascc, 1 step, interval 2",
+    name: "ascc",
+    options: { innerSteps: 1, innerLearningRate: 10, interval: 2 },
+    limit: 2.5,
+    steps: 2,
+  },
   {
     label: "ascc, 1 step, rift",
     name: "ascc",
