@@ -56,6 +56,22 @@ describe("a method with zero weight is bitwise identical to its base", () => {
     expect(ours.weights).not.toEqual((await run([["ascc", { innerSteps: 2, beta: 7 }]], unclipped)).weights);
   });
 
+  it("ascc with an interval has the adversary in every n-th step, and standard steps between them", async () => {
+    const every = await run([ascc], { loggingSteps: 1 });
+    const third = await run([["ascc", { innerSteps: 2, beta: 4, interval: 3 }]], { loggingSteps: 1 });
+    const steps = third.events.filter(({ loss }) => loss !== undefined);
+    expect(steps.map((event) => event["loss.robust"] !== undefined)).toEqual([true, false, false, true, false, false]);
+    expect(steps[0]).toEqual(every.events.find(({ step }) => step === 1));
+    expect(steps[1]!.loss).toBe(steps[1]!["loss.task"]);
+    // With two batches per step, a step is either standard or not.
+    const parts = await run([["ascc", { innerSteps: 2, interval: 2 }]], {
+      loggingSteps: 1,
+      gradientAccumulationSteps: 2,
+    });
+    const robust = parts.events.filter(({ loss }) => loss !== undefined).map((event) => "loss.robust" in event);
+    expect(robust).toEqual(robust.map((_, i) => i % 2 === 0));
+  });
+
   it("without dropout, one candidate per word makes the perturbed pass equal to the clean one", async () => {
     const { events } = await run([["ascc", { candidatesPerWord: 1, innerSteps: 2 }]], { dropout: false });
     expect(events.map((event) => event["loss.robust"])).toEqual(events.map(() => 0));
