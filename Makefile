@@ -36,11 +36,11 @@ build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.bu
 
 FORCE:
 
-test: setup ## run the test suite (no GPU needed)
+test: setup ## run the test suite: a few cases of each requirement (no GPU needed)
 	@node_modules/.bin/vitest run
 
 test-long: export TEMPER_LONG := 1
-test-long: setup ## run the test suite with more random cases and kills
+test-long: setup ## run the test suite with its slow tests, and with more random cases and kills
 	@node_modules/.bin/vitest run
 
 test-onnx: export TEMPER_BACKEND := onnx

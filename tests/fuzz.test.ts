@@ -30,7 +30,7 @@ beforeAll(() => writeSeeds(seeds, load, join("tests", "fixtures")));
 
 test.each(Object.keys(targets))("%s: damaged input is read or refused clearly", async (name) => {
   const target = await targets[name]!({ seeds, work: join(work, name), load });
-  for (let number = 0; number < chooseExtent(6, 12); number++)
+  for (let number = 0; number < chooseExtent(3, 12); number++)
     expect([number, await runCase(target, makeFiles(target, name, number))]).toEqual([
       number,
       expect.stringMatching(/^(ok|refused)$/),

@@ -7,6 +7,7 @@ import { parse, stringify } from "yaml";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { main } from "./cli/built.js";
 import { invoke } from "./cli/invoke.js";
+import { isLong } from "./long.js";
 import { writeMaskedLm } from "./runs/masked-lm.js";
 import { temporaryFolder } from "./temporary.js";
 import { reviews, writeTinyBert } from "./tiny-run.js";
@@ -43,12 +44,12 @@ const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
 
 const folder = temporaryFolder();
 const root = process.cwd();
-let [tiny, maskedLm, victim] = ["", "", ""];
+let [tiny, maskedLm, victim, substitutions] = ["", "", "", ""];
 
 beforeAll(async () => {
   tiny = await writeTinyBert(join(folder, "tiny-bert"));
   maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
-  victim = (await tinyVictim(join(folder, "victim"))).run;
+  ({ run: victim, substitutions } = await tinyVictim(join(folder, "victim")));
 });
 afterAll(() => process.chdir(root));
 
@@ -106,7 +107,11 @@ const preparations: Readonly<Record<string, () => void>> = {
 
 /** Flags that make a command small. The last one of two equal flags counts. */
 const smallFlags: Readonly<Record<string, () => readonly string[]>> = {
-  harden: () => ["--model", tiny, "--max-length", "12", "--epochs", "2", "--num-examples", "8", "--threads", "1"],
+  harden: () => [
+    ...["--model", tiny, "--max-length", "12", "--epochs", "2", "--num-examples", "8", "--threads", "1"],
+    // With WordNet in make test-long.
+    ...(isLong ? [] : ["--substitutions", substitutions]),
+  ],
   train: () => ["--max-length", "12", "--epochs", "1", "--threads", "1"],
   attack: () => ["--num-examples", "4", "--threads", "1", "--sentence-encoder", tiny],
   certify: () => ["--num-examples", "4", "--threads", "1"],
@@ -146,7 +151,11 @@ async function startAndStop(args: readonly string[]): Promise<void> {
   await once(child, "exit");
 }
 
-test.each(documents.filter((name) => !name.endsWith("tutorial.md")))("the commands of %s work", async (document) => {
+// In make test, the documents that readers try first; in make test-long, all.
+const first = ["README.md", "docs/guide/first-hour.md"];
+const executed = documents.filter((name) => !name.endsWith("tutorial.md") && (isLong || first.includes(name)));
+
+test.each(executed)("the commands of %s work", async (document) => {
   const commands = readCommands(readFileSync(join(root, document), "utf8"));
   const here = join(folder, document.replaceAll("/", "-"));
   mkdirSync(here, { recursive: true });

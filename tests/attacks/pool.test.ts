@@ -7,6 +7,7 @@ import { SearchPool } from "../../src/attacks/pool.js";
 import type { RecipeAttack } from "../../src/attacks/run-recipe.js";
 import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Victim } from "../../src/attacks/victim.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import {
   collect,
@@ -299,7 +300,7 @@ describe("an interrupted pool", () => {
         expect([...before.ids, ...after.ids]).toEqual(whole.ids);
         expect([...before.calls, ...after.calls]).toEqual(whole.calls);
       }),
-      { numRuns: 25 },
+      { numRuns: chooseExtent(8, 25) },
     );
   });
 

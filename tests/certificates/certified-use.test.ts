@@ -18,6 +18,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { Rng } from "../../src/tensor/random.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { invoke } from "../cli/invoke.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { createReviews, trainCertified, words, writeReviewFile } from "./certified-run.js";
 import { editWords } from "./synthetic.js";
@@ -210,7 +211,7 @@ test("verify computes certificates again, and names the line that is forged", as
 
 test("enumerated deletions certify more, leads are used everywhere, and verify computes both again", async () => {
   const leads = await trainCertified(folder, "leads", [hashVote({ groups: 7, clip: 1, hashes: 2 })]);
-  const request = { runtime, model: leads, sample: { numExamples: 60 }, edits: 2 };
+  const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
   const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];
   const bound = await certify({ ...request, out: simple });
   const enumerated = await certify({ ...request, out: exact, enumerateDeletions: true });

@@ -219,7 +219,7 @@ async function searchViolations(certify: Certify, minTrials: number, seed: strin
   return findings;
 }
 
-const trials = chooseExtent(8000, 400_000);
+const trials = chooseExtent(4000, 400_000);
 /** Milliseconds, for many trials on a busy host. */
 const longTimeout = 900_000;
 

@@ -64,7 +64,7 @@ function* drawPairs(count: number, seed: string): Generator<{ words: string[]; e
 }
 
 const p = 0.7;
-const pairs = chooseExtent(1000, 60_000);
+const pairs = chooseExtent(500, 60_000);
 
 test("no model can tell a text from its edited version better than Delta_r, if the words are deleted first", () => {
   let tight = 0;
@@ -239,7 +239,7 @@ test("the result does not depend on the batch size, except for draws of the last
 /** How often the bound is above the truth, or a threshold that equals the truth is certified. */
 test("coverage: the bound is wrong at most as often as alpha says, at all times", () => {
   const alpha = 0.05;
-  const runs = chooseExtent(500, 20_000);
+  const runs = chooseExtent(300, 20_000);
   for (const probability of [0.6, 0.9, 0.99]) {
     let wrong = 0;
     for (let run = 0; run < runs; run++) {
@@ -283,7 +283,7 @@ async function countFalseCertificates(isShared: boolean): Promise<number> {
   const model: ScoreTexts = (texts) => texts.map(([text]) => rows[Math.floor(Number(text) * numLabels)]!);
   const samples = 400;
   const options = { numLabels, alpha: 0.1, classSamples: samples, maxSamples: samples, batchSize: 1 };
-  const processes = Array.from({ length: 300 }, (_, i) => {
+  const processes = Array.from({ length: chooseExtent(100, 300) }, (_, i) => {
     const draw = (name: string): Float64Array => {
       const rng = new Rng(i).fork(name);
       return Float64Array.from({ length: samples }, () => rng.next());
@@ -441,7 +441,7 @@ test("confidence of a table: union bound and Holm", () => {
 
 test("p-values of a table: Holm certifies a wrong text at most as often as alpha says", async () => {
   const threshold = 0.8;
-  const tables = 60;
+  const tables = chooseExtent(20, 60);
   let wrong = 0;
   for (let table = 0; table < tables; table++) {
     const processes = Array.from({ length: 20 }, (_, i) =>

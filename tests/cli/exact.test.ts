@@ -12,6 +12,7 @@ import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
@@ -110,7 +111,7 @@ describe("temper exact", () => {
     expect(readFileSync(proof).equals(whole)).toBe(true);
   });
 
-  test("the proof of two processes, killed in between, has the bytes of one process", async () => {
+  testLong("the proof of two processes, killed in between, has the bytes of one process", async () => {
     const { proof } = await report("alone");
     const whole = readFileSync(proof);
     const out = join(folder, "killed");
@@ -119,7 +120,7 @@ describe("temper exact", () => {
     const args = ["dist/cli/main.js", "exact", victim.run, ...data, ...flags, "--max-changes", "2"];
     const rng = new Rng("kills");
     const files = (): string[] => (existsSync(out) ? readdirSync(out, { recursive: true }) : []).map(String);
-    for (const processes of ["2", "1"].slice(0, chooseExtent(1, 2))) {
+    for (const processes of ["2", "1"]) {
       const child = spawn(process.execPath, [...args, "--processes", processes], { stdio: "ignore" });
       const closed = new Promise((resolve) => child.once("close", resolve));
       // At a random moment of the work, which is counted in files, because hosts differ in speed.

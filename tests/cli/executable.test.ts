@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { main } from "./built.js";
@@ -16,7 +17,7 @@ function temper(
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
 }
 
-test("npx finds the program in a checkout", () => {
+testLong("npx finds the program in a checkout", () => {
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
   expect(execFileSync("npm", ["exec", "--offline", "--", "temper", "--version"], { encoding: "utf8" }).trim()).toBe(
     version,
@@ -78,7 +79,7 @@ test("an output that cannot be written is reported in one line", async () => {
   });
 });
 
-test("a run finishes even if nobody reads its progress", async () => {
+testLong("a run finishes even if nobody reads its progress", async () => {
   const { model, data } = await tinyRun(join(folder, "unread"));
   const out = join(folder, "unread", "run");
   const table = ["--data", data!, "--text-column", "text", "--label-column", "label"];

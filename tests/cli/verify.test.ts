@@ -5,6 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vi
 import type { AttackResult } from "../../src/attacks/result.js";
 import { seal, unseal } from "../attacks/sealed.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
@@ -140,7 +141,7 @@ describe("temper verify", () => {
           expect(stderr).toContain(`edited.jsonl:${line}: `);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: chooseExtent(12, 40) },
     );
   });
 

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { chooseExtent } from "../extent.js";
+import { isLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { bundleRank, runRanks } from "./processes.js";
 import { runStack, type StackResult } from "./rank.js";
@@ -27,7 +28,7 @@ describe("several processes give the update of one", () => {
   it.each([2, 3].slice(0, chooseExtent(1, 2)))("%i processes", async (size) => {
     const run = (name: string) => runRanks(file, size, names, join(folder, `${size}-${name}.json`));
     const first = await run("first");
-    const second = chooseExtent(2, 3) >= size ? await run("second") : first;
+    const second = isLong ? await run("second") : first;
     for (const { name } of selected) {
       const [one, many] = [single[name]!, first[name]!];
       expect(Object.keys(many.gradients), name).toEqual(Object.keys(one.gradients));
@@ -39,8 +40,8 @@ describe("several processes give the update of one", () => {
     }
   });
 
-  it.each(["rift", "standard", "rose", "standard, accumulated"].slice(0, chooseExtent(1, 4)))(
-    "%s: a checkpoint is continued by another number of processes",
+  it.skipIf(!isLong).each(["rift", "standard", "rose", "standard, accumulated"])(
+    "%s: a checkpoint is continued by another number of processes (in make test-long)",
     async (name) => {
       const stack = stacks.find((candidate) => candidate.name === name)!;
       const whole = single[name] ?? (await runStack(stack));
@@ -51,7 +52,7 @@ describe("several processes give the update of one", () => {
         [2, 3],
         [3, 1, 2],
       ];
-      for (const sizes of orders.slice(0, chooseExtent(1, orders.length))) {
+      for (const sizes of orders) {
         const runFolder = join(folder, "resumed", name, sizes.join("-"));
         const losses: number[] = [];
         let last: StackResult | undefined;

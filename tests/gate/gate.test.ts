@@ -136,7 +136,7 @@ test("a lock runs no code unless the person allows it", async () => {
 });
 
 test("the same model always passes", async () => {
-  for (let seed = 0; seed < chooseExtent(2, 20); seed++) {
+  for (let seed = 0; seed < chooseExtent(1, 20); seed++) {
     const request = { data: { path: victim.data, ...columns }, sample: { numExamples: 150 }, seed };
     const settings = { model: victim.run, baseline: victim.run, out: out("same"), runtime };
     expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");

@@ -5,6 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createReport } from "../../src/report/index.js";
 import { launchBrowser } from "../browser.js";
+import { chooseExtent } from "../extent.js";
 import { listFindings } from "../studio/axe.js";
 import { temporaryFolder } from "../temporary.js";
 import { hostile, writeSample } from "./sample.js";
@@ -92,10 +93,12 @@ describe("in a browser", () => {
     await close();
   });
 
-  test.each([
-    { width: 1280, dark: true },
+  // The large screen runs in make test-long.
+  const screens = [
     { width: 390, dark: false },
-  ])("fits a screen of $width pixels, dark: $dark", async ({ width, dark }) => {
+    { width: 1280, dark: true },
+  ].slice(0, chooseExtent(1, 2));
+  test.each(screens)("fits a screen of $width pixels, dark: $dark", async ({ width, dark }) => {
     const { page, close } = await open({ width, dark });
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
     expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe(

@@ -10,7 +10,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
 import { attackFlat as attack, type FlatRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
-import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
 
@@ -37,14 +37,14 @@ function attackWithGreedy(
   return attack({ ...defaults, ...request, out: join(folder, request.out) }, callbacks);
 }
 
-test("memory does not grow with the number of examples", async () => {
+testLong("memory does not grow with the number of examples", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
   const measureHeap = (): number => {
     collectGarbage();
     return process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
   };
-  const count = chooseExtent(2500, 4500);
+  const count = 4500;
   // The same hundred texts are repeated, so that the score cache, which has its own limit, stays small.
   const rows = reviews(100, "memory");
   const data = writeData(

@@ -6,7 +6,7 @@ import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer
 import { getEncoderParameterShapes, parseModelConfig } from "../../src/models/index.js";
 import { Rng } from "../../src/tensor/random.js";
 import { main } from "../cli/built.js";
-import { chooseExtent } from "../extent.js";
+import { isLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews } from "../tiny-run.js";
 
@@ -49,9 +49,9 @@ async function trainInProcess(name: string, threads: number): Promise<string[]> 
   );
 }
 
-// Tests of killed runs compare processes with one thread.
-test.each(chooseExtent(0, 1) === 1 ? [1, 2] : [2])(
-  "two processes at once, with %i threads each, give bitwise identical runs",
+// In make test, tests of killed runs compare processes with one thread.
+test.skipIf(!isLong).each([1, 2])(
+  "two processes at once, with %i threads each, give bitwise identical runs (in make test-long)",
   async (threads) => {
     const [first, second] = await Promise.all([
       trainInProcess(`first-${threads}`, threads),

@@ -81,7 +81,7 @@ const custom = [
   define("merging", mergeWords),
 ];
 
-const [numExamples, queryBudget] = [chooseExtent(3, 4), chooseExtent(40, 60)];
+const [numExamples, queryBudget] = [chooseExtent(2, 4), chooseExtent(30, 60)];
 const all = [...attackNames, ...custom];
 const specs = all.map((given) => (typeof given === "string" && options[given] ? `${given}:${options[given]}` : given));
 const names = all.map((given) => (typeof given === "string" ? given : given.name));

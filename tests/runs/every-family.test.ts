@@ -9,6 +9,7 @@ import { listen } from "../../src/events.js";
 import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { free } from "../../src/tensor/index.js";
 import { Interrupted, singleRank, train } from "../../src/train/index.js";
+import { isLong } from "../long.js";
 import { familyNames, writeFamilyMaskedLm } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -36,8 +37,8 @@ const stacks = [
   ...[["roast"], ["sam"], ["temperature", "flooding"], ["lora"]],
 ];
 
-// All families take half a minute: TEMPER_EVERY_FAMILY=1.
-const tested = process.env.TEMPER_EVERY_FAMILY ? familyNames : ["albert", "deberta-v3", "modernbert"];
+// Two families that differ most from BERT; in make test-long, all of them.
+const tested = isLong ? familyNames : ["albert", "modernbert"];
 
 describe.each(tested)("%s", (name) => {
   const out = join(folder, `${name}-run`);

@@ -7,6 +7,7 @@ import { Rng } from "../../src/tensor/random.js";
 import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -14,7 +15,7 @@ const folder = temporaryFolder();
 const whole = join(folder, "whole");
 const totalKills = chooseExtent(1, 20);
 /** Long enough for every kill, and no longer: most of the time is training. */
-const epochs = chooseExtent(6, 12);
+const epochs = chooseExtent(4, 12);
 let flags: string[];
 
 beforeAll(async () => {
@@ -107,7 +108,7 @@ async function stopRun(args: readonly string[], out: string, signal: NodeJS.Sign
   return end.code === 0 ? null : end;
 }
 
-test("SIGINT and SIGHUP save the run and print how to continue, and that works", async () => {
+testLong("SIGINT and SIGHUP save the run and print how to continue, and that works", async () => {
   let out = join(folder, "interrupted");
   let args = [...flags, "--out", out];
   // Ctrl-C, and then a closed terminal.

@@ -10,6 +10,7 @@ import { maskTokens } from "../../src/text/mask-tokens.js";
 import { packTexts } from "../../src/text/pack-sequences.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { Interrupted } from "../../src/train/index.js";
+import { testLong } from "../long.js";
 import { writeFamilyMaskedLm } from "../models/family-models.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
@@ -132,7 +133,7 @@ test("a stopped run continues bitwise identically, and only with the same settin
   expect((await run("resumed", { resume: true })).steps).toBeGreaterThan(7);
 });
 
-test("rose that masks nothing is bitwise the standard training; the other methods change it", async () => {
+testLong("rose that masks nothing is bitwise the standard training; the other methods change it", async () => {
   const rose = (options: object) => [{ name: "rose", options: { ...options } }];
   await run("rose-all", { methods: rose({ variant: "second", updateRatio: 1 }) });
   expect(readModel("rose-all").equals(readModel("standard"))).toBe(true);

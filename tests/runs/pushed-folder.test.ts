@@ -9,6 +9,7 @@ import { RunFolder } from "../../src/runs/run-folder.js";
 import { free } from "../../src/tensor/index.js";
 import { loadTokenizer, SUBWORD_TOKENIZER } from "../../src/text/tokenizer.js";
 import { tinyVictim } from "../attacks/tiny-victim.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
 
@@ -36,48 +37,53 @@ async function writePushed(run: string, out: string): Promise<string> {
   return out;
 }
 
-describe.each(cases)("the folder that push uploads, $tokenization tokens, $head head", ({ tokenization, head }) => {
-  const name = `${tokenization}-${head}`;
+// The last case runs in make test-long.
+describe.each(cases.slice(0, chooseExtent(2, 3)))(
+  "the folder that push uploads, $tokenization tokens, $head head",
+  ({ tokenization, head }) => {
+    const name = `${tokenization}-${head}`;
 
-  test("gives the predictions of the run in transformers.js", async () => {
-    const { run } = await tinyVictim(join(folder, name), { tokenization, head });
-    const pushed = await writePushed(run, join(folder, `${name}-pushed`));
-    await using classifier = await loadClassifier(run, { device: "cpu", threads: 1 });
-    const expected = await classifier.classify(texts);
-    env.allowRemoteModels = false;
-    env.localModelPath = folder;
-    const classify = await pipeline("text-classification", basename(pushed), { dtype: "fp32" });
-    for (const [i, text] of texts.entries()) {
-      const { probabilities, truncated } = expected[i]!;
-      // transformers.js cuts off the last special token of a truncated text.
-      if (truncated) continue;
-      const answers = (await classify(text, { top_k: 2 })) as { label: string; score: number }[];
-      expect(answers.length).toBe(2);
-      for (const { label, score } of answers) expect(Math.abs(score - probabilities[label]!), text).toBeLessThan(1e-4);
-    }
-    await classify.dispose();
-  });
+    test("gives the predictions of the run in transformers.js", async () => {
+      const { run } = await tinyVictim(join(folder, name), { tokenization, head });
+      const pushed = await writePushed(run, join(folder, `${name}-pushed`));
+      await using classifier = await loadClassifier(run, { device: "cpu", threads: 1 });
+      const expected = await classifier.classify(texts);
+      env.allowRemoteModels = false;
+      env.localModelPath = folder;
+      const classify = await pipeline("text-classification", basename(pushed), { dtype: "fp32" });
+      for (const [i, text] of texts.entries()) {
+        const { probabilities, truncated } = expected[i]!;
+        // transformers.js cuts off the last special token of a truncated text.
+        if (truncated) continue;
+        const answers = (await classify(text, { top_k: 2 })) as { label: string; score: number }[];
+        expect(answers.length).toBe(2);
+        for (const { label, score } of answers)
+          expect(Math.abs(score - probabilities[label]!), text).toBeLessThan(1e-4);
+      }
+      await classify.dispose();
+    });
 
-  test("is read by Temper with the same tokens and settings", async () => {
-    const [source, pushed] = [join(folder, name, "tiny-bert"), join(folder, `${name}-pushed`)];
-    expect(readdirSync(pushed).includes(SUBWORD_TOKENIZER)).toBe(tokenization === "word");
-    const [before, after] = [await loadTokenizer(source), await loadTokenizer(pushed)];
-    expect(after.hash).toBe(before.hash);
-    expect(after.special).toEqual(before.special);
-    const model = await loadModel(pushed);
-    expect([model.tokenization, model.architecture.head]).toEqual([tokenization, head]);
-    free(model.weights);
-  });
+    test("is read by Temper with the same tokens and settings", async () => {
+      const [source, pushed] = [join(folder, name, "tiny-bert"), join(folder, `${name}-pushed`)];
+      expect(readdirSync(pushed).includes(SUBWORD_TOKENIZER)).toBe(tokenization === "word");
+      const [before, after] = [await loadTokenizer(source), await loadTokenizer(pushed)];
+      expect(after.hash).toBe(before.hash);
+      expect(after.special).toEqual(before.special);
+      const model = await loadModel(pushed);
+      expect([model.tokenization, model.architecture.head]).toEqual([tokenization, head]);
+      free(model.weights);
+    });
 
-  test("says if transformers does not have the head", () => {
-    const read = (file: string): string => readFileSync(join(folder, `${name}-pushed`, file), "utf8");
-    const { temper } = JSON.parse(read("config.json")) as { temper: { note?: string } };
-    const library = head === "mlp" ? "library_name: temper-nlp" : "library_name: transformers";
-    expect(read("README.md")).toContain(library);
-    if (head === "hf") expect(temper.note).toBeUndefined();
-    else {
-      expect(temper.note).toContain("transformers does not have the classification head");
-      expect(read("README.md")).toContain(temper.note);
-    }
-  });
-});
+    test("says if transformers does not have the head", () => {
+      const read = (file: string): string => readFileSync(join(folder, `${name}-pushed`, file), "utf8");
+      const { temper } = JSON.parse(read("config.json")) as { temper: { note?: string } };
+      const library = head === "mlp" ? "library_name: temper-nlp" : "library_name: transformers";
+      expect(read("README.md")).toContain(library);
+      if (head === "hf") expect(temper.note).toBeUndefined();
+      else {
+        expect(temper.note).toContain("transformers does not have the classification head");
+        expect(read("README.md")).toContain(temper.note);
+      }
+    });
+  },
+);

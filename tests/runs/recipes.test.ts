@@ -54,7 +54,7 @@ const encoder = () => ({
   maskedLm: join(folder, "masked-lm"),
 });
 
-const numExamples = chooseExtent(3, 6);
+const numExamples = chooseExtent(2, 6);
 const createRequest = (attacks: typeof specs, out: string) =>
   ({
     ...{ model: victim.run, data: victim.data, attacks, numExamples, out, device: "cpu", threads: 1 },
@@ -144,7 +144,7 @@ test("texts that are empty, have one word, thousands of words or no Latin letter
   const texts = [
     "",
     "good",
-    Array.from({ length: chooseExtent(2000, 10_000) }, () => "fine").join(" "),
+    Array.from({ length: chooseExtent(1000, 10_000) }, () => "fine").join(" "),
     "\u0445\u043e\u0440\u043e\u0448\u0438\u0439 \u0444\u0438\u043b\u044c\u043c",
     "!!! ???",
   ];

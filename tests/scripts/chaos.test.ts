@@ -4,14 +4,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { commands } from "../../src/cli/command-list.js";
-import { chooseExtent } from "../extent.js";
+import { isLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-// tests/studio/browser.test.ts kills a studio, too.
-const workload = chooseExtent(0, 1) === 1 ? "studio" : "train";
-test(`make chaos disturbs ${workload}, resumes it and compares the results`, () => {
+test.skipIf(!isLong).each(["studio", "train"])("make chaos disturbs %s (in make test-long)", (workload) => {
   const env = { ...process.env, CHAOS_KILLS: "1", CHAOS_SEED: "test", CHAOS_WORKLOADS: workload, TMPDIR: folder };
   const { status, stdout, stderr } = spawnSync(process.execPath, ["tools/chaos/chaos.mjs"], { env, encoding: "utf8" });
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });

@@ -14,7 +14,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { launchBrowser } from "../browser.js";
-import { chooseExtent } from "../extent.js";
+import { isLong, testLong } from "../long.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { writeMaskedLm } from "../runs/masked-lm.js";
@@ -60,7 +60,7 @@ afterAll(async () => {
   await studio?.close();
 });
 
-test("the table filters, sorts and groups runs, and compares those that are selected", async () => {
+testLong("the table filters, sorts and groups runs, and compares those that are selected", async () => {
   await using open = await openPage(browser, studio.url);
   const { page } = open;
   const names = () => page.locator("td.name a").allTextContents();
@@ -257,7 +257,7 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
   expect(open.complaints).toEqual([]);
 });
 
-test("an attack is started from a form", async () => {
+testLong("an attack is started from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs");
   const { page } = open;
   await page.getByRole("button", { name: "Attack a model" }).click();
@@ -270,7 +270,7 @@ test("an attack is started from a form", async () => {
   expect(open.complaints).toEqual([]);
 });
 
-test("a classifier is hardened from a form", async () => {
+testLong("a classifier is hardened from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs?form=harden");
   const { page } = open;
   const field = (name: string) => page.locator(`[name="${name}"]`);
@@ -303,7 +303,7 @@ async function startWordStudio(): Promise<Studio> {
   return startStudio({ folders: [join(folder, "words")] });
 }
 
-test("every attack of the playground ends with a result, with a field for each of its options", async () => {
+testLong("every attack of the playground ends with a result, with a field for each of its options", async () => {
   const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
   await using words = await startWordStudio();
   await using open = await openPage(browser, words.url, "#/playground?first=0%2Ftiny");
@@ -319,10 +319,7 @@ test("every attack of the playground ends with a result, with a field for each o
   await page.getByLabel("Text", { exact: true }).fill("a good film");
   const picker = page.getByRole("combobox", { name: /^Attack/ });
   await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
-  // tests/runs/every-attack.test.ts attacks with each of them, without the page.
-  const isTried = (name: string): boolean => chooseExtent(0, 1) === 1 || ["ascc", "deepwordbug", "bae"].includes(name);
   for (const { name, options } of describeAttacks()) {
-    if (!isTried(name)) continue;
     await picker.selectOption(name);
     expect(await page.locator(".filters .hint").textContent()).not.toBe("");
     await page.getByText(new RegExp(`^Options of ${name} `)).waitFor();
@@ -381,7 +378,7 @@ test("without the token, a person reads what to do", async () => {
   await context.close();
 });
 
-test("axe finds nothing on any page, in both color schemes, and nothing is wider than the screen", async () => {
+test("axe finds nothing on the pages, in both color schemes, and nothing is wider than the screen", async () => {
   const models = ["standard", "ascc"].map((name) => ({ name, runs: [`0/spam-${name}-seed0`] }));
   const views = [
     ...["#/runs", linkToRun("spam-ascc-seed0"), "#/jobs", "#/rate"],
@@ -389,7 +386,15 @@ test("axe finds nothing on any page, in both color schemes, and nothing is wider
     `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
     "#/playground?first=0%2Ftiny-seed0",
   ];
-  for (const view of views) {
+  const looks = [
+    { colorScheme: "dark", width: 1280 },
+    { colorScheme: "light", width: 390 },
+  ] as const;
+  // Two pages with one look each; in make test-long, all pages with both.
+  const tried = isLong
+    ? views.map((view) => ({ view, own: [0, 1] }))
+    : ["#/runs", "#/jobs?form=train"].map((view, i) => ({ view, own: [i] }));
+  for (const { view, own } of tried) {
     await using open = await openPage(browser, studio.url, view, { dark: true });
     const { page } = open;
     await page.locator("h1").waitFor({ state: "attached" });
@@ -399,10 +404,7 @@ test("axe finds nothing on any page, in both color schemes, and nothing is wider
       await page.getByLabel("Text", { exact: true }).fill("a good film");
       await page.getByRole("button", { name: "good" }).waitFor();
     }
-    for (const { colorScheme, width } of [
-      { colorScheme: "dark", width: 1280 },
-      { colorScheme: "light", width: 390 },
-    ] as const) {
+    for (const { colorScheme, width } of own.map((i) => looks[i]!)) {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: 900 });
       expect({ view, width, findings: await listFindings(page) }).toEqual({ view, width, findings: [] });

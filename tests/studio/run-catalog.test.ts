@@ -8,7 +8,7 @@ import { RunCatalog } from "../../src/studio/run-catalog.js";
 import { writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 
-const numRuns = 100;
+const numRuns = 50;
 const numFirstRows = 16;
 
 /** The run folders directly below `folder` whose files are looked for or opened. */

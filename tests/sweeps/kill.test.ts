@@ -9,6 +9,7 @@ import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { Rng } from "../../src/tensor/random.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
@@ -139,6 +140,10 @@ it("estimates the cost in worker processes without writing anything", async () =
   expect(JSON.parse(stdout)).toMatchObject({ unfinished: runs, estimate: { device: "cpu" } });
   expect((JSON.parse(stdout) as { estimate: { seconds: number } }).estimate.seconds).toBeGreaterThan(0);
   expect(existsSync(out)).toBe(false);
+});
+
+testLong("the error of a worker that estimates is one line", async () => {
+  const out = join(folder, "wrong");
   const wrong = await invoke(["sweep", file, "--out", out, "--dry-run", "--quiet", "--set", "labelColumn=nothing"]);
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/^temper: .*nothing/) });
 });

@@ -11,6 +11,7 @@ import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
 import type { Trust } from "../../src/trust.js";
 import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -425,7 +426,7 @@ describe("large sweeps", () => {
       });
   });
 
-  it("130,000 values and seeds do not exhaust the stack", async () => {
+  testLong("130,000 values and seeds do not exhaust the stack", async () => {
     const list = `[${Array.from({ length: 130_000 }, (_, i) => i).join(",")}]`;
     const sweep = await readSweep({ file: writeSweep(`${base}grid: { train.batchSize: ${list} }\nseeds: ${list}\n`) });
     expect(countRuns(sweep)).toBe(1.69e10);

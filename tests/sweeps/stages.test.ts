@@ -8,7 +8,7 @@ import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
 import { listWorkPhases } from "../../src/sweeps/work-item.js";
-import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { readTable, writeTinySweep } from "./tiny-sweep.js";
 
@@ -117,7 +117,7 @@ describe("the stages of a sweep", () => {
     });
   });
 
-  it("train real models that later runs start from", async () => {
+  testLong("train real models that later runs start from", async () => {
     const out = join(parent, String(number++));
     const train = { epochs: 1, batchSize: 8, learningRate: 3e-2 };
     const file = await writeTinySweep(out, {
@@ -125,7 +125,7 @@ describe("the stages of a sweep", () => {
       stages: { first: { train: { epochs: 8 } } },
       evaluation: { exact: { maxChanges: 2, numExamples: 6 } },
     });
-    const planned = await planSweep({ file, estimate: chooseExtent(0, 1) === 1 });
+    const planned = await planSweep({ file, estimate: true });
     expect(planned).toMatchObject({ inputs: { downloads: [] } });
     expect(planned.unfinished).toHaveLength(3);
     const { status, failures } = await runSweep({ file, out: join(out, "sweep"), estimate: false });

@@ -153,7 +153,7 @@ describe("damaged Parquet", () => {
     const unhandled: unknown[] = [];
     const onUnhandled = (error: unknown): void => void unhandled.push(error);
     process.on("unhandledRejection", onUnhandled);
-    const cases = chooseExtent(75, 1500);
+    const cases = chooseExtent(30, 1500);
     let refused = 0;
     for (const name of ["plain", "train"]) {
       const bytes = readFileSync(join("tests", "fixtures", "tasks", `${name}.parquet`));

@@ -138,9 +138,11 @@ const stacks: [string, MethodSpec[]][] = [
   ["freelb, sam", [freelb({ steps: 2 }), sam({ adaptive: true, rho: 0.5 })]],
   ["temperature, flooding", [temperature({ temperature: 4 }), flooding({ level: 0.9 })]],
 ];
-// Every stack with one batch per step, and every third with two; with TEMPER_LONG, all with both.
+// Every second stack with one batch per step, and every sixth with two; in make test-long, all with both.
 const cases = stacks.flatMap(([name, specs], i) =>
-  [1, 2].filter((count) => count === 1 || i % chooseExtent(3, 1) === 0).map((count) => [name, count, specs] as const),
+  [1, 2]
+    .filter((count) => i % chooseExtent(count === 1 ? 2 : 6, 1) === 0)
+    .map((count) => [name, count, specs] as const),
 );
 test.each(cases)(
   "%s with %i batches per step: captured steps are identical to eager ones",
