@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, vi } from "vitest";
 import { attack } from "../src/actions/attack/attack.js";
 import { train } from "../src/actions/train/train.js";
 import { readJournal } from "../src/attacks/journal.js";
 import { createReport } from "../src/report/index.js";
 import { writeInputs } from "../tools/golden/inputs.mjs";
+import { testLong } from "./long.js";
 import { temporaryFolder } from "./temporary.js";
 
 // Two runs of the sweep in tools/golden/record.mjs, as the version before the redesign (a14baaf) computed them.
@@ -30,7 +31,7 @@ const recorded = [
   },
 ];
 
-test("losses, attacked texts and a report are those from before the redesign", async () => {
+testLong("losses, attacked texts and a report are those from before the redesign", async () => {
   const folder = temporaryFolder();
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const { model, reviews: data, table: substitutions } = writeInputs(folder);

@@ -11,6 +11,7 @@ import { listen } from "../../src/events.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -261,7 +262,7 @@ describe("temper analyze", () => {
     expect(JSON.parse(readFileSync(join(out, "landscape.json"), "utf8"))).toEqual(data);
   });
 
-  it("landscape: Ctrl-C prints how to resume", async () => {
+  testLong("landscape: Ctrl-C prints how to resume", async () => {
     const out = join(folder, "stopped");
     const argv = [
       "analyze",

@@ -19,6 +19,7 @@ import { Rng } from "../../src/tensor/random.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { createReviews, trainCertified, words, writeReviewFile } from "./certified-run.js";
 import { editWords } from "./synthetic.js";
@@ -209,7 +210,7 @@ test("verify computes certificates again, and names the line that is forged", as
   await expect(verify({ ...runtime, journals: [journals[0]!], model: plain })).rejects.toThrow(/a different model/);
 });
 
-test("enumerated deletions certify more, leads are used everywhere, and verify computes both again", async () => {
+testLong("enumerated deletions certify more, leads are used everywhere, and verify computes both again", async () => {
   const leads = await trainCertified(folder, "leads", [hashVote({ groups: 7, clip: 1, hashes: 2 })]);
   const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
   const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];

@@ -133,7 +133,7 @@ it.runIf(chooseExtent(0, 1) === 1)("a disk that fills up is reported, and finish
   }
 });
 
-it("estimates the cost in worker processes without writing anything", async () => {
+testLong("estimates the cost in worker processes without writing anything", async () => {
   const out = join(folder, "estimated");
   const { code, stdout } = await invoke(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
   expect(code).toBe(0);
