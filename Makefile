@@ -6,7 +6,7 @@ SHELL := /bin/sh
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
-compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources))) dist/studio/page/index.html
+compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts src/studio/page/%,$(sources))) dist/studio/page/index.html
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

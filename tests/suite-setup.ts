@@ -22,8 +22,8 @@ function buildIfStale(): void {
 
 function isStale(): boolean {
   const files = readdirSync("src", { recursive: true, encoding: "utf8" });
-  // Declarations are not compiled.
-  const sources = files.filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"));
+  // Declarations are not compiled, and Vite bundles the page.
+  const sources = files.filter((name) => /(?<!\.d)\.ts$/.test(name) && !name.startsWith(join("studio", "page")));
   return sources.some((source) => {
     const compiled = join("dist", source.replace(/\.ts$/, ".js"));
     return !existsSync(compiled) || statSync(compiled).mtimeMs < statSync(join("src", source)).mtimeMs;
