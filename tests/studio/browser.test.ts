@@ -164,9 +164,14 @@ async function serveSlowly(url: string): Promise<AsyncDisposable & { readonly ur
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const headers = { "content-type": "application/json" };
     const body = request.method === "POST" ? Buffer.concat(chunks) : null;
-    const answer = await fetch(new URL(request.url!, url), { method: request.method!, headers, body });
-    const text = await answer.text();
-    setTimeout(() => response.writeHead(answer.status, headers).end(text), 300);
+    try {
+      const answer = await fetch(new URL(request.url!, url), { method: request.method!, headers, body });
+      const text = await answer.text();
+      setTimeout(() => response.writeHead(answer.status, headers).end(text), 300);
+    } catch {
+      // The test is over, and the model's server is closed.
+      response.destroy();
+    }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const close = (): Promise<void> => new Promise((resolve) => void server.close(() => resolve()).closeAllConnections());
