@@ -245,7 +245,8 @@ describe("searches with scripted scores", () => {
           });
         },
       ),
-      { numRuns: 40 },
+      // In the example, the only word that may change has changed.
+      { numRuns: 40, examples: [[["abec", "ac"], 17, 824]] },
     );
   });
 

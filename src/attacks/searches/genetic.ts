@@ -81,8 +81,9 @@ function reproduceByBestCandidate(
     for (const parent of parents) {
       const open = new Set(problem.findOpenPositions(parent));
       const allowed = positions.filter((position) => open.has(position));
-      const position = allowed[rng.integer(allowed.length)]!;
-      lists.push([parent, ...(yield* expand(parent, [position]))]);
+      // A constraint can close every word of a text, such as those that have changed.
+      const chosen = allowed.length === 0 ? [] : [allowed[rng.integer(allowed.length)]!];
+      lists.push([parent, ...(yield* expand(parent, chosen))]);
     }
     const scored = yield* score(lists.flat().map((text) => ({ text })));
     let next = 0;
