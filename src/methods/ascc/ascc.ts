@@ -38,7 +38,7 @@ export const ascc = defineMethod({
   cost: { gpu: "8.1", cpu: "3.1 (one inner step; 2.1 with interval=2)" },
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
-    interval: z.int().min(1).default(1).describe("the adversary runs in every n-th step; the others are standard steps"),
+    interval: z.int().min(1).default(1).describe("the adversary runs in every n-th step; others are standard"),
     robustAccuracy: z
       .enum(["clean-and-attacked", "attacked"])
       .default("clean-and-attacked")
