@@ -117,7 +117,12 @@ function main(args) {
   const { values } = parseArgs({
     args,
     options: {
-      ...{ libtorch: { type: "string" }, force: flag, "dry-run": flag, "only-libtorch": flag, json: flag, help: flag },
+      libtorch: { type: "string" },
+      force: flag,
+      "dry-run": flag,
+      "only-libtorch": flag,
+      json: flag,
+      help: flag,
     },
   });
   if (values.help) return console.log(HELP);

@@ -31,6 +31,7 @@ export class StepBatch implements BatchContext {
   readonly training: BatchTraining;
   readonly batch: Batch;
   readonly batchIndex: number;
+  readonly stepIndex: number;
   readonly extraLeaves: NamedTensors;
   readonly keepsGradientDtype: boolean;
   readonly reducer: GradientReducer | null;
@@ -46,6 +47,7 @@ export class StepBatch implements BatchContext {
     this.training = training;
     this.batch = batch;
     this.batchIndex = batchIndex;
+    this.stepIndex = Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps);
     this.extraLeaves = options.extraLeaves ?? new Map();
     this.keepsGradientDtype = options.keepsGradientDtype ?? false;
     this.reducer = options.reducer ?? null;

@@ -237,6 +237,8 @@ export interface BatchContext {
    * Counts batches over the complete training. The micro-batches of a batch have the same index.
    */
   readonly batchIndex: number;
+  /** Counts optimizer steps, each of one or more batches. */
+  readonly stepIndex: number;
   /** Tensors besides the parameters whose gradients are computed too, by name. */
   readonly extraLeaves: NamedTensors;
   /** @internal Whether the gradients of the total loss may stay in the compute dtype. */

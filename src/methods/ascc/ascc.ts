@@ -128,8 +128,7 @@ export const ascc = defineMethod({
        */
       losses(context, next) {
         const losses = new Map(next());
-        const { batchIndex, training } = context;
-        if (!hasAdversary(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))) return losses;
+        if (!hasAdversary(context.stepIndex)) return losses;
         const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
         const mixtureWeights = searchMixture(context, hull);
         const { attentionBias, packing = null } = context.batch.input;

@@ -180,8 +180,8 @@ function createRose(options: Options): TrainingMethod {
       acrossProcesses: "mean",
       keepsTotalGradients: true,
       exclusiveRoles: { selection: "decides which parameters are updated" },
-      needsTaskGradients: ({ training, batchIndex }) =>
-        usesSecondOrder && shouldRefreshMask(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))
+      needsTaskGradients: ({ training, stepIndex }) =>
+        usesSecondOrder && shouldRefreshMask(stepIndex)
           ? getMaskableParameters(training, options.maskedParameters)
           : null,
       graphKey(stepIndex) {
@@ -239,8 +239,7 @@ function createRose(options: Options): TrainingMethod {
       return new Map(next()).set("task", task);
     },
     gradients(context, next) {
-      const { settings } = context.training.job;
-      if (!shouldRefreshMask(Math.floor(context.batchIndex / settings.gradientAccumulationSteps))) return next();
+      if (!shouldRefreshMask(context.stepIndex)) return next();
       const loss = computeDivergence(context);
       // The divergence comes first and retains the graph, which the total loss of the base still
       // needs.
