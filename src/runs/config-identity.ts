@@ -33,13 +33,7 @@ export function checkSameConfig<T extends Settings>(folder: string, before: T, n
 
 /** Everything that decides a run's result, as text: equal texts are the same run. */
 export function formatConfigIdentity(config: RunConfig): string {
-  return formatConfigIdentities(config, [config.seed])[0]!;
-}
-
-/** The identities of a config with each of the seeds. */
-export function formatConfigIdentities(config: RunConfig, seeds: readonly number[]): string[] {
-  const settings = new Map([...flattenConfig(config)].sort(([a], [b]) => (a < b ? -1 : 1)));
-  return seeds.map((seed) => JSON.stringify([...settings.set("seed", JSON.stringify(seed))]));
+  return JSON.stringify([...flattenConfig(config)].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** Every setting that decides the result under its full key, as text. */

@@ -5,7 +5,7 @@ import { exactPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, type ResolvedMethod } from "../methods/index.js";
 import { formatMethodNames, type RunConfig } from "../runs/config.js";
-import { formatConfigIdentities } from "../runs/config-identity.js";
+import { formatConfigIdentity } from "../runs/config-identity.js";
 import { type ConfigObject, resolveRun, type SettingsSource } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run-name.js";
 import { isModulePath } from "../trust.js";
@@ -14,7 +14,7 @@ import { ConfigOverlay } from "./config-overlay.js";
 import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import { type Grid, runAnalyses } from "./schema.js";
-import { linkToStageRun, parseStageModel } from "./stages.js";
+import { linkToStageRuns, parseStageModel, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
@@ -27,7 +27,8 @@ export type ExpandedSweep = Pick<SweepPlan, "stages" | "cells" | "rows" | "colum
 export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
   const points = Object.values(rows).reduce((sum, row) => sum + countPoints({ ...grid, ...row.grid }), 0);
-  return points * Object.keys(columns).length * seeds.length + Object.keys(stages).length;
+  const stageRuns = Object.values(stages).reduce((sum, { perSeed }) => sum + (perSeed ? seeds.length : 1), 0);
+  return points * Object.keys(columns).length * seeds.length + stageRuns;
 }
 
 /** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
@@ -48,9 +49,9 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
         // Nothing else depends on the seed, and checking a config takes longer than all the rest.
         const { value, locate } = createCellSettings(sweep, row, column, values, seeds[0]!);
         const { config: written, methods: resolved } = await resolveRun(value, sweep.modules, locate);
-        const config = linkToStageRun(written, stageRuns, allStages, locate(["model"]));
-        const names = createRunNames(config, seeds);
-        for (const [i, name] of names.entries()) configs[name] = { ...config, seed: seeds[i]! };
+        const linked = linkToStageRuns(written, seeds, stageRuns, allStages, locate(["model"]));
+        const names = linked.map(createRunName);
+        for (const [i, name] of names.entries()) configs[name] = linked[i]!;
         const point = { values, runs: names };
         points.push(point);
         methods.set(point, resolved);
@@ -65,7 +66,7 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   }
   checkSelectionMetric(sweep, cells, methods);
   return {
-    stages: Object.fromEntries(stageRuns),
+    stages: Object.fromEntries([...stageRuns].flatMap(([stage, runs]) => listStageRuns(stage, runs, seeds))),
     cells,
     configs,
     rows: tableRows,
@@ -74,20 +75,33 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   };
 }
 
-/** Adds the run of each stage to the configs. Returns their names. A stage may use the ones before. */
-async function expandStages(sweep: SweepFile, configs: Record<string, RunConfig>): Promise<Map<string, string>> {
+/** Adds the runs of each stage to the configs. Returns their names. A stage may use the ones before. */
+async function expandStages(sweep: SweepFile, configs: Record<string, RunConfig>): Promise<Map<string, StageRuns>> {
   const { stages, seeds } = sweep.settings;
-  const runs = new Map<string, string>();
-  for (const [stage, settings] of Object.entries(stages)) {
+  const runs = new Map<string, StageRuns>();
+  for (const [stage, { perSeed: isPerSeed, ...settings }] of Object.entries(stages)) {
     const overlay = new ConfigOverlay().add(sweep.baseConfig, []).add(settings, ["stages", stage]);
     const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
-    const written = await resolveRun({ seed: seeds[0]!, ...overlay.config }, sweep.modules, locate);
-    const config = linkToStageRun(written.config, runs, Object.keys(stages), locate(["model"]));
-    const [name] = createRunNames(config, [config.seed]);
-    configs[name!] = config;
-    runs.set(stage, name!);
+    if (isPerSeed && "seed" in settings)
+      throw new UserError(
+        `${sweep.locate(["stages", stage, "seed"])}: stages.${stage}.seed: ` +
+          "expected no seed with perSeed: true, which uses the seeds of the table. Remove one of them.",
+      );
+    const { config } = await resolveRun({ seed: seeds[0]!, ...overlay.config }, sweep.modules, locate);
+    // A stage with one run cannot start from several.
+    const usable = new Map([...runs].filter(([, earlier]) => isPerSeed || !earlier.isPerSeed));
+    const stageSeeds = isPerSeed ? seeds : [config.seed];
+    const linked = linkToStageRuns(config, stageSeeds, usable, Object.keys(stages), locate(["model"]));
+    const names = linked.map(createRunName);
+    for (const [i, name] of names.entries()) configs[name] = linked[i]!;
+    runs.set(stage, { isPerSeed, names });
   }
   return runs;
+}
+
+/** The runs of a stage with their names in the plan. */
+function listStageRuns(stage: string, { isPerSeed, names }: StageRuns, seeds: readonly number[]): [string, string][] {
+  return names.map((name, i) => [isPerSeed ? `${stage}, seed ${seeds[i]}` : stage, name]);
 }
 
 /** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
@@ -186,15 +200,13 @@ function formatRowName(row: string, values: GridValues): string {
 }
 
 /**
- * A readable name per seed with a hash of everything that decides the run, so the same run has the
- * same folder in every sweep.
+ * A readable name with a hash of everything that decides the run, so the same run has the same
+ * folder in every sweep.
  */
-function createRunNames(config: RunConfig, seeds: readonly number[]): string[] {
+function createRunName(config: RunConfig): string {
+  const hash = createHash("sha256").update(formatConfigIdentity(config)).digest("hex").slice(0, 10);
   const base = `${formatTaskName(config)}-${formatMethodNames(config)}`;
-  return formatConfigIdentities(config, seeds).map((identity, i) => {
-    const hash = createHash("sha256").update(identity).digest("hex").slice(0, 10);
-    return `${base}-seed${seeds[i]}-${hash}`.replace(/[^\w.+-]+/g, "-");
-  });
+  return `${base}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
 }
 
 /**

@@ -36,6 +36,12 @@ const columnSchema = z
   .nullable()
   .transform((column) => column ?? {});
 
+/** The settings of a run. `perSeed`: one run per seed of the table, for the runs with that seed. */
+const stageSchema = z
+  .looseObject({ perSeed: z.boolean().default(false) })
+  .nullable()
+  .transform((stage) => stage ?? { perSeed: false });
+
 /** The options of each attack by its name. Null means its defaults. */
 const attacksSchema = z.preprocess(
   (value) => {
@@ -106,12 +112,7 @@ export const sweepSettingsSchema = z.strictObject({
    * Runs that are trained first, by name. `model: stage:NAME` starts another run, or a later stage,
    * from the model of one.
    */
-  stages: z
-    .record(
-      z.string(),
-      configObjectSchema.nullable().transform((settings) => settings ?? {}),
-    )
-    .default({}),
+  stages: z.record(z.string(), stageSchema).default({}),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
   /** Means over columns: name -> columns. */

@@ -11,28 +11,38 @@ export function parseStageModel(model: unknown): string | null {
   return typeof model === "string" && model.startsWith(prefix) ? model.slice(prefix.length) : null;
 }
 
+/** The runs of a stage: one for all seeds of the table, or one per seed, in their order. */
+export interface StageRuns {
+  readonly isPerSeed: boolean;
+  readonly names: readonly string[];
+}
+
 /**
  * Names the run of a stage instead of the stage, so that the hash of a run includes everything that
- * decides the model it starts from. `runs` has the runs of the stages that may be used.
+ * decides the model it starts from. Returns one config per seed. `runs` has the runs of the stages
+ * that may be used.
  */
-export function linkToStageRun(
+export function linkToStageRuns(
   config: RunConfig,
-  runs: ReadonlyMap<string, string>,
+  seeds: readonly number[],
+  runs: ReadonlyMap<string, StageRuns>,
   allStages: readonly string[],
   location: string,
-): RunConfig {
+): RunConfig[] {
   const stage = parseStageModel(config.model);
-  if (stage === null) return config;
+  if (stage === null) return seeds.map((seed) => ({ ...config, seed }));
   if (allStages.length === 0)
     throw new UserError(`${location}: model: ${config.model}: the file has no stages. Add stages: { ${stage}: … }.`);
   checkName(stage, allStages, "stage", `${location}: model`);
-  const run = runs.get(stage);
-  if (run === undefined)
+  const found = runs.get(stage);
+  if (found === undefined)
     throw new UserError(
       `${location}: model: expected an earlier stage${runs.size > 0 ? ` (${[...runs.keys()].join(", ")})` : ""} ` +
-        `or another model, received ${config.model}. Set model in this stage.`,
+        `or another model, received ${config.model}. Set model in this stage. ` +
+        "To start from a stage with perSeed, a stage needs it, too.",
     );
-  return { ...config, model: `${prefix}${run}` };
+  const { isPerSeed, names } = found;
+  return seeds.map((seed, i) => ({ ...config, seed, model: `${prefix}${names[isPerSeed ? i : 0]}` }));
 }
 
 /** The config with the model that the first of its stages starts from: it has the same size. */

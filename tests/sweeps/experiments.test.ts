@@ -122,10 +122,12 @@ describe("the experiments", () => {
   it("start robust transfer from a teacher that a stage trains", async () => {
     const file = "experiments/robust-transfer.yaml";
     for (const profile of [null, ...listProfiles(file)]) {
-      const { stages, startsFrom, cells } = await readPlan(file, profile);
+      const { stages, startsFrom, cells, settings } = await readPlan(file, profile);
       for (const { row, points } of cells)
-        for (const run of points[0]!.runs)
-          expect(startsFrom[run]).toBe(row.startsWith("plain") ? undefined : stages.teacher);
+        for (const [i, run] of points[0]!.runs.entries())
+          expect(startsFrom[run]).toBe(
+            row.startsWith("plain") ? undefined : stages[`teacher, seed ${settings.seeds[i]}`],
+          );
     }
   });
 

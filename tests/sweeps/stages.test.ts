@@ -56,6 +56,23 @@ describe("the stages of a sweep", () => {
     expect((await run(out, sweep)).seeds).toEqual([]);
   });
 
+  it("have one run per seed of the table with perSeed", async () => {
+    const perSeed = { first: { perSeed: true }, second: { model: "stage:first", perSeed: true } };
+    const { out, sweep } = await plan({ stages: perSeed });
+    const { stages: named, startsFrom, cells } = sweep.plan;
+    expect(Object.keys(named)).toEqual(["first, seed 0", "first, seed 1", "second, seed 0", "second, seed 1"]);
+    for (const seed of [0, 1]) {
+      expect(sweep.configs[named[`first, seed ${seed}`]!]!.seed).toBe(seed);
+      expect(startsFrom[named[`second, seed ${seed}`]!]).toBe(named[`first, seed ${seed}`]);
+      const robust = cells.find(({ row }) => row === "robust")!.points[0]!.runs[seed]!;
+      expect(startsFrom[robust]).toBe(named[`second, seed ${seed}`]);
+    }
+    const { failures, seeds } = await run(out, sweep, { alwaysFail: 1 });
+    expect(failures.length).toBeGreaterThan(0);
+    // The first stage and the plain row have the same settings, so they share a run.
+    expect(seeds.filter((seed) => seed === 0)).toHaveLength(3);
+  });
+
   it("give runs names that depend on the settings of the stage", async () => {
     const hash = ({ cells }: SweepPlan, row: number) => cells[row]!.points[0]!.runs[0];
     const { file, sweep } = await plan();
@@ -99,6 +116,12 @@ describe("the stages of a sweep", () => {
       /expected an earlier stage or another model, received stage:first/,
     ],
     [{ stages: { first: null, second: { model: "stage:second" } } }, /expected an earlier stage \(first\) or another/],
+    [
+      { stages: { first: { perSeed: true }, second: { model: "stage:first" } } },
+      /expected an earlier stage or another model, received stage:first.*perSeed/,
+    ],
+    [{ stages: { first: { perSeed: true, seed: 3 }, second: null } }, /stages\.first\.seed: expected no seed with perSeed/],
+    [{ stages: { first: { perSeed: "yes" }, second: null } }, /stages\.first\.perSeed: expected/],
     [{ stages: { first: { epoch: 3 }, second: null } }, /sweep\.yaml:\d+:\d+: .*epoch/],
   ])("that are wrong are reported with their place: %j", async (changes, message) => {
     const out = join(parent, String(number++));
