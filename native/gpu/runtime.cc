@@ -15,6 +15,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,9 @@ napi_value devices(const Call& call) {
 
 #ifdef TEMPER_CUDA
 
+/** Whether other processes use the GPU, too. Then a process that waits must not occupy a core. */
+bool isGpuShared() { return std::getenv("TEMPER_SHARED_GPU") != nullptr; }
+
 /**
  * useStream(device): selects a GPU and a stream other than the default one.
  * A graph cannot be captured on the default stream.
@@ -52,6 +56,7 @@ napi_value devices(const Call& call) {
 napi_value useStream(const Call& call) {
   auto device = static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0)));
   c10::cuda::set_device(device);
+  if (isGpuShared()) cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
   c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device));
   return nullptr;
 }
@@ -241,7 +246,8 @@ at::cuda::CUDAEvent& getEvent(const Call& call) {
   auto& events = table<std::unique_ptr<at::cuda::CUDAEvent>>();
   auto index = toInteger(call.env, call.at(0));
   if (index < 0 || index > 65536) throw std::invalid_argument("event out of range");
-  while (static_cast<int64_t>(events.size()) <= index) events.push_back(std::make_unique<at::cuda::CUDAEvent>());
+  unsigned flags = cudaEventDisableTiming | (isGpuShared() ? cudaEventBlockingSync : 0);
+  while (static_cast<int64_t>(events.size()) <= index) events.push_back(std::make_unique<at::cuda::CUDAEvent>(flags));
   return *events[index];
 }
 

@@ -10,6 +10,7 @@ const nonIdentityKeys = new Set([
   "threads",
   "cudaGraphs",
   "tags",
+  "train.saveStrategy",
   "train.saveTotalLimit",
   "train.keepOptimizerState",
   "train.saveSteps",

@@ -72,9 +72,12 @@ function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Reco
   const gpus = isCpuOnly ? [] : listVisibleGpus();
   const count = jobs ?? Math.max(1, gpus.length);
   return Array.from({ length: count }, (_, i): Record<string, string> => {
-    if (gpus.length > 0) return { CUDA_VISIBLE_DEVICES: gpus[i % gpus.length]! };
-    if (count === 1 || process.env.OMP_NUM_THREADS) return {};
-    return { OMP_NUM_THREADS: String(Math.max(1, Math.floor(availableParallelism() / count))) };
+    const gpu = gpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: gpus[i % gpus.length]! };
+    // A worker that waits for a shared GPU leaves its core to the others.
+    const shared = gpus.length > 0 && count > gpus.length ? { TEMPER_SHARED_GPU: "1" } : {};
+    if (count === 1 || process.env.OMP_NUM_THREADS) return { ...gpu, ...shared };
+    const threads = Math.max(1, Math.floor(availableParallelism() / count));
+    return { ...gpu, ...shared, OMP_NUM_THREADS: String(threads) };
   });
 }
 

@@ -107,6 +107,12 @@ export const trainSettingsSchema = z
       .boolean()
       .default(true)
       .describe("log the distance to the pre-trained weights at each evaluation; needs a second copy of the weights"),
+    saveStrategy: z
+      .enum(["steps", "no"])
+      .default("steps")
+      .describe(
+        "no: write no checkpoints; a stopped run then starts again. Writing them takes longer than a short training",
+      ),
     saveSteps: countSchema.default(200).describe("steps between checkpoints"),
     saveTotalLimit: z
       .number()

@@ -59,14 +59,14 @@ class Trainer {
   #state: CheckpointState;
   /** The batches of the current epoch. */
   #epochBatches: { epoch: number; steps: Int32Array[][] } | null = null;
-  /** Without files, the best weights are kept in memory. */
+  /** Without checkpoints, the best weights are kept in memory. */
   #bestWeights: NamedTensors | null = null;
 
   static async create(job: TrainingJob): Promise<Trainer> {
     const { settings, files, validation } = job;
     if (validation)
       checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
-    const checkpoints = files && createCheckpointStore(files.checkpoints);
+    const checkpoints = settings.saveStrategy === "no" ? null : files && createCheckpointStore(files.checkpoints);
     const { ranks } = job;
     // Process 0 has the files. The others continue where it does.
     const [state] = ranks.exchange(

@@ -120,7 +120,10 @@ describe("the stages of a sweep", () => {
       { stages: { first: { perSeed: true }, second: { model: "stage:first" } } },
       /expected an earlier stage or another model, received stage:first.*perSeed/,
     ],
-    [{ stages: { first: { perSeed: true, seed: 3 }, second: null } }, /stages\.first\.seed: expected no seed with perSeed/],
+    [
+      { stages: { first: { perSeed: true, seed: 3 }, second: null } },
+      /stages\.first\.seed: expected no seed with perSeed/,
+    ],
     [{ stages: { first: { perSeed: "yes" }, second: null } }, /stages\.first\.perSeed: expected/],
     [{ stages: { first: { epoch: 3 }, second: null } }, /sweep\.yaml:\d+:\d+: .*epoch/],
   ])("that are wrong are reported with their place: %j", async (changes, message) => {

@@ -130,6 +130,18 @@ describe("a run", () => {
     expect(grouped.weights).toEqual(plain.weights);
   });
 
+  test("has the same events and weights without checkpoints, and writes none", async () => {
+    const settings = { evalSteps: 3, metricForBestModel: "log-loss" } as const;
+    const out = join(folder, "unsaved");
+    const plain = await runJob(settings, { files: trainingFiles(join(folder, "saved")) });
+    const unsaved = await runJob({ ...settings, saveStrategy: "no", saveSteps: 2 }, { files: trainingFiles(out) });
+    expect(unsaved.events).toEqual(plain.events);
+    expect(unsaved.weights).toEqual(plain.weights);
+    expect(unsaved.outcome!.bestStep).toBe(plain.outcome!.bestStep);
+    expect(existsSync(join(out, "checkpoints"))).toBe(false);
+    expect(readLines(join(out, "events.jsonl"))).toEqual(plain.events);
+  });
+
   test("writes durations to the timings, not to the events", async () => {
     const out = join(folder, "logs");
     const { events } = await runJob({}, { files: trainingFiles(out) });

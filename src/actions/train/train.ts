@@ -222,6 +222,8 @@ export function estimateDiskBytes(
   isResumed: boolean,
 ): number {
   const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
-  const checkpoints = isResumed ? 1 : 2 * Math.max(1, config.train.saveTotalLimit) + 1;
+  const { saveStrategy, saveTotalLimit } = config.train;
+  if (saveStrategy === "no") return weights;
+  const checkpoints = isResumed ? 1 : 2 * Math.max(1, saveTotalLimit) + 1;
   return 3 * weights * checkpoints + weights;
 }
