@@ -13,7 +13,11 @@ export function createTrainProgress(io: Io, options: { quiet?: boolean | undefin
   let steps: Progress | undefined;
   let [step, examples, seconds, loss] = [0, 0, 0, Number.NaN];
   const examplesPerSecond = (): number => (seconds > 0 ? examples / seconds : 0);
-  const listDetails = () => ({ loss, "examples/s": formatNumber(examplesPerSecond(), 3) });
+  // A GPU has no loss to show before the first one is read from it.
+  const listDetails = () => ({
+    ...(!Number.isNaN(loss) && { loss }),
+    "examples/s": formatNumber(examplesPerSecond(), 3),
+  });
   const printLine = (text: string): void => (steps ?? other).printLine(text);
   const start = ({ step: done, totalSteps: total }: Extract<TemperEvent, { type: "start" }>): void => {
     options.onStart?.();

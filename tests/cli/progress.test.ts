@@ -127,6 +127,21 @@ test("each pass over the same examples is timed separately", () => {
   for (const rate of rates) expect(rate).toBeGreaterThan(0.2);
 });
 
+test("a training shows no loss before the first one is read from the device", () => {
+  const clock = vi.spyOn(performance, "now");
+  const stderr = memoryStream();
+  const { onEvent } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
+  clock.mockReturnValue(0);
+  onEvent({ type: "start", step: 0, totalSteps: 4, parameters: 1 });
+  for (const [i, loss] of [Number.NaN, 0.5].entries()) {
+    clock.mockReturnValue(20_000 * (i + 1));
+    onEvent({ type: "step", step: i + 1, totalSteps: 4, epoch: 0, examples: 8, seconds: 1, loss, learningRate: 1e-4 });
+  }
+  clock.mockRestore();
+  const lines = stderr.text.split("\n").filter((line) => line.includes("examples/s"));
+  expect(lines.map((line) => line.includes("loss"))).toEqual([false, true]);
+});
+
 test("control characters of labels and texts do not reach the terminal", async () => {
   let written = "";
   const out = {
