@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { crossEntropyPerExample } from "../nn/index.js";
 import { keep, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 import {
@@ -179,7 +178,7 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
       const mask = batch.getExtra(maskName);
       const { logits } = context.pass(`${name}.pass`, { input: readExtraTexts(prefix, batch, usesTypes) });
       context.log(`${name}.fraction`, mask.mean());
-      const loss = crossEntropyPerExample(logits, batch.labels).mul(mask).mean();
+      const loss = context.training.taskLoss.perExample(logits, batch.labels).mul(mask).mean();
       return new Map(losses).set("attacked", loss.mul(options.alpha));
     },
   };

@@ -18,12 +18,21 @@ const folder = temporaryFolder();
 const createMethod = (options: Record<string, unknown>) =>
   createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, ...options } }]);
 
-test("adds the cross-entropy of the texts that fooled the model at the last attack", async () => {
+test.each([
+  ["cross-entropy", {}, () => 1],
+  ["weighted cross-entropy", { classWeights: { b: 3 } }, (_: number, label: number) => (label === 1 ? 3 : 1)],
+  ["focal loss", { focalGamma: 2 }, (logProbability: number) => (1 - Math.exp(logProbability)) ** 2],
+] as const)("adds the %s of the texts that fooled the model at the last attack", async (_, settings, weigh) => {
   const model = tinyModel();
   const requests: TextAttackRequest[] = [];
   const losses: Record<string, unknown>[] = [];
   const expected: number[] = [];
-  const job = tinyJob(model, createMethod({ alpha: 0.5 }), {}, { dropout: false, batchSize: 12, epochs: 4 });
+  const job = tinyJob(
+    model,
+    createMethod({ alpha: 0.5 }),
+    {},
+    { dropout: false, batchSize: 12, epochs: 4, ...settings },
+  );
   const attackTexts: typeof job.attackTexts = async (request) => {
     requests.push(request);
     const texts = await job.attackTexts!(request);
@@ -35,7 +44,10 @@ test("adds the cross-entropy of the texts that fooled the model at the last atta
         const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
         const { logits } = noGrad(() => forward(model.architecture, model.weights, input, evalMode));
         const values = logits.logSoftmax(-1).toFloat32Array();
-        const sum = changed.reduce((total, { label }, i) => total - values[3 * i + label]!, 0);
+        const sum = changed.reduce((total, { label }, i) => {
+          const logProbability = values[3 * i + label]!;
+          return total - weigh(logProbability, label) * logProbability;
+        }, 0);
         return (0.5 * sum) / request.examples.length;
       }),
     );
