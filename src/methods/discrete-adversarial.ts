@@ -1,9 +1,11 @@
 import { z } from "zod";
+import { UserError } from "../errors.js";
 import { keep, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 import {
   collateTexts,
   readExtraTexts,
+  type TextAttackRequest,
   type TokenizedExample,
   type TrainingContext,
   type TrainingMethod,
@@ -23,6 +25,11 @@ const optionsSchema = z.strictObject({
   fraction: fractionSchema.default(0.2).describe("fraction of the training texts that each attack changes"),
   alpha: nonnegativeSchema.default(1).describe("weight of the loss of attacked texts; 0: standard"),
   maxQueries: z.number().int().positive().nullable().default(null).describe("queries per text; null: no limit"),
+  maskedLm: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("masked language model of attacks that need one (bert-attack, bae, clare)"),
   precision: z
     .enum(["auto", "bf16", "int8", "fp32"])
     .default("auto")
@@ -122,16 +129,37 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
   /** Until the first attack, training is standard. */
   let isActive = false;
 
+  const runAttack = ({ job }: TrainingContext, request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">) => {
+    if (!job.attackTexts) throw new Error("The training has no attackTexts.");
+    const { attack, maskedLm, maxQueries, precision } = options;
+    return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });
+  };
+
+  const checkAttack = async (training: TrainingContext): Promise<void> => {
+    // Loaded only here: other trainings need no attacks.
+    const [{ loadAttack }, { getNeeds }] = await Promise.all([
+      import("../attacks/load-attack.js"),
+      import("../attacks/define-attack.js"),
+    ]);
+    const { attack, maskedLm } = options;
+    const loaded = await loadAttack(attack);
+    if (maskedLm === null && getNeeds(loaded.definition, loaded.options).includes("mlm"))
+      throw new UserError(
+        `${name}: attack ${attack} needs a masked language model. Set maskedLm, such as ` +
+          `--method ${name}:attack=${attack},maskedLm=MODEL.`,
+      );
+    // Without examples, this only loads what the attack needs, so that errors come before training.
+    await runAttack(training, { examples: [], seed: "" });
+  };
+
   const attackTexts = async (training: TrainingContext, stepIndex: number): Promise<void> => {
     const { train, model } = training.job;
-    if (!training.job.attackTexts) throw new Error("The training has no attackTexts.");
     const rng = training.rng.fork(name, stepIndex);
     const chosen = rng.shuffle([...train.items.keys()]).slice(0, attacked!.count);
     const examples = chosen.map((item) => train.items[item]!.example);
-    const { attack, maxQueries, precision } = options;
-    const texts = await training.job.attackTexts({
-      ...{ attack, examples, maxQueries, precision, seed: String(rng.seed()) },
-      onResult: (done) => training.reportProgress(`attack ${attack}`, done, examples.length),
+    const texts = await runAttack(training, {
+      ...{ examples, seed: String(rng.seed()) },
+      onResult: (done) => training.reportProgress(`attack ${options.attack}`, done, examples.length),
     });
     const changed = examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
     const encodings = toDataset(model, changed).items.values();
@@ -144,9 +172,7 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
     name,
     traits: { exclusiveRoles: { adversary: "attacks the texts" } },
     async prepare(training) {
-      // Loaded only here: other trainings need no attacks.
-      const { loadAttack } = await import("../attacks/load-attack.js");
-      await loadAttack(options.attack);
+      await checkAttack(training);
       ({ job } = training);
       const { train, model } = job;
       interval = options.interval ?? training.stepsPerEpoch;
