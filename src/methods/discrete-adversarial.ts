@@ -11,6 +11,7 @@ import {
   type TrainingMethod,
   toDataset,
 } from "../train/index.js";
+import { orNull } from "../validate.js";
 import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
 
 const optionsSchema = z.strictObject({
@@ -25,11 +26,7 @@ const optionsSchema = z.strictObject({
   fraction: fractionSchema.default(0.2).describe("fraction of the training texts that each attack changes"),
   alpha: nonnegativeSchema.default(1).describe("weight of the loss of attacked texts; 0: standard"),
   maxQueries: z.number().int().positive().nullable().default(null).describe("queries per text; null: no limit"),
-  maskedLm: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("masked language model of attacks that need one (bert-attack, bae, clare)"),
+  maskedLm: orNull(z.string()).describe("masked language model of attacks that need one (bert-attack, bae, clare)"),
   precision: z
     .enum(["auto", "bf16", "int8", "fp32"])
     .default("auto")
@@ -215,7 +212,7 @@ export const discreteAdversarial = defineMethod({
   name,
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models; Ivgi and Berant 2021",
-  cost: { gpu: "about 2, plus the attacks", cpu: "about 2, plus the attacks" },
+  cost: { gpu: "about 2", cpu: "about 2", extra: "the attacks" },
   options: optionsSchema,
   create: createDiscreteAdversarial,
 });
