@@ -101,7 +101,7 @@ function formatTestLegend(table: ResultsTable, baselines: readonly string[]): st
   const tests = listTests(table);
   if (table.significance === "seeds")
     return `\\*: significantly better than ${baselines.join(", ")} (${tests}, against each; p < ${significanceLevel}).`;
-  return `\\*: significantly better than ${baselines[0]} (${tests}; Holm-corrected p < ${significanceLevel}).`;
+  return `\\*: significantly better than ${baselines[0]} (${tests}; p < ${significanceLevel}, Holm-corrected over all tests of the table).`;
 }
 
 function listCells({ rows }: ResultsTable): TableCell[] {
