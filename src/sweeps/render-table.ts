@@ -84,6 +84,8 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
   });
   if (texts.length > 0) lines.push(`Test examples: ${texts.join(", ")}.`);
   if (baselines.length > 0) lines.push(formatTestLegend(table, baselines));
+  if (table.rows.some(({ cells }) => listTableColumns(table).some(({ key }) => !cells[key])))
+    lines.push("–: not measured.");
   if (listCells(table).some(({ warning }) => warning !== null))
     lines.push("!: a model is degenerate (see below), so nothing can be concluded from the difference.");
   if (published)

@@ -182,6 +182,7 @@ describe("a table", () => {
     const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, selected: { x: { "train.learningRate": 1e-5 } } }];
     const rendered = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));
     expect(rendered).toMatch(/\| I\(S;T\\\|Y\) \| – \|/);
+    expect(rendered).toContain("–: not measured.");
     expect(rendered).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
     expect(rendered).toMatch(/Profile small/);
     const cell = measured([0.25, 0.75], 4);
