@@ -53,5 +53,5 @@ function formatValues(schema: JsonSchema): string {
     isLimit(exclusiveMaximum) && `< ${exclusiveMaximum}`,
     isLimit(maximum) && `<= ${maximum}`,
   ].filter((bound) => bound !== false);
-  return [type, ...bounds].join(" ");
+  return [[type].flat().join(", "), ...bounds].join(" ");
 }

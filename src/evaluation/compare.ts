@@ -67,8 +67,8 @@ const streamNames: Readonly<Record<string, string>> = { accuracy: "clean", "wors
 
 /**
  * Compares each of the other models with the first one, on every metric and all examples that both
- * have. P-values are corrected for all tests of the call (Holm). This is the only function that
- * decides which model is better: `compare`, tables and reports show its results.
+ * have. P-values are corrected for all tests of the call (Holm). `compare`, tables and reports show
+ * its results; a table corrects the p-values of all its columns together.
  */
 export function compareModels(given: readonly ModelOutcomes[], options: CompareOptions = {}): MetricComparison[] {
   const [first, ...others] = unifyWorstCase(given, options);

@@ -7,6 +7,8 @@ import { validate } from "../validate.js";
 export interface MethodCost {
   readonly gpu: string;
   readonly cpu: string;
+  /** Work that is no part of a step. */
+  readonly extra?: string;
 }
 
 /** A published fine-tuning method: its name, its options, and a function that creates it. */

@@ -1,15 +1,17 @@
 import { z } from "zod";
-import { crossEntropyPerExample } from "../nn/index.js";
+import { UserError } from "../errors.js";
 import { keep, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 import {
   collateTexts,
   readExtraTexts,
+  type TextAttackRequest,
   type TokenizedExample,
   type TrainingContext,
   type TrainingMethod,
   toDataset,
 } from "../train/index.js";
+import { orNull } from "../validate.js";
 import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
 
 const optionsSchema = z.strictObject({
@@ -24,6 +26,7 @@ const optionsSchema = z.strictObject({
   fraction: fractionSchema.default(0.2).describe("fraction of the training texts that each attack changes"),
   alpha: nonnegativeSchema.default(1).describe("weight of the loss of attacked texts; 0: standard"),
   maxQueries: z.number().int().positive().nullable().default(null).describe("queries per text; null: no limit"),
+  maskedLm: orNull(z.string()).describe("masked language model of attacks that need one (bert-attack, bae, clare)"),
   precision: z
     .enum(["auto", "bf16", "int8", "fp32"])
     .default("auto")
@@ -123,16 +126,37 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
   /** Until the first attack, training is standard. */
   let isActive = false;
 
+  const runAttack = ({ job }: TrainingContext, request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">) => {
+    if (!job.attackTexts) throw new Error("The training has no attackTexts.");
+    const { attack, maskedLm, maxQueries, precision } = options;
+    return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });
+  };
+
+  const checkAttack = async (training: TrainingContext): Promise<void> => {
+    // Loaded only here: other trainings need no attacks.
+    const [{ loadAttack }, { getNeeds }] = await Promise.all([
+      import("../attacks/load-attack.js"),
+      import("../attacks/define-attack.js"),
+    ]);
+    const { attack, maskedLm } = options;
+    const loaded = await loadAttack(attack);
+    if (maskedLm === null && getNeeds(loaded.definition, loaded.options).includes("mlm"))
+      throw new UserError(
+        `${name}: attack ${attack} needs a masked language model. Set maskedLm, such as ` +
+          `--method ${name}:attack=${attack},maskedLm=MODEL.`,
+      );
+    // Without examples, this only loads what the attack needs, so that errors come before training.
+    await runAttack(training, { examples: [], seed: "" });
+  };
+
   const attackTexts = async (training: TrainingContext, stepIndex: number): Promise<void> => {
     const { train, model } = training.job;
-    if (!training.job.attackTexts) throw new Error("The training has no attackTexts.");
     const rng = training.rng.fork(name, stepIndex);
     const chosen = rng.shuffle([...train.items.keys()]).slice(0, attacked!.count);
     const examples = chosen.map((item) => train.items[item]!.example);
-    const { attack, maxQueries, precision } = options;
-    const texts = await training.job.attackTexts({
-      ...{ attack, examples, maxQueries, precision, seed: String(rng.seed()) },
-      onResult: (done) => training.reportProgress(`attack ${attack}`, done, examples.length),
+    const texts = await runAttack(training, {
+      ...{ examples, seed: String(rng.seed()) },
+      onResult: (done) => training.reportProgress(`attack ${options.attack}`, done, examples.length),
     });
     const changed = examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
     const encodings = toDataset(model, changed).items.values();
@@ -145,9 +169,7 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
     name,
     traits: { exclusiveRoles: { adversary: "attacks the texts" } },
     async prepare(training) {
-      // Loaded only here: other trainings need no attacks.
-      const { loadAttack } = await import("../attacks/load-attack.js");
-      await loadAttack(options.attack);
+      await checkAttack(training);
       ({ job } = training);
       const { train, model } = job;
       interval = options.interval ?? training.stepsPerEpoch;
@@ -179,7 +201,7 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
       const mask = batch.getExtra(maskName);
       const { logits } = context.pass(`${name}.pass`, { input: readExtraTexts(prefix, batch, usesTypes) });
       context.log(`${name}.fraction`, mask.mean());
-      const loss = crossEntropyPerExample(logits, batch.labels).mul(mask).mean();
+      const loss = context.training.taskLoss.perExample(logits, batch.labels).mul(mask).mean();
       return new Map(losses).set("attacked", loss.mul(options.alpha));
     },
   };
@@ -190,7 +212,7 @@ export const discreteAdversarial = defineMethod({
   name,
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models; Ivgi and Berant 2021",
-  cost: { gpu: "about 2, plus the attacks", cpu: "about 2, plus the attacks" },
+  cost: { gpu: "about 2", cpu: "about 2", extra: "the attacks" },
   options: optionsSchema,
   create: createDiscreteAdversarial,
 });

@@ -3,7 +3,6 @@ import { splitIntoGroups, wordHashVersion } from "../certificates/hash-groups.js
 import { countVoters, sumScores, toGroupProbabilities } from "../certificates/hash-vote.js";
 import { computeMetrics } from "../evaluation/metrics.js";
 import { tokenizeAll } from "../models/index.js";
-import { crossEntropy } from "../nn/index.js";
 import type { Example } from "../tasks/example.js";
 import { type Tensor, topk, where } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
@@ -163,7 +162,7 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       const temperature = margin === 0 ? 1 : margin / 2;
       const remaining = totals.sub(batch.getExtra(marginName));
       return new Map([
-        ["task", crossEntropy(remaining.div(temperature), batch.labels)],
+        ["task", context.training.taskLoss(remaining.div(temperature), batch.labels)],
         ["centering", mean.square().sum().mul(centering)],
       ]);
     },

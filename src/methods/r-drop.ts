@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { crossEntropy, symmetricKl } from "../nn/index.js";
+import { symmetricKl } from "../nn/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { computeTwoPassLoss } from "./two-pass-loss.js";
 
@@ -34,7 +34,7 @@ export const rDrop = defineMethod({
       // The terms of inner methods stay. Their task loss is replaced.
       return new Map([
         ...next(),
-        ["task", reduction === "mean" ? both : crossEntropy(first.logits, context.batch.labels)],
+        ["task", reduction === "mean" ? both : context.training.taskLoss(first.logits, context.batch.labels)],
         ["consistency", symmetricKl(first.logits, second.logits).mul(weight)],
       ]);
     },

@@ -40,6 +40,7 @@ function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: 
   return scope(() => {
     const leaf = zerosLike(embeddings).detach().requiresGrad_();
     const probe = context.pass("roast.search", { input: addPerturbation(context, embeddings.detach(), leaf) });
+    // Class weights and focus scale the gradient of an example, and the division removes the scale.
     const loss = context.scaleToGlobalBatch(crossEntropy(probe.logits, context.batch.labels));
     const [gradient] = grad(loss, [leaf]) as [Tensor];
     return gradient.div(gradient.abs().amax([-1], true).clamp(minDivisor)).mul(epsilon);
@@ -128,7 +129,7 @@ function createRoast(options: Options): TrainingMethod {
       const perturbation = searchPerturbation(context, embeddings, options.epsilon);
       const perturbed = context.pass("perturbed", { input: addPerturbation(context, embeddings, perturbation) });
       return losses
-        .set("task", crossEntropy(perturbed.logits, context.batch.labels))
+        .set("task", context.training.taskLoss(perturbed.logits, context.batch.labels))
         .set("consistency", symmetricKl(logits, perturbed.logits).mul(options.lambda));
     },
   };

@@ -118,6 +118,7 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
   });
   const averageMetrics = settings.evaluation.advglue ? ["mean", "drop"] : ["mean"];
   const averages = Object.keys(settings.averages).map((id) => ({ id, title: id, metrics: averageMetrics }));
+  const columns = [...plan.columns.map((column) => ({ ...column, metrics })), ...averages];
   return {
     format: 2,
     name: plan.name,
@@ -127,8 +128,8 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
     baselines: isTestedOverSeeds ? baselines : baselines.slice(0, 1),
     significance: settings.significance,
     seeds: settings.seeds,
-    columns: [...plan.columns.map((column) => ({ ...column, metrics })), ...averages],
-    rows: isTestedOverSeeds ? addSeedTests(rows, baselines) : addSignificanceTests(rows, baseline),
+    columns,
+    rows: isTestedOverSeeds ? addSeedTests(rows, baselines) : addSignificanceTests(rows, columns, baseline),
     notes,
   };
 }

@@ -16,7 +16,7 @@ type Cells = ReadonlyMap<string, TableCell>;
 
 /**
  * Computes the cells of a column, by row and metric, and compares each row with the baseline as
- * `temper compare` does. The notes name degenerate models and attacks that not all rows have.
+ * `temper compare` does, before Holm's correction (`addSignificanceTests`). The notes name degenerate models and attacks that not all rows have.
  */
 export function compareColumn(
   given: readonly ColumnRow[],
@@ -57,10 +57,13 @@ function compareRows(rows: readonly ColumnRow[], baseline: string | null): reado
   return compareModels(models, { skipIncomparable: true });
 }
 
-/** The baseline is the first model of the comparison. */
-function toMark({ p, better, warning }: MetricComparison): Pick<TableCell, "p" | "test" | "better" | "warning"> {
+/**
+ * The baseline is the first model of the comparison. The table corrects the p-values of all its
+ * columns together, so `better` only says which value is higher.
+ */
+function toMark({ p, difference, warning }: MetricComparison): Pick<TableCell, "p" | "test" | "better" | "warning"> {
   const test = p.mcNemar === null ? "bootstrap" : "McNemar";
-  return { p: p.corrected, test, better: better === "second", warning };
+  return { p: p.mcNemar ?? p.bootstrap, test, better: difference < 0, warning };
 }
 
 /** Replaces the worst case of every row by that over the attacks that all attacked rows have. */

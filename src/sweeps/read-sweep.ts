@@ -128,6 +128,8 @@ function checkNames(
   for (const row of listBaselines({ baseline })) checkName(row, rowNames, "row", locate(["baseline"]));
   for (const column of Object.keys(evaluation.columns))
     checkName(column, allColumns, "column", locate(["evaluation", "columns", column]));
+  for (const column of evaluation.exact?.columns ?? [])
+    checkName(column, allColumns, "column", locate(["evaluation", "exact", "columns"]));
   for (const [name, list] of Object.entries(averages))
     for (const [i, column] of list.entries()) checkName(column, columnNames, "column", locate(["averages", name, i]));
   for (const [row, settings] of Object.entries(rows))

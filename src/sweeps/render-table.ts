@@ -84,6 +84,8 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
   });
   if (texts.length > 0) lines.push(`Test examples: ${texts.join(", ")}.`);
   if (baselines.length > 0) lines.push(formatTestLegend(table, baselines));
+  if (table.rows.some(({ cells }) => listTableColumns(table).some(({ key }) => !cells[key])))
+    lines.push("–: not measured.");
   if (listCells(table).some(({ warning }) => warning !== null))
     lines.push("!: a model is degenerate (see below), so nothing can be concluded from the difference.");
   if (published)
@@ -101,7 +103,7 @@ function formatTestLegend(table: ResultsTable, baselines: readonly string[]): st
   const tests = listTests(table);
   if (table.significance === "seeds")
     return `\\*: significantly better than ${baselines.join(", ")} (${tests}, against each; p < ${significanceLevel}).`;
-  return `\\*: significantly better than ${baselines[0]} (${tests}; Holm-corrected p < ${significanceLevel}).`;
+  return `\\*: significantly better than ${baselines[0]} (${tests}; p < ${significanceLevel}, Holm-corrected over all tests of the table).`;
 }
 
 function listCells({ rows }: ResultsTable): TableCell[] {

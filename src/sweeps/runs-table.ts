@@ -51,7 +51,7 @@ export async function createRunsTable(folders: readonly string[]): Promise<Resul
     significance: "examples",
     seeds,
     columns,
-    rows: addSignificanceTests(tableRows, baseline),
+    rows: addSignificanceTests(tableRows, columns, baseline),
     notes,
   };
 }

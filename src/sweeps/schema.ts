@@ -150,8 +150,17 @@ export const sweepSettingsSchema = z.strictObject({
       /** Attack options of one column, such as the language-model constraint of its task. */
       columns: z.record(z.string(), configObjectSchema).default({}),
       advglue: z.boolean().default(false),
-      /** Exact accuracy with up to `maxChanges` substitutions: the metrics exact-1, exact-2, … */
-      exact: orNull(z.strictObject({ maxChanges: z.int().min(1).max(16), numExamples: countSchema.default(100) })),
+      /**
+       * Exact accuracy with up to `maxChanges` substitutions: the metrics exact-1, exact-2, … By
+       * default in all columns.
+       */
+      exact: orNull(
+        z.strictObject({
+          maxChanges: z.int().min(1).max(16),
+          numExamples: countSchema.default(100),
+          columns: acceptOne(z.array(z.string()).min(1).optional()),
+        }),
+      ),
       analyses: z.array(analysisSchema).default([]),
     })
     .prefault({}),

@@ -24,8 +24,8 @@ export interface TableCell {
   readonly interval: Interval | null;
   readonly examples: number | null;
   /**
-   * The p-value of the difference from the baseline, Holm-corrected unless a sweep tests over the
-   * seeds; null if there is no test.
+   * The p-value of the difference from the baseline; null if there is no test. Holm's correction is
+   * over all tests of the table, unless a sweep tests over the seeds.
    */
   readonly p: number | null;
   /**
@@ -153,40 +153,67 @@ export function averageCells(cells: readonly (TableCell | undefined)[]): TableCe
 
 /**
  * Tests every row against the baseline over the seeds, in cells that were not compared example by
- * example. The tests of one column and metric are a family for Holm's correction.
+ * example, and corrects all p-values of the table together (Holm): the tests of its columns are one
+ * family. Cells that the columns do not show have no test.
  */
-export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
+export function addSignificanceTests(
+  rows: readonly TableRow[],
+  columns: readonly Pick<TableColumn, "id" | "metrics">[],
+  baseline: string | null,
+): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
-  if (!reference) return [...rows];
-  const tested = new Map<string, Map<string, number>>();
-  for (const [key, base] of Object.entries(reference.cells)) {
-    if (rows.some(({ cells }) => cells[key] && cells[key].test !== null) || isComparedByExample(getMetric(key)))
-      continue;
-    const isLowerBetter = describeMetric(getMetric(key)).direction === "lower";
-    const others = rows.flatMap((row) => {
-      const cell = row.cells[key];
-      const p = row === reference || !cell ? null : computePValue(cell, base, isLowerBetter);
-      return p === null ? [] : [{ id: row.id, p }];
-    });
-    const adjusted = holmCorrection(others.map(({ p }) => p));
-    tested.set(key, new Map(others.map(({ id }, i) => [id, adjusted[i]!])));
-  }
-  const mark = (key: string, cell: TableCell, id: string): TableCell => {
-    const p = tested.get(key)?.get(id);
-    if (p === undefined) return cell;
-    const warning = cell.warning ?? reference.cells[key]!.warning;
-    return { ...cell, p, test: "one-tailed t-test", better: p < significanceLevel && warning === null, warning };
+  const shown = new Set(columns.flatMap(({ id, metrics }) => metrics.map((metric) => `${id}/${metric}`)));
+  const test = (row: TableRow, key: string, cell: TableCell): TableCell => {
+    if (!shown.has(key)) return { ...cell, ...untested, warning: cell.warning };
+    const base = reference?.cells[key];
+    if (!base || row === reference || isComparedByExample(rows, key)) return cell;
+    const p = computePValue(cell, base, describeMetric(getMetric(key)).direction === "lower");
+    const warning = cell.warning ?? base.warning;
+    // The test has one tail, so a small p-value means better.
+    return p === null ? cell : { ...cell, p, test: "one-tailed t-test", better: true, warning };
   };
-  return rows.map((row) => ({
-    ...row,
-    cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, mark(key, cell, row.id)])),
-  }));
+  return correctPValues(rows.map((row) => mapCells(row, (key, cell) => test(row, key, cell))));
 }
 
-/** Accuracies have outcomes per example, so a test over the seeds would be a second opinion. */
-function isComparedByExample(metric: string): boolean {
+function mapCells(row: TableRow, map: (key: string, cell: TableCell) => TableCell): TableRow {
+  return { ...row, cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, map(key, cell)])) };
+}
+
+/** Corrects all p-values (Holm), and marks the cells that are better and still significant. */
+function correctPValues(rows: readonly TableRow[]): TableRow[] {
+  const family = new Map<TableCell, number>();
+  for (const { cells } of rows)
+    for (const [key, cell] of Object.entries(cells))
+      if (cell.p !== null && !findSameTest(cells, key)) family.set(cell, cell.p);
+  const corrected = holmCorrection([...family.values()]);
+  const adjusted = new Map([...family.keys()].map((cell, i) => [cell, corrected[i]!]));
+  return rows.map((row) =>
+    mapCells(row, (key, cell) => {
+      const p = adjusted.get(findSameTest(row.cells, key) ?? cell);
+      if (p === undefined) return cell;
+      return { ...cell, p, better: cell.better && p < significanceLevel && cell.warning === null };
+    }),
+  );
+}
+
+/** The worst case of a column with one attack is the test of that attack, not another one. */
+function findSameTest(cells: TableRow["cells"], key: string): TableCell | undefined {
+  if (getMetric(key) !== worstCaseId) return undefined;
+  const column = key.slice(0, -worstCaseId.length);
+  const isAttack = (other: string): boolean => other.startsWith(column) && isAttackMetric(getMetric(other));
+  const [attack, ...others] = Object.keys(cells).filter(isAttack);
+  return attack !== undefined && others.length === 0 && cells[attack]!.p === cells[key]!.p ? cells[attack] : undefined;
+}
+
+/**
+ * Accuracies have outcomes per example, so a test over the seeds would be a second opinion. So would
+ * it be for a metric that some row was compared in by example.
+ */
+function isComparedByExample(rows: readonly TableRow[], key: string): boolean {
+  const metric = getMetric(key);
   const isExact = metric.startsWith(exactPrefix);
-  return ["accuracy", "clean", worstCaseId].includes(metric) || isExact || isAttackMetric(metric);
+  const isKnown = ["accuracy", "clean", worstCaseId].includes(metric) || isExact || isAttackMetric(metric);
+  return isKnown || rows.some(({ cells }) => cells[key] && cells[key].test !== null);
 }
 
 /** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */

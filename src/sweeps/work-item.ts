@@ -53,7 +53,11 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   ];
   // Seed by seed, so that a sweep that is stopped here has all rows.
   const evaluations = seeds.flatMap((seed) =>
-    plan.cells.flatMap(({ row, column }) => kinds.map((kind): WorkItem => ({ kind, row, column, seed }))),
+    plan.cells.flatMap(({ row, column }) =>
+      kinds
+        .filter((kind) => kind !== "exact" || (evaluation.exact?.columns?.includes(column) ?? true))
+        .map((kind): WorkItem => ({ kind, row, column, seed })),
+    ),
   );
   const analyses = evaluation.analyses.flatMap((analysis, index) =>
     (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>

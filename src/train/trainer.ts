@@ -78,7 +78,6 @@ class Trainer {
     const training = await createTrainingContext(job, restored);
     try {
       checkPosition(state, training);
-      checkHeadFirst(training);
       // Copy the pre-trained weights now: in a resumed run, the weights are restored next.
       if (validation && settings.logWeightDistance) training.getPretrainedWeights();
       if (state.step > 0 && checkpoints) {
@@ -325,15 +324,6 @@ function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: 
   throw new UserError(
     `The checkpoint is at step ${step} (epoch ${epoch}, step ${stepInEpoch} in it), but this run has ${totalSteps} ` +
       `steps, ${stepsPerEpoch} per epoch. It belongs to another run. Start over with a different --out.`,
-  );
-}
-
-/** Linear probing needs steps of fine-tuning after it. */
-function checkHeadFirst({ job: { settings }, totalSteps }: TrainingContext): void {
-  if (settings.headFirst === 0 || settings.headFirst < totalSteps) return;
-  throw new UserError(
-    `train.headFirst: expected fewer than the ${totalSteps} optimizer steps of this run, received ` +
-      `${settings.headFirst}. Use a smaller number, or more epochs.`,
   );
 }
 

@@ -140,6 +140,7 @@ export async function createTrainingContext(
     },
   };
   try {
+    checkHeadFirst(training);
     for (const method of stack.methods) {
       await method.prepare?.(training);
       preparedMethods.push(method);
@@ -163,6 +164,15 @@ export async function createTrainingContext(
     training.close();
     throw error;
   }
+}
+
+/** Linear probing needs steps of fine-tuning after it. */
+function checkHeadFirst({ job: { settings }, totalSteps }: TrainingContext): void {
+  if (settings.headFirst === 0 || settings.headFirst < totalSteps) return;
+  throw new UserError(
+    `train.headFirst: expected fewer than the ${totalSteps} optimizer steps of this run, received ` +
+      `${settings.headFirst}. Use a smaller number, or more epochs.`,
+  );
 }
 
 /**

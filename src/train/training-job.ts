@@ -4,6 +4,8 @@ import type { Example } from "../tasks/example.js";
 export interface TextAttackRequest {
   /** An attack with its options, such as `genetic:population=20`. */
   readonly attack: string;
+  /** A masked language model, for attacks that need one. */
+  readonly maskedLm: string | null;
   readonly examples: readonly Example[];
   readonly seed: string;
   /** Maximum number of queries per text; null: the attack's own limit. */
@@ -12,7 +14,10 @@ export interface TextAttackRequest {
   onResult?(done: number): void;
 }
 
-/** Returns the texts that fool the model, one entry per example; null if the attack failed. */
+/**
+ * Returns the texts that fool the model, one entry per example; null if the attack failed. Without
+ * examples, it checks that the attack can run.
+ */
 export type AttackTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
 
 /** Paths that a training writes; the owner of the run folder chooses them. */

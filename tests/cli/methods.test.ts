@@ -12,7 +12,9 @@ test("temper methods lists every method with its cost", async () => {
 test("temper methods NAME lists the options with values, defaults and paper", async () => {
   const { stdout } = await invoke(["methods", "rose"]);
   expect(stdout).toMatch(/^paper +Jiang et al\. 2022, ROSE/m);
-  expect(stdout).toMatch(/^cost +1\.3 \(second\).* on a GPU, 1\.0 \(second\).* on a CPU$/m);
+  expect(stdout).toMatch(
+    /^cost +GPU: 1\.3 \(second\).*; CPU: 1\.0 \(second\).* \(a step as a multiple of a standard step\)$/m,
+  );
   expect(stdout).toMatch(/^variant +first, second, ensemble +ensemble +risk by sensitivity/m);
   expect(stdout).toMatch(/^updateRatio +number > 0 <= 1, auto +0\.6 +fraction of tensors/m);
   expect(stdout).toMatch(/^maskInterval +integer > 0 +1 +steps per mask/m);
@@ -20,6 +22,9 @@ test("temper methods NAME lists the options with values, defaults and paper", as
   // Every option of the schema is listed, with the default that the schema gives.
   const defaults = methods.get("rose")!.options.parse({}) as Record<string, unknown>;
   expect(Object.fromEntries(described.options.map(({ name, default: value }) => [name, value]))).toEqual(defaults);
+  const adversarial = await invoke(["methods", "discrete-adversarial"]);
+  expect(adversarial.stdout).toMatch(/^cost .*\(a step as a multiple of a standard step\); the attacks come on top$/m);
+  expect(adversarial.stdout).toMatch(/^maskedLm +string, null /m);
   expect((await invoke(["methods", "standard"])).stdout).toContain("It has no options.");
 });
 

@@ -17,7 +17,13 @@ import { renderComparisonSection } from "../../src/report/sections/comparison.js
 import type { MetricValue } from "../../src/runs/run-metrics.js";
 import { compareColumn } from "../../src/sweeps/compare-column.js";
 import { toMarkdown } from "../../src/sweeps/render-table.js";
-import type { ResultsTable } from "../../src/sweeps/table.js";
+import {
+  addSignificanceTests,
+  getMetric,
+  type ResultsTable,
+  type TableCell,
+  type TableRow,
+} from "../../src/sweeps/table.js";
 import { Rng } from "../../src/tensor/random.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
@@ -122,7 +128,16 @@ test("compare, table, report and studio never mark a degenerate model as better,
       row,
       seeds: [0, 1].map((seed) => seeds.find((each) => each.seed === seed) ?? null),
     }));
-    const cells = compareColumn(rows, "m0", []);
+    const metrics = [...new Set(compared.map(({ metric }) => metric))];
+    const columns = [{ id: "c", title: "C", metrics }];
+    const toRow = ([id, own]: readonly [string, ReadonlyMap<string, TableCell>]): TableRow => ({
+      ...{ id, title: id, selected: {} },
+      cells: Object.fromEntries([...own].map(([metric, cell]) => [`c/${metric}`, cell])),
+    });
+    const tableRows = addSignificanceTests([...compareColumn(rows, "m0", [])].map(toRow), columns, "m0");
+    const cells = new Map(
+      tableRows.map((row) => [row.id, new Map(Object.entries(row.cells).map(([key, cell]) => [getMetric(key), cell]))]),
+    );
     const reported = new Map(compareGroups(createTask(models)).map((row) => [row.group.name, row]));
     for (const { metric, secondName, better, p } of compared) {
       expect(cells.get(secondName)!.get(metric)).toMatchObject({ p: p.corrected, better: better === "second" });
@@ -156,11 +171,8 @@ test("compare, table, report and studio never mark a degenerate model as better,
         seeds: [0, 1],
         notes: [],
       },
-      columns: [{ id: "c", title: "C", metrics: [...new Set(compared.map(({ metric }) => metric))] }],
-      rows: [...cells].map(([id, own]) => ({
-        ...{ id, title: id, selected: {} },
-        cells: Object.fromEntries([...own].map(([metric, cell]) => [`c/${metric}`, cell])),
-      })),
+      columns,
+      rows: tableRows,
     };
     expect(toMarkdown(table).match(/ \* \|/g)?.length ?? 0).toBe(wins);
   };

@@ -2,14 +2,17 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { encode } from "../../src/actions/encode/encode.js";
+import { merge } from "../../src/actions/merge/merge.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
-import { train as trainRun } from "../../src/actions/train/train.js";
+import { deferTextAttack, train as trainRun } from "../../src/actions/train/train.js";
 import { analyze } from "../../src/analysis/index.js";
 import { listen } from "../../src/events.js";
+import { isHeadParameter } from "../../src/models/index.js";
 import { resolveRun, userModules } from "../../src/runs/read-config.js";
 import { free } from "../../src/tensor/index.js";
 import { Interrupted, singleRank, train } from "../../src/train/index.js";
 import { isLong } from "../long.js";
+import { readValues } from "../methods/tiny.js";
 import { familyNames, writeFamilyMaskedLm } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -34,7 +37,8 @@ beforeAll(() => {
 
 const stacks = [
   ...[["ascc", "rift"], ["r-drop", "rose"], ["mixout", "ptwd"], ["freelb"], ["smart"], ["child-tuning"]],
-  ...[["roast"], ["sam"], ["temperature", "flooding"], ["lora"]],
+  ...[["roast"], ["sam"], ["sam:adaptive=true"], ["temperature", "flooding"], ["lora"], ["freelb-plus:steps=3"]],
+  ["discrete-adversarial:interval=1,fraction=0.5,maxQueries=20,precision=fp32"],
 ];
 
 // Two families that differ most from BERT; in make test-long, all of them.
@@ -43,38 +47,67 @@ const tested = isLong ? familyNames : ["albert", "modernbert"];
 describe.each(tested)("%s", (name) => {
   const out = join(folder, `${name}-run`);
   beforeAll(() => writeFamilyMaskedLm(join(folder, name), name));
-  const createConfig = (methods: readonly string[], changes: object = {}) =>
+  const createConfig = (methods: readonly string[], changes: object = {}, train: object = {}) =>
     resolveRun(
       {
         ...{ model: join(folder, name), data, textColumn: ["text"], labelColumn: "label" },
         ...{ tokenization: "word", substitutions, maxLength: 12, device: "cpu", threads: 1, methods, ...changes },
-        train: { epochs: 1, batchSize: 6, learningRate: 1e-3 },
+        train: { epochs: 1, batchSize: 6, learningRate: 1e-3, ...train },
       },
       userModules,
     );
 
+  /** Takes two steps. Returns the losses and the names of the weights that have changed. */
+  const takeSteps = async (methods: readonly string[], settings: object = {}) => {
+    // RIFT needs a head that reads its features.
+    const prepared = await prepareRun(await createConfig(methods, { head: "mlp" }, settings));
+    const { weights } = prepared.job.model;
+    const losses: number[] = [];
+    let attacks = 0;
+    try {
+      const before = readValues(weights);
+      await train({
+        ...prepared.job,
+        ...listen({ step: ({ loss }) => losses.push(loss) }),
+        ...{ ranks: singleRank, validation: null, files: null, resume: false, stopAfter: 2 },
+        attackTexts: (request) => {
+          if (request.examples.length > 0) attacks++;
+          return deferTextAttack(prepared, {})(request);
+        },
+      });
+      const after = readValues(weights);
+      const names = [...weights.keys()];
+      return { names, losses, attacks, moved: names.filter((key) => String(before[key]) !== String(after[key])) };
+    } finally {
+      free(weights);
+    }
+  };
+
   test("every method stack takes steps with finite losses and changes the weights", async () => {
     for (const methods of stacks) {
-      // RIFT needs a head that reads its features.
-      const { job } = await prepareRun(await createConfig(methods, { head: "mlp" }));
-      const losses: number[] = [];
+      const { losses, moved, attacks } = await takeSteps(methods);
+      expect(losses).toHaveLength(2);
+      expect(losses.every(Number.isFinite), methods.join("+")).toBe(true);
       // The query projections are adapted in every family.
       const pattern = methods.includes("lora") ? /\b(query|query_proj|q_lin|q|Wqkv)\.weight$/ : /(word|tok)_embeddings/;
-      const key = [...job.model.weights.keys()].find((weight) => pattern.test(weight))!;
-      const before = job.model.weights.get(key)!.toFloat32Array();
-      const callbacks = listen({ step: ({ loss }) => losses.push(loss) });
-      await train({
-        ...job,
-        ...callbacks,
-        ranks: singleRank,
-        validation: null,
-        files: null,
-        resume: false,
-        stopAfter: 2,
-      });
-      expect(losses.every(Number.isFinite), methods.join("+")).toBe(true);
-      expect(job.model.weights.get(key)!.toFloat32Array()).not.toEqual(before);
-      free(job.model.weights);
+      expect(
+        moved.some((weight) => pattern.test(weight)),
+        methods.join("+"),
+      ).toBe(true);
+      expect(attacks).toBe(Number(methods[0]!.startsWith("discrete-adversarial")));
+    }
+  });
+
+  test("train.headFirst moves the head alone, and bitfit the biases, if the family has any", async () => {
+    const head = await takeSteps([], { headFirst: 2, epochs: 2 });
+    expect(head.moved).toEqual(head.names.filter(isHeadParameter));
+    const biases = head.names.filter((weight) => weight.endsWith(".bias") && !isHeadParameter(weight));
+    // Some biases have a gradient of 0, such as those of keys, which softmax cancels.
+    if (biases.length === 0) await expect(takeSteps(["bitfit"])).rejects.toThrow(/encoder has no biases\. Use another/);
+    else {
+      const { moved } = await takeSteps(["bitfit"]);
+      expect(moved.filter((weight) => !isHeadParameter(weight) && !biases.includes(weight))).toEqual([]);
+      expect(moved.some((weight) => biases.includes(weight))).toBe(true);
     }
   });
 
@@ -112,10 +145,18 @@ describe.each(tested)("%s", (name) => {
       ...figure,
     });
     expect(around.models[0]!.losses.flat().every(Number.isFinite)).toBe(true);
+    const merged = join(folder, `${name}-merged`);
+    await merge({ models: [out], mode: "wise-ft", out: merged, device: "cpu", threads: 1 });
     async function* inputs() {
       yield { texts: ["the film was joy"], line: 1 };
     }
-    for await (const { feature } of encode({ model: out, device: "cpu", inputs: inputs() }))
-      expect(feature.every(Number.isFinite)).toBe(true);
+    const features: string[] = [];
+    for (const model of [out, merged, join(folder, name)])
+      for await (const { feature } of encode({ model, device: "cpu", inputs: inputs() })) {
+        expect(feature.every(Number.isFinite)).toBe(true);
+        features.push(String(feature));
+      }
+    // The merged model is between the run and the pre-trained model.
+    expect(new Set(features).size).toBe(3);
   });
 });

@@ -4,8 +4,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { merge } from "../../src/actions/merge/merge.js";
 import { train } from "../../src/actions/train/train.js";
-import { loadModel } from "../../src/models/index.js";
-import { free } from "../../src/tensor/index.js";
+import { loadModel, saveModel } from "../../src/models/index.js";
+import { mapWeights } from "../../src/nn/index.js";
+import { free, keep, scope } from "../../src/tensor/index.js";
 import { invoke } from "../cli/invoke.js";
 import { readValues } from "../methods/tiny.js";
 import { temporaryFolder } from "../temporary.js";
@@ -77,19 +78,53 @@ describe("soups", () => {
     expect(await readModel(at("same"))).toEqual(first);
   });
 
-  test("greedy keeps the best run and adds others only if the accuracy does not fall", async () => {
-    const report = await merge({ models: runs, mode: "greedy", out: at("greedy"), ...runtime });
-    const accuracies = await Promise.all(
-      runs.map(async (model) => (await evaluate({ model, split: "validation", ...runtime })).accuracy),
+  /** Writes the first run with some tensors multiplied. */
+  const writeScaled = async (name: string, factors: Readonly<Record<string, number>>): Promise<string> => {
+    const model = await loadModel(runs[0]!);
+    const weights = scope(() =>
+      keep(mapWeights(model.weights, (tensor, each) => tensor.detach().mul(factors[each] ?? 1))),
     );
+    await saveModel(at(name), model, weights);
+    free(weights);
+    free(model.weights);
+    return at(name);
+  };
+  const measureAccuracy = async (model: string): Promise<number> =>
+    (await evaluate({ model, data, ...runtime })).accuracy;
+
+  test("greedy adds a model if the accuracy of the mean does not fall", async () => {
+    // The larger logits of the copy have the same signs.
+    const scaled = await writeScaled("scaled", { "classifier.weight": 3, "classifier.bias": 3 });
+    const models = [runs[0]!, scaled];
+    const report = await merge({ models, mode: "greedy", out: at("added"), data, split: "test", ...runtime });
+    const accuracy = await measureAccuracy(runs[0]!);
+    expect(accuracy).toBeGreaterThan(0.8);
+    expect(report).toMatchObject({ accuracy, models: models.map((model) => ({ model, weight: 0.5, accuracy })) });
+    await merge({ models, mode: "uniform", out: at("added-uniform"), ...runtime });
+    expect(await readModel(at("added"))).toEqual(await readModel(at("added-uniform")));
+    // By default, it is the validation split of the first run.
+    expect(await merge({ models: runs, mode: "greedy", out: at("greedy"), ...runtime })).toMatchObject({
+      split: "validation",
+    });
+  });
+
+  test("greedy leaves out a model that is as good, but lowers the accuracy of the mean", async () => {
+    // tanh(-3 x) (-0.5 W) has the signs of tanh(x) W, but the mean is tanh(-x) 0.25 W.
+    const negated = await writeScaled("negated", {
+      ...{ "bert.pooler.dense.weight": -3, "bert.pooler.dense.bias": -3 },
+      ...{ "classifier.weight": -0.5, "classifier.bias": 0.5 },
+    });
+    const models = [runs[0]!, negated];
+    const report = await merge({ models, mode: "greedy", out: at("left-out"), data, split: "test", ...runtime });
+    const accuracies = await Promise.all(models.map(measureAccuracy));
     expect(report.models.map(({ accuracy }) => accuracy)).toEqual(accuracies);
-    const best = Math.max(...accuracies);
-    expect(report.accuracy).toBeGreaterThanOrEqual(best);
-    const weights = report.models.map(({ weight }) => weight);
-    expect([1, 0.5]).toContain(weights[accuracies.indexOf(best)]);
-    const expected = weights.includes(0) ? runs[weights.indexOf(1)]! : at("uniform-again");
-    if (!weights.includes(0)) await merge({ models: runs, mode: "uniform", out: expected, ...runtime });
-    expect(await readModel(at("greedy"))).toEqual(await readModel(expected));
+    expect(accuracies[1]).toBeGreaterThan(0.8);
+    const best = accuracies[1]! > accuracies[0]! ? 1 : 0;
+    expect(report.models.map(({ weight }) => weight)).toEqual([1 - best, best]);
+    expect(report.accuracy).toBe(accuracies[best]);
+    expect(await readModel(at("left-out"))).toEqual(await readModel(models[best]!));
+    await merge({ models, mode: "uniform", out: at("flipped"), ...runtime });
+    expect(await measureAccuracy(at("flipped"))).toBeLessThan(accuracies[best]!);
   });
 
   test("the command prints the weights and accepts no folder with content", async () => {
@@ -112,7 +147,6 @@ test.each<[string, object, string]>([
 ])("%s is rejected", async (_name, { models, ...request }: { models?: string[] }, message) => {
   if (models!.includes("other")) {
     const model = await loadModel(runs[0]!);
-    const { saveModel } = await import("../../src/models/index.js");
     await saveModel(at("other"), { ...model, labels: ["x", "y"] });
     free(model.weights);
   }

@@ -185,6 +185,17 @@ describe("a sweep on this host", () => {
     expect([...new Set(order)]).toEqual(["a x", "b x", "a y", "b y"]);
   });
 
+  it("enumerates only in the columns of evaluation.exact, by default in all", async () => {
+    const create = async (name: string, exact: object) => {
+      const settings = { columns: { x: null, y: { maxLength: 16 } }, seeds: [0], baseline: null };
+      const plan = await writePlan(join(out, name), { ...settings, evaluation: { exact } });
+      const items = listWorkPhases(plan).flatMap((phase) => phase.items);
+      return items.flatMap((item) => (item.kind === "exact" ? item.column : []));
+    };
+    expect(new Set(await create("exact-all", { maxChanges: 2 }))).toEqual(new Set(["x", "y"]));
+    expect(new Set(await create("exact-one", { maxChanges: 2, columns: ["y"] }))).toEqual(new Set(["y"]));
+  });
+
   it("executes each analysis of a column once, and gives those of one kind separate folders", async () => {
     const at = join(out, "analyses");
     const interpolation = { kind: "interpolation", seed: 0 };

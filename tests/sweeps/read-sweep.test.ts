@@ -192,6 +192,11 @@ profiles:
       "columns: { a: null }\nrows: { r: { columns: { c: { maxTrainSamples: 3 } } } }\n",
       /there is no column c/,
     ],
+    [
+      "an unknown column of the exact evaluation",
+      "columns: { imdb: null }\nevaluation: { exact: { maxChanges: 2, columns: [imbd] } }\n",
+      /:4:39: there is no column imbd \(did you mean "imdb"\?\)\. The columns are imdb\./,
+    ],
     ["a metric that nothing measures", "metrics: [pwws]\n", /metrics\[0\]: expected one of accuracy, .*received pwws/],
     ["an invalid time", "slurm: { time: soon }\n", /slurm\.time: expected a time in Slurm's format/],
     [

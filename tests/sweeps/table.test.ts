@@ -77,6 +77,7 @@ describe("a table", () => {
     });
     const rows = addSignificanceTests(
       [score("a", [0.5, 0.6, 0.7]), score("b", [0.61, 0.7, 0.79]), score("c", [0.4, 0.7, 0.6])],
+      [{ id: "x", metrics: ["matthews"] }],
       "a",
     );
     // Differences 0.11, 0.1, 0.09: t = 0.1 / (0.01 / sqrt 3) = 17.32, one tail of t(2): 0.001658; two tests: twice that.
@@ -118,15 +119,70 @@ describe("a table", () => {
         { id: "a", title: "a", cells: drop([0.5, 0.6, 0.7]), selected: {} },
         { id: "b", title: "b", cells: drop([0.4, 0.51, 0.59]), selected: {} },
       ],
+      [{ id: "x", metrics: ["drop"] }],
       "a",
     );
     expect(rows[1]!.cells["x/drop"]!.p).toBeLessThan(0.01);
+  });
+
+  it("corrects all tests of a table together: by example, over the seeds, in every column", () => {
+    const compared = (p: number, better = true) =>
+      ({ ...measured([0.7, 0.8, 0.9], 100), p, test: "bootstrap", better }) as const;
+    const base = measured([0.5, 0.6, 0.7]);
+    // t = 17.32 as above, p = 0.0016583.
+    const score = measured([0.61, 0.7, 0.79]);
+    const keys = ["x/accuracy", "x/pwws", "x/worst-case", "y/accuracy", "y/advglue", "y/mcc"];
+    const rows = addSignificanceTests(
+      [
+        { ...row("a", base), cells: Object.fromEntries(keys.map((key) => [key, base])) },
+        {
+          ...row("b", base),
+          cells: {
+            "x/accuracy": compared(0.03),
+            "x/pwws": compared(0.01),
+            // One attack is its own worst case, which is no further test.
+            "x/worst-case": compared(0.01),
+            "y/accuracy": compared(0.005, false),
+            "y/advglue": score,
+            // The table does not show it.
+            "y/mcc": compared(1e-9),
+          },
+        },
+      ],
+      [
+        { id: "x", metrics: ["accuracy", "pwws", "worst-case"] },
+        { id: "y", metrics: ["accuracy", "advglue"] },
+      ],
+      "a",
+    );
+    const { cells } = rows[1]!;
+    const expected = { "y/advglue": 4 * 0.0016583, "y/accuracy": 3 * 0.005, "x/pwws": 0.02, "x/accuracy": 0.03 };
+    for (const [key, p] of Object.entries({ ...expected, "x/worst-case": 0.02 }))
+      expect(cells[key]!.p, key).toBeCloseTo(p, 5);
+    expect(keys.map((key) => cells[key]!.better)).toEqual([true, true, true, false, true, false]);
+    expect(cells["y/mcc"]).toMatchObject({ p: null, test: null });
+  });
+
+  it("a row that is significant in its own column alone is not in a larger table", () => {
+    const cell = (p: number) => ({ ...measured([0.7]), p, test: "McNemar", better: true }) as const;
+    const create = (columns: readonly string[]): boolean => {
+      const cells = Object.fromEntries(columns.map((id) => [`${id}/accuracy`, cell(id === "x" ? 0.03 : 0.9)]));
+      const base = Object.fromEntries(columns.map((id) => [`${id}/accuracy`, measured([0.5])]));
+      const rows = [
+        { id: "a", title: "a", cells: base, selected: {} },
+        { id: "b", title: "b", cells, selected: {} },
+      ];
+      const listed = columns.map((id) => ({ id, metrics: ["accuracy"] }));
+      return addSignificanceTests(rows, listed, "a")[1]!.cells["x/accuracy"]!.better;
+    };
+    expect([create(["x"]), create(["x", "y"])]).toEqual([true, false]);
   });
 
   it("escapes Markdown and CSV, and lists its notes", () => {
     const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, selected: { x: { "train.learningRate": 1e-5 } } }];
     const rendered = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));
     expect(rendered).toMatch(/\| I\(S;T\\\|Y\) \| – \|/);
+    expect(rendered).toContain("–: not measured.");
     expect(rendered).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
     expect(rendered).toMatch(/Profile small/);
     const cell = measured([0.25, 0.75], 4);

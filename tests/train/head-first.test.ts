@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { createMethods, type MethodSpec } from "../../src/methods/index.js";
 import { isHeadParameter } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
-import { train } from "../../src/train/index.js";
+import { benchmarkSteps, train } from "../../src/train/index.js";
 import { readValues, tinyJob, tinyModel } from "../methods/tiny.js";
 import { temporaryFolder } from "../temporary.js";
 import { trainingFiles } from "./training-files.js";
@@ -70,8 +70,21 @@ test.each([2, 3, 4])("a run that stops after step %i continues bitwise", async (
   expect(await trainHeadFirst(`stopped-${stopAfter}`, { resume: true }, specs)).toEqual(whole);
 });
 
-test("as many steps as the run has are rejected", async () => {
-  await expect(trainHeadFirst("none-left", {}, [], { headFirst: 6 })).rejects.toThrow(
-    "train.headFirst: expected fewer than the 6 optimizer steps of this run, received 6",
-  );
+test("train.headFirst 0 is standard fine-tuning, bitwise", async () => {
+  const { weights, events } = await trainHeadFirst("off", {}, [], { headFirst: 0 });
+  expect(events.map((event) => event.learningRate! / learningRate)[1]).toBeCloseTo(5 / 6, 6);
+  const model = tinyModel();
+  const pretrained = readValues(model.weights);
+  await train(tinyJob(model, [], {}, { learningRate }));
+  expect(weights).toEqual(readValues(model.weights));
+  expect(compare(pretrained, weights).moved).toEqual(Object.keys(pretrained));
+  free(model.weights);
+});
+
+test("as many steps as the run has are rejected, also by an estimate", async () => {
+  const message = "train.headFirst: expected fewer than the 6 optimizer steps of this run, received 6";
+  await expect(trainHeadFirst("none-left", {}, [], { headFirst: 6 })).rejects.toThrow(message);
+  const model = tinyModel();
+  await expect(benchmarkSteps(tinyJob(model, [], {}, { headFirst: 6 }))).rejects.toThrow(message);
+  free(model.weights);
 });

@@ -28,7 +28,14 @@ const average = (values: readonly number[]): number => values.reduce((sum, value
 
 describe("the task loss", () => {
   test("is the plain cross-entropy without weights and focus", () => {
-    expect(createTaskLoss(null, 0)).toBe(crossEntropy);
+    scope(() => {
+      const given = tensor(Float32Array.from(logits.flat()), [3, 2]);
+      const targets = tensor(Int32Array.from(labels), [3]).to("int64");
+      const loss = createTaskLoss(null, 0);
+      expect(loss(given, targets).item()).toBe(crossEntropy(given, targets).item());
+      const each = [...loss.perExample(given, targets).toFloat32Array()];
+      for (const [i, p] of probabilities.entries()) expect(each[i]).toBeCloseTo(-Math.log(p), 5);
+    });
   });
 
   test("multiplies the loss of an example by the weight of its label", () => {

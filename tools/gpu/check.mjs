@@ -12,13 +12,14 @@ import { RunFolder } from "../../dist/runs/run-folder.js";
 import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, getMemoryStats, Rng, scope, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
+import { train } from "../../dist/train/index.js";
 import { checkAdamW } from "./check-adamw.mjs";
 import { checkArguments } from "./check-arguments.mjs";
 import { checkAttention } from "./check-attention.mjs";
 import { checkFp8 } from "./check-fp8.mjs";
 import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
-import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
+import { createJob, createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -73,6 +74,22 @@ async function compareLosses(title, stack, [batchSize, length, steps], ways, tol
   const losses = [];
   for (const way of ways)
     losses.push(await withSteps("minilm", batchSize, length, stack, way, (training) => computeLosses(training, steps)));
+  reportLosses(title, stack, losses, tolerance);
+}
+
+/** The losses of a complete training: four steps per epoch, with everything that happens between steps. */
+async function trainLosses(stack, settings, cudaGraphs) {
+  const deviceConfig = { device, computeDtype: isGpu ? "bfloat16" : "float32" };
+  const model = createRandomModel("minilm", device, { tokenization: "word" });
+  const losses = [];
+  const more = { deviceConfig, cudaGraphs, settings, onStep: ({ loss }) => losses.push(loss) };
+  const methods = createMethods(stack.split("+").map((spec) => parseSpec(spec, "method")));
+  await train(createJob(model, createRandomDataset(128, paddedLengths(64)), 32, methods, more));
+  free(model.weights);
+  return losses;
+}
+
+function reportLosses(title, stack, losses, tolerance) {
   const largest = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
   report(title, largest <= tolerance, stack, `largest difference ${largest.toExponential(1)}`);
 }
@@ -105,6 +122,19 @@ async function captured() {
     "lora lora+rose bitfit freelb-plus:steps=2";
   for (const stack of stacks.split(" "))
     await compareLosses("captured = eager", stack, [32, 64, 12], [{ cudaGraphs: true }, { cudaGraphs: false }], 0.01);
+  // smart needs float32.
+  const ways = [true, false].map((cudaGraphs) => ({ cudaGraphs, computeDtype: "float32" }));
+  await compareLosses("captured = eager", "smart", [32, 64, 12], ways, 0.01);
+  for (const [title, stack, settings] of [
+    ["discrete-adversarial", "discrete-adversarial:interval=3,fraction=0.6", {}],
+    ["train.headFirst", "standard", { headFirst: 5 }],
+    ["train.headFirst, rose", "rose", { headFirst: 5 }],
+  ]) {
+    const losses = [];
+    for (const cudaGraphs of [true, false])
+      losses.push(await trainLosses(stack, { epochs: 3, ...settings }, cudaGraphs));
+    reportLosses("captured = eager, complete training", title, losses, 0.01);
+  }
 }
 
 /** Without randomness, a GPU in float32 must give the losses of a CPU. This includes the parallel branches of a graph. */

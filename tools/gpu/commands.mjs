@@ -59,9 +59,15 @@ export async function checkCommands({ device, model, folder, report }) {
   const tokenization = ["--tokenization", "word", "--max-length", "32", "--substitutions", at("table.json")];
 
   const methods =
-    "standard r-drop rose child-tuning child-tuning:variant=F smart freelb ascc ascc+rift ascc+ptwd ascc+mixout";
-  for (const name of methods.split(" ")) {
-    const chosen = name === "standard" ? [] : name.split("+").flatMap((method) => ["--method", method]);
+    "standard r-drop rose child-tuning child-tuning:variant=F smart freelb ascc ascc+rift ascc+ptwd ascc+mixout " +
+    "freelb-plus:steps=3 roast sam sam:adaptive=true flooding temperature lora lora+ascc bitfit " +
+    "discrete-adversarial:interval=5,maxQueries=50 hash-vote:groups=3 deletion-noise:p=0.5 random-windows:size=8";
+  const toArguments = (name) => (name === "standard" ? [] : name.split("+").flatMap((method) => ["--method", method]));
+  const runs = [
+    ...methods.split(" ").map((name) => [name, toArguments(name)]),
+    ["train.headFirst", ["--set", "train.headFirst=5"]],
+  ];
+  for (const [name, chosen] of runs) {
     const place = ["--epochs", "1", "--device", device, "--out", at(name.replace(/\W/g, "-"))];
     const failure = await temper("train", "--model", model, ...data, ...tokenization, ...chosen, ...place).then(
       () => null,

@@ -5,7 +5,7 @@ import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { createStepRunner } from "../../dist/train/create-step-runner.js";
-import { singleRank, trainSettingsSchema } from "../../dist/train/index.js";
+import { singleRank, toDataset, trainSettingsSchema, transformExamples } from "../../dist/train/index.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 
 export const sizes = {
@@ -47,10 +47,14 @@ export function createRandomModel(size, device, { tokenization = "subword", head
       weights.set(name, keep(scope(() => sample().toDevice(device))).requiresGrad_());
     }
   });
+  // Words are the numbers of their tokens.
+  const encodeWords = ([text], maxLength) => encodeNumbers(text, maxLength);
   const tokenizer = {
     special: { padId: 0, clsId: 101, sepId: 102, unkId: 100, maskId: 103 },
     hash: "bench",
     wordToId: Number,
+    encodeWords,
+    encodeAll: (inputs, maxLength) => inputs.map((texts) => encodeWords(texts, maxLength)),
   };
   return {
     architecture,
@@ -69,22 +73,38 @@ export function createRandomModel(size, device, { tokenization = "subword", head
 /** Lengths like those of bench_hf.py: up to half of a text is padding. */
 export const paddedLengths = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
 
-/** Random tokens with alternating labels. `getLength` returns the length of each text. */
-export function createRandomDataset(count, getLength) {
+function createEncoding(ids, words) {
+  return {
+    ids,
+    tokenTypeIds: new Int32Array(ids.length),
+    truncated: false,
+    words,
+    fields: new Uint8Array(words.length),
+    positions: Int32Array.from(words.keys(), (position) => position + 1),
+  };
+}
+
+function encodeNumbers(text, maxLength) {
+  const words = text
+    .split(" ")
+    .filter(Boolean)
+    .slice(0, maxLength - 2);
+  return createEncoding(Int32Array.from([101, ...words.map(Number), 102]), words);
+}
+
+/**
+ * Random tokens with alternating labels. `getLength` returns the length of each text. The words are the numbers of the tokens, or
+ * those of `vocabulary`, a list of [token, word].
+ */
+export function createRandomDataset(count, getLength, vocabulary = null) {
   const rng = new Rng("bench");
+  const names = vocabulary && new Map(vocabulary);
+  const drawId = () =>
+    vocabulary ? vocabulary[rng.integer(vocabulary.length)][0] : 1000 + rng.integer(vocabSize - 1000);
   const items = Array.from({ length: count }, (_, i) => {
-    const length = getLength(i, rng);
-    const ids = Int32Array.from({ length }, () => 1000 + rng.integer(vocabSize - 1000));
-    const words = Array.from(ids.subarray(1, -1), String);
-    const encoding = {
-      ids,
-      tokenTypeIds: new Int32Array(length),
-      truncated: false,
-      words,
-      fields: new Uint8Array(words.length),
-      positions: Int32Array.from(words.keys(), (position) => position + 1),
-    };
-    return { example: { id: String(i), texts: [words.join(" ")], label: i % 2 }, encoding };
+    const ids = Int32Array.from({ length: getLength(i, rng) }, drawId);
+    const words = Array.from(ids.subarray(1, -1), (id) => names?.get(id) ?? String(id));
+    return { example: { id: String(i), texts: [words.join(" ")], label: i % 2 }, encoding: createEncoding(ids, words) };
   });
   return { items, lengths: Int32Array.from(items, (item) => item.encoding.ids.length), truncatedCount: 0 };
 }
@@ -101,8 +121,11 @@ export function createSubstitutions(hasSubstitutes = () => true) {
   };
 }
 
-/** Prepares a training whose steps can be run one at a time, over the batches in turn. */
-export async function createSteps(
+/** An attack that always succeeds, with texts of the same length. */
+const reverseWords = async ({ examples }) => examples.map(({ texts: [text] }) => [text.split(" ").reverse().join(" ")]);
+
+/** A training job on these texts. Methods that replace texts, such as hash-vote, have done so. */
+export function createJob(
   model,
   dataset,
   batchSize,
@@ -112,6 +135,7 @@ export async function createSteps(
     cudaGraphs = true,
     settings = {},
     onWarning = () => {},
+    onStep = () => {},
     substitutions = createSubstitutions(),
     ranks = singleRank,
   },
@@ -126,12 +150,14 @@ export async function createSteps(
     sourceNames: {},
     load: async () => [],
   };
-  const job = {
+  const examples = dataset.items.map(({ example }) => example);
+  const transformed = transformExamples(methods, examples, task, new Rng("bench"));
+  return {
     model,
     task,
     settings: trainSettingsSchema.parse({ batchSize, ...settings }),
     methods,
-    train: dataset,
+    train: transformed === examples ? dataset : toDataset(model, transformed),
     validation: null,
     seed: 1,
     deviceConfig,
@@ -139,13 +165,24 @@ export async function createSteps(
     files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
-    ...listen({ warning: ({ message }) => onWarning(message) }),
+    attackTexts: reverseWords,
+    ...listen({ warning: ({ message }) => onWarning(message), step: onStep }),
     ranks,
   };
+}
+
+/**
+ * Prepares a training whose steps can be run one at a time, over the batches in turn. A method that attacks texts has attacked them
+ * once, so every step has attacked texts.
+ */
+export async function createSteps(model, dataset, batchSize, methods, options) {
+  const job = createJob(model, dataset, batchSize, methods, options);
+  const { ranks } = job;
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
+  for (const method of methods) await method.beforeStep?.(training, training.stepsPerEpoch);
   const batches = [];
-  for (let start = 0; start + batchSize <= dataset.items.length; start += batchSize)
+  for (let start = 0; start + batchSize <= job.train.items.length; start += batchSize)
     batches.push(
       toHostBatch(
         job,
@@ -157,6 +194,8 @@ export async function createSteps(
   training.optimizer.setLearningRateFactor(1);
   return {
     training,
+    /** How many examples the methods make of each text. */
+    examplesPerText: job.train.items.length / dataset.items.length,
     runStep: () => runner.runStep(stepIndex, [batches[stepIndex++ % batches.length]]),
     close() {
       runner.dispose();

@@ -37,6 +37,8 @@ interface ResourceRequest {
   readonly vectors: string | null;
   readonly sentenceEncoder: string;
   readonly maskedLm: string | null;
+  /** What error messages call `maskedLm`. Default: --masked-lm. */
+  readonly maskedLmOption?: string;
   readonly substitutions: string | null;
   readonly inVocabSubstitutes?: boolean | null;
   readonly caseSensitiveSubstitutes?: boolean | null;
@@ -97,10 +99,11 @@ export async function loadAttackResources(
     }
   }
   if (isNeeded("mlm") && request.maskedLm !== null) {
-    requireLibtorch("--masked-lm");
+    const { maskedLmOption = "--masked-lm" } = request;
+    requireLibtorch(maskedLmOption);
     const model = await loadMaskedLm(request.maskedLm, { device }).catch((error: unknown) => {
       if (!(error instanceof UserError)) throw error;
-      throw new UserError(`--masked-lm: ${error.message}`, { cause: error });
+      throw new UserError(`${maskedLmOption}: ${error.message}`, { cause: error });
     });
     resources.mlm = await createMaskedLanguageModel(model);
     closers.push(() => free(model.weights));

@@ -6,7 +6,7 @@ import { free, getGpuIndex } from "../../tensor/index.js";
 import { nativeCuda } from "../../tensor/native.js";
 import { benchmarkSteps, singleRank, toDataset } from "../../train/index.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
-import { estimateDiskBytes } from "./train.js";
+import { deferTextAttack, estimateDiskBytes } from "./train.js";
 
 /**
  * What a run will cost, measured on a few optimizer steps.
@@ -52,6 +52,7 @@ export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = 
       ranks: singleRank,
       files: null,
       resume: false,
+      attackTexts: deferTextAttack(prepared, callbacks),
       onEvent: (event) => event.type === "warning" && callbacks.onEvent?.(event),
     });
     const evalSteps = config.train.evalSteps ?? benchmark.stepsPerEpoch;

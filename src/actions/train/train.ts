@@ -14,6 +14,7 @@ import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
 import { free } from "../../tensor/index.js";
 import {
+  type AttackTexts,
   countLabels,
   Interrupted,
   type Ranks,
@@ -154,10 +155,7 @@ async function trainPreparedRun(
       ranks,
       onEvent,
       signal,
-      async attackTexts(request) {
-        const { createTextAttack } = await import("./attack-training-texts.js");
-        return createTextAttack(prepared, { onEvent, signal })(request);
-      },
+      attackTexts: deferTextAttack(prepared, { onEvent, signal }),
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
@@ -211,6 +209,14 @@ async function trainPreparedRun(
   } finally {
     (tensorBoard as TensorBoardWriter | null)?.close();
   }
+}
+
+/** Attacks training texts. The attacks are only loaded for methods that use them. */
+export function deferTextAttack(prepared: PreparedRun, callbacks: Callbacks): AttackTexts {
+  return async (request) => {
+    const { createTextAttack } = await import("./attack-training-texts.js");
+    return createTextAttack(prepared, callbacks)(request);
+  };
 }
 
 /**

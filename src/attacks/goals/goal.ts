@@ -6,6 +6,8 @@ export interface Goal {
   readonly name: string;
   /** True if the search goes on after the goal is reached, until nothing improves the value. */
   readonly isMaximized?: boolean;
+  /** True if a text that reaches the goal has the same prediction as the original one. */
+  readonly keepsPrediction?: boolean;
   /** Higher is closer to the goal. `original` is the score of the original text. */
   computeValue(score: Score, label: number, text: EditedText, original: Score): number;
   isReached(score: Score, label: number, text: EditedText): boolean;

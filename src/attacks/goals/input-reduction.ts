@@ -9,6 +9,7 @@ import { computeDoubt, isMisclassified } from "./score.js";
 export const inputReduction: Goal = {
   name: "input-reduction",
   isMaximized: true,
+  keepsPrediction: true,
   computeValue(score, label, text, original) {
     if (isMisclassified(score, label)) return 0;
     const count = text.original.length;

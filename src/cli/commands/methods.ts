@@ -1,4 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
+import type { MethodCost } from "../../methods/define-method.js";
 import { describeMethods, type MethodDescription } from "../../methods/describe-methods.js";
 import { type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
@@ -21,9 +22,20 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatList(io: Io, methods: readonly MethodDescription[]): string {
-  const rows = methods.map(({ name, cost, summary }) => [name, cost?.gpu ?? "–", cost?.cpu ?? "–", summary]);
+  const rows = methods.map(({ name, cost, summary }) => {
+    const mark = cost?.extra === undefined ? "" : " +";
+    return [name, `${cost?.gpu ?? "–"}${mark}`, `${cost?.cpu ?? "–"}${mark}`, summary];
+  });
   const table = formatTable(io.stdout, rows, { head: ["method", "cost (GPU)", "cost (CPU)", ""] });
-  return `${table}\n\nRun temper methods NAME for the options of a method.\n`;
+  const extras = methods.flatMap(({ name, cost }) =>
+    cost?.extra === undefined ? [] : [`+ ${name}: ${cost.extra} come on top.\n`],
+  );
+  return `${table}\n\n${extras.join("")}Run temper methods NAME for the options of a method.\n`;
+}
+
+function formatCost({ gpu, cpu, extra }: MethodCost): string {
+  const step = `GPU: ${gpu}; CPU: ${cpu} (a step as a multiple of a standard step)`;
+  return extra === undefined ? step : `${step}; ${extra} come on top`;
 }
 
 function formatMethod(io: Io, { name, summary, paper, cost, options }: MethodDescription): string {
@@ -31,7 +43,7 @@ function formatMethod(io: Io, { name, summary, paper, cost, options }: MethodDes
     ["method", name],
     ["what it does", summary],
     ["paper", paper],
-    ["cost", cost === null ? "not measured" : `${cost.gpu} times a standard step on a GPU, ${cost.cpu} on a CPU`],
+    ["cost", cost === null ? "not measured" : formatCost(cost)],
   ];
   const rows = options.map(({ name: option, values, default: standard, description }) => [
     option,

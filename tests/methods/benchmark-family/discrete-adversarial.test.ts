@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { estimateRun } from "../../../src/actions/train/estimate-run.js";
 import { train as trainRun } from "../../../src/actions/train/train.js";
 import { listen } from "../../../src/events.js";
 import { createMethods } from "../../../src/methods/index.js";
@@ -9,6 +10,7 @@ import { evalMode } from "../../../src/nn/index.js";
 import { free, noGrad, scope } from "../../../src/tensor/index.js";
 import { padBatch } from "../../../src/text/batch.js";
 import { Interrupted, type TextAttackRequest, toDataset, train } from "../../../src/train/index.js";
+import { writeMaskedLm } from "../../runs/masked-lm.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
 import { trainingFiles } from "../../train/training-files.js";
@@ -18,14 +20,25 @@ const folder = temporaryFolder();
 const createMethod = (options: Record<string, unknown>) =>
   createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, ...options } }]);
 
-test("adds the cross-entropy of the texts that fooled the model at the last attack", async () => {
+test.each([
+  ["cross-entropy", {}, () => 1],
+  ["weighted cross-entropy", { classWeights: { b: 3 } }, (_: number, label: number) => (label === 1 ? 3 : 1)],
+  ["focal loss", { focalGamma: 2 }, (logProbability: number) => (1 - Math.exp(logProbability)) ** 2],
+] as const)("adds the %s of the texts that fooled the model at the last attack", async (_, settings, weigh) => {
   const model = tinyModel();
   const requests: TextAttackRequest[] = [];
   const losses: Record<string, unknown>[] = [];
   const expected: number[] = [];
-  const job = tinyJob(model, createMethod({ alpha: 0.5 }), {}, { dropout: false, batchSize: 12, epochs: 4 });
+  const job = tinyJob(
+    model,
+    createMethod({ alpha: 0.5 }),
+    {},
+    { dropout: false, batchSize: 12, epochs: 4, ...settings },
+  );
   const attackTexts: typeof job.attackTexts = async (request) => {
     requests.push(request);
+    // A request without examples checks the attack before training.
+    if (request.examples.length === 0) return [];
     const texts = await job.attackTexts!(request);
     // All texts are one batch, so the next loss has these weights and these texts.
     const changed = request.examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
@@ -35,7 +48,10 @@ test("adds the cross-entropy of the texts that fooled the model at the last atta
         const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
         const { logits } = noGrad(() => forward(model.architecture, model.weights, input, evalMode));
         const values = logits.logSoftmax(-1).toFloat32Array();
-        const sum = changed.reduce((total, { label }, i) => total - values[3 * i + label]!, 0);
+        const sum = changed.reduce((total, { label }, i) => {
+          const logProbability = values[3 * i + label]!;
+          return total - weigh(logProbability, label) * logProbability;
+        }, 0);
         return (0.5 * sum) / request.examples.length;
       }),
     );
@@ -43,11 +59,11 @@ test("adds the cross-entropy of the texts that fooled the model at the last atta
   };
   await train({ ...job, attackTexts, ...listen({ log: ({ entry }) => losses.push(entry) }) });
   free(model.weights);
-  expect(requests).toHaveLength(1);
-  expect(requests[0]).toMatchObject({ attack: "pwws", maxQueries: null, precision: "auto" });
+  expect(requests.map(({ examples }) => examples.length)).toEqual([0, 12]);
+  expect(requests[1]).toMatchObject({ attack: "pwws", maskedLm: null, maxQueries: null, precision: "auto" });
   expect(losses.map((event) => "loss.attacked" in event)).toEqual([false, false, true, true]);
   expect(losses[2]!["loss.attacked"]).toBeCloseTo(expected[0]!, 5);
-  const fooled = requests[0]!.examples.filter(({ texts }) => texts[0]!.includes(" ")).length;
+  const fooled = requests[1]!.examples.filter(({ texts }) => texts[0]!.includes(" ")).length;
   expect(losses[2]!["discrete-adversarial.fraction"]).toBeCloseTo(fooled / 12, 6);
 });
 
@@ -94,8 +110,28 @@ test("runs a real attack on the model of a run, and a stopped run continues bitw
   expect(readLosses(await resumed.events())).toEqual(readLosses(events));
 });
 
-test("an unknown attack is rejected before the first step", async () => {
-  const model = tinyModel();
-  await expect(train(tinyJob(model, createMethod({ attack: "pws" })))).rejects.toThrow(/did you mean "pwws"/);
-  free(model.weights);
+test("an attack with a masked language model runs while a model trains", async () => {
+  const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
+  const options = { attack: "bae:similarity=-1", maskedLm, interval: 4, fraction: 0.05, maxQueries: 5 };
+  const methods = [{ name: "discrete-adversarial", options }];
+  const config = await tinyRun(join(folder, "bae"), { methods, train: { epochs: 0.5, batchSize: 8 } });
+  const stages = new Set<string>();
+  const callbacks = listen({ progress: ({ stage }) => stages.add(stage) });
+  await trainRun({ ...config, out: join(folder, "bae/run") }, callbacks);
+  expect(stages).toContain("attack bae:similarity=-1");
+});
+
+test.each([
+  [{ attack: "pws" }, 'did you mean "pwws"'],
+  [{ attack: "bert-attack" }, "needs a masked language model. Set maskedLm, such as --method discrete-adversarial:"],
+  [{ attack: "clare", maskedLm: "./missing" }, "maskedLm: "],
+  [{ attack: "input-reduction" }, "its texts keep their predictions, so they do not fool the model"],
+])("%o is rejected before the first step, also by an estimate", async (options, message) => {
+  const methods = [{ name: "discrete-adversarial", options }];
+  const config = await tinyRun(join(folder, "rejected"), { methods });
+  await expect(estimateRun(config)).rejects.toThrow(message);
+  const starts: number[] = [];
+  const callbacks = listen({ start: ({ step }) => starts.push(step) });
+  await expect(trainRun({ ...config, out: join(folder, "rejected/run") }, callbacks)).rejects.toThrow(message);
+  expect(starts).toEqual([]);
 });

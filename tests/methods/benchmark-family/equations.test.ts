@@ -24,8 +24,10 @@ afterAll(() => free(model.weights));
 async function withBatch<T>(
   specs: readonly MethodSpec[],
   use: (context: BatchContext, training: ActiveTraining) => T,
+  settings: object = {},
 ): Promise<T> {
-  const training = await createTrainingContext(tinyJob(model, createMethods(specs), {}, { dropout: false }));
+  const job = tinyJob(model, createMethods(specs), {}, { dropout: false, ...settings });
+  const training = await createTrainingContext(job);
   try {
     const host = toHostBatch(training.job, Int32Array.from([0, 1, 2, 3]));
     return scope(() => use(new StepBatch(training, toBatch(training.job, host), 0), training));
@@ -68,6 +70,21 @@ function computeProbabilities(logits: Tensor, temperature = 1): number[][] {
     return exponentials.map((value) => value / sum);
   });
 }
+
+describe("methods with their own task loss use class weights and focus", () => {
+  const hashVote = spec("hash-vote", { groups: 2, margin: 1 });
+  test.each([roast({ alpha: 0 }), spec("r-drop", { reduction: "sum" }), hashVote])("$name", async (method) => {
+    const compute = (settings: object): Promise<number> =>
+      withBatch([method], (context, { stack }) => stack.losses(context).get("task")!.item(), settings);
+    const [plain, tripled, focused] = [
+      await compute({}),
+      await compute({ classWeights: { a: 3, b: 3, c: 3 } }),
+      await compute({ focalGamma: 2 }),
+    ];
+    expect(tripled).toBeCloseTo(3 * plain, 4);
+    expect(focused).toBeLessThan(0.9 * plain);
+  });
+});
 
 describe("flooding", () => {
   test("reverses the gradient below the level and keeps it above", async () => {

@@ -77,6 +77,15 @@ describe("bitfit", () => {
     expect(listMoved(weights)).toEqual(trained);
     expect(parameters).toBe(trained.reduce((sum, name) => sum + weights[name]!.length, 0));
   });
+
+  test("is rejected if the encoder has no biases", async () => {
+    const model = tinyModel();
+    const weights = new Map([...model.weights].filter(([name]) => !name.endsWith(".bias") || isHeadParameter(name)));
+    await expect(train(tinyJob({ ...model, weights }, createMethods([spec("bitfit")])))).rejects.toThrow(
+      "bitfit: this bert encoder has no biases. Use another method, such as lora.",
+    );
+    free(model.weights);
+  });
 });
 
 describe("lora", () => {

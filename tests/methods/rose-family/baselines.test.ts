@@ -179,23 +179,41 @@ describe("FreeLB", () => {
     expectWellComputed([...weights.values()], compute, expected);
   });
 
-  test("FreeLB++ takes 30 steps of 0.03 from a small start, and its norm is not bounded", () => {
+  test("FreeLB++ takes 30 steps of 0.03 along the normalized gradient, and its norm is not bounded", () => {
     const options = freelbPlus.options.parse({});
     expect(options).toEqual({ steps: 30, stepSize: 0.03, initMagnitude: 0.05, maxNorm: 0 });
     const method = freelbPlus.create({ ...options, initMagnitude: 0 });
+    const bias = "classifier.bias";
     scope(() => {
-      const firstNorms: number[] = [];
+      const seen: { perturbation: Float32Array; gradient: Float32Array; bias: Float32Array }[] = [];
       const gradients = method.gradients?.(createContext(), (context) => {
-        const perturbation = (context as BatchContext).extraLeaves.get("freelb.perturbation") as Tensor;
-        firstNorms.push(noGrad(() => perturbation.norm([1, 2]).toFloat32Array()[0]!));
-        return training.stack.gradients(context as BatchContext);
+        const name = "freelb.perturbation";
+        const perturbation = ((context as BatchContext).extraLeaves.get(name) as Tensor).detach().toFloat32Array();
+        const step = training.stack.gradients(context as BatchContext);
+        const [gradient, own] = [name, bias].map((key) => (step.total.get(key) as Tensor).toFloat32Array());
+        seen.push({ perturbation, gradient: gradient!, bias: own! });
+        return step;
       }) as Gradients;
       expect(gradients.total.size).toBe(weights.size);
-      expect(firstNorms).toHaveLength(30);
-      // Each step has the length 0.03, and the gradient hardly turns.
-      for (const [i, norm] of firstNorms.entries()) expect(norm).toBeLessThanOrEqual(0.03 * i + 1e-4);
-      expect(firstNorms[1]).toBeCloseTo(0.03, 5);
-      expect(firstNorms.at(-1)).toBeGreaterThan(0.6);
+      expect(seen).toHaveLength(30);
+      // Text by text: d + 0.03 g / norm(g), from 0. A limit of 0.6, as in FreeLB, would project it.
+      const size = seen[0]!.perturbation.length / 3;
+      const computeNorm = (values: Float32Array): number => Math.hypot(...values);
+      for (const text of [0, 1, 2]) {
+        const slice = (values: Float32Array): Float32Array => values.slice(text * size, (text + 1) * size);
+        const expected = new Array<number>(size).fill(0);
+        for (const { perturbation, gradient } of seen) {
+          const own = slice(perturbation);
+          for (const [i, value] of own.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(1e-5);
+          const norm = computeNorm(slice(gradient));
+          for (const [i, value] of slice(gradient).entries()) expected[i]! += (0.03 * value) / norm;
+        }
+      }
+      expect(computeNorm(seen.at(-1)!.perturbation.slice(0, size))).toBeGreaterThan(0.6);
+      // The gradient of the step is the mean over the passes.
+      const total = (gradients.total.get(bias) as Tensor).toFloat32Array();
+      for (const [i, value] of total.entries())
+        expect(value).toBeCloseTo(seen.reduce((sum, each) => sum + each.bias[i]!, 0) / 30, 5);
     });
   });
 
