@@ -133,6 +133,46 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
   );
 });
 
+test("genetic with words=all also edits words after the last one that a truncated model reads", async () => {
+  // Two of the six tokens are special.
+  const model = { ...models.word, maxLength: 6 };
+  const victim = await createVictim(model);
+  const text = "the film was good and the plot was warm";
+  const [probabilities] = await victim.probabilities([victim.prepare(() => [text])]);
+  const label = probabilities![0]! > probabilities![1]! ? 0 : 1;
+  const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["negative", "positive"] };
+  /** The words of the result, and the positions at which a text of the search differs from the original. */
+  const run = async (name: string): Promise<{ words: readonly string[]; edited: number[] }> => {
+    const edited = new Set<number>();
+    const record = (texts: readonly string[]): void => {
+      for (const [i, word] of texts[0]!.split(" ").entries()) if (word !== text.split(" ")[i]) edited.add(i);
+    };
+    const recording: Victim<EncodedInput> = {
+      ...victim,
+      prepare(input) {
+        record(input("[UNK]"));
+        return victim.prepare(input);
+      },
+      prepareAll(inputs) {
+        for (const input of inputs) record(input("[UNK]"));
+        return victim.prepareAll!(inputs);
+      },
+    };
+    const attack = createRecipeAttack(await loadAttack(`${name}population=100,iterations=0`), resources);
+    const [result] = await collect(
+      new SearchPool(recording).run([{ id: "long", texts: [text], label }], attack, { seed: 1 }),
+    );
+    return { words: result!.words, edited: [...edited].sort((a, b) => a - b) };
+  };
+  const read = await run("genetic:");
+  expect(read.words).toEqual(["the", "film", "was", "good"]);
+  expect(Math.max(...read.edited)).toBe(3);
+  const all = await run("genetic:words=all,");
+  expect(all.words).toEqual(text.split(" "));
+  // "and" has no substitutes.
+  expect(all.edited).toEqual([0, 1, 2, 3, 5, 6, 7, 8]);
+});
+
 test("the hash covers everything that determines the answers", async () => {
   const model = models.subword;
   const classifier = createEagerClassifier(model, model.weights);

@@ -3,7 +3,10 @@ import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
+import { formatAttackCommand } from "../../src/actions/attack/format-attack-commands.js";
+import { loadAttackVictim, prepareAttacks } from "../../src/actions/attack/prepare-attack.js";
 import { applyProtocol, limitModification } from "../../src/actions/attack/published-protocols.js";
+import { sampleAttacked } from "../../src/actions/attack/sample-attacked.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
@@ -40,7 +43,51 @@ test("textdefender has the attacks and limits of its publication, unless the req
   const kept = parse({ protocol: "textdefender", attacks: ["pwws"], constraints: own });
   expect(kept).toMatchObject({ attacks: [{ name: "pwws" }], constraints: { ...own, queriesPerWord: null } });
   expect(limitModification(kept, "imdb").constraints).toMatchObject(own);
-  expect(limitModification(parse({}), "imdb").constraints.maxModificationRate).toBe(1);
+  const all = parse({ protocol: "textdefender", constraints: { maxModificationRate: 1 } });
+  expect(limitModification(all, "imdb").constraints.maxModificationRate).toBe(1);
+  expect(limitModification(parse({}), "imdb").constraints.maxModificationRate).toBe(null);
+});
+
+test("textdefender draws its sample from texts of at least five words", async () => {
+  const texts = ["one two three four", "one two three four five", "short", "", "a b c d e f"];
+  const examples = texts.map((text, i) => ({ id: String(i), texts: [text], label: 0 }));
+  const task = {
+    name: "toy",
+    labels: ["0"],
+    modifiableFields: [0],
+    sourceNames: {},
+    load: async () => examples,
+  } as never;
+  const options = { split: "test", numExamples: 5, seed: 0, sampling: "random", attackedLabel: null } as const;
+  const draw = async (protocol: "textdefender" | null): Promise<string[]> =>
+    (await sampleAttacked(task, options, null, protocol)).examples.map(({ id }) => id).sort();
+  expect(await draw("textdefender")).toEqual(["1", "4"]);
+  expect(await draw(null)).toEqual(["0", "1", "2", "3", "4"]);
+  examples.splice(0, 5, { id: "0", texts: ["too short"], label: 0 });
+  await expect(draw("textdefender")).rejects.toThrow("no text that is long enough for the protocol textdefender");
+});
+
+test("every attack of textdefender has the similarity constraint of the protocol", async () => {
+  const resources = {
+    substitutions: victim.substitutions,
+    sentenceEncoder: join(folder, "victim/tiny-bert"),
+    maskedLm: join(folder, "masked-lm"),
+  };
+  const request = parse({ model: victim.run, protocol: "textdefender", resources });
+  const loaded = await loadAttackVictim(victim.run, request, {});
+  const task = { labels: ["negative", "positive"], modifiableFields: [0] };
+  const prepared = await prepareAttacks(request, loaded, task, {});
+  const name = "angular similarity of at least 0.840845057 in a window of 15 words";
+  for (const each of prepared.attacks) {
+    const { recipe } = createRecipeAttack(each, prepared.resources.resources, prepared.constraints);
+    expect(
+      recipe.constraints.map((constraint) => constraint.name),
+      each.name,
+    ).toContain(name);
+  }
+  expect(prepared.attacks.map((each) => each.name)).toEqual(["textfooler", "textbugger", "bert-attack"]);
+  prepared.resources.close();
+  loaded.close();
 });
 
 test("TextBugger without characters only swaps words", async () => {
@@ -77,6 +124,22 @@ test("--protocol textdefender keeps its limits, prints its columns and can be ve
     protocol: "textdefender",
     constraints: { queriesPerWord: 50, maxModificationRate: 0.3 },
   });
+});
+
+test("--max-modification-rate 1 wins over the protocol, and the repeated command has it", async () => {
+  const out = join(folder, "all-words");
+  const argv = ["attack", victim.run, "--data", victim.data, "--protocol", "textdefender", "--num-examples", "1"];
+  const options = ["--attack", "pwws", "--max-modification-rate", "1", "--out", out, "--threads", "1"];
+  const encoder = ["--sentence-encoder", join(folder, "victim/tiny-bert")];
+  expect((await invoke([...argv, ...encoder, ...options])).code).toBe(0);
+  for await (const { header } of readJournal(join(out, "pwws.jsonl")))
+    expect(header.settings).toMatchObject({ maxModificationRate: 1, protocol: "textdefender" });
+  const { request } = JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as {
+    request: Record<string, unknown>;
+  };
+  expect(formatAttackCommand(request)).toContain("--max-modification-rate 1");
+  // Other requests record 1, too, if a sweep made them.
+  expect(formatAttackCommand({ ...request, protocol: null })).not.toContain("--max-modification-rate");
 });
 
 test("a total budget and one per word exclude each other, and unknown protocols are rejected", async () => {

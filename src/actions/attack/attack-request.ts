@@ -16,7 +16,7 @@ import { recipeResourceOptions } from "../load/load-resources.js";
 import { noiseOptions } from "../load/random-victim.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { protocolNames } from "./published-protocols.js";
-import { constraintOptions } from "./request-constraints.js";
+import { constraintOptions, maxModificationRateSchema } from "./request-constraints.js";
 
 /** The groups of an attack request. Each part of an attack takes one of them. */
 export const attackGroups = {
@@ -91,7 +91,13 @@ export const attackRequestSchema = z.strictObject({
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
   data: attackGroups.data.prefault({}),
   sample: attackGroups.sample.prefault({}),
-  constraints: attackGroups.constraints.prefault({}),
+  constraints: attackGroups.constraints
+    .extend({
+      maxModificationRate: orNull(maxModificationRateSchema).describe(
+        "maximum fraction of words to change per text, rounded up; null: the protocol's, or 1",
+      ),
+    })
+    .prefault({}),
   resources: attackGroups.resources.prefault({}),
   outputs: attackGroups.outputs.prefault({}),
   guard: attackGroups.guard.prefault({}),

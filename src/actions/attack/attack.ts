@@ -312,7 +312,7 @@ function getJournalSettings({
   const { maxModificationRate, protectStopWords, matchPartOfSpeech, ...given } = request.constraints;
   const { protectedText, protect, maxLikelihoodDrop } = given;
   const constraints = {
-    maxModificationRate,
+    maxModificationRate: maxModificationRate ?? 1,
     protectStopWords,
     matchPartOfSpeech,
     ...(protectedText.length > 0 && { protectedText }),

@@ -59,7 +59,10 @@ function readSpecs(attacks: unknown): Spec[] {
  * secrets.
  */
 export function formatAttackCommand({ model, attacks, resume: _, ...request }: Settings): string {
-  const { endpoint, ...given } = flatten(request);
+  const { endpoint, ...all } = flatten(request);
+  // Only with a protocol, 1 differs from the default.
+  const { maxModificationRate: rate, ...rest } = all;
+  const given = rate === 1 && (all.protocol ?? null) === null ? rest : all;
   const { endpoint: endpointDefaults, ...defaults } = flatten(attackRequestSchema.parse({ model: "MODEL" }));
   return formatCommandLine([
     ...["temper", "attack", String(model)],

@@ -132,7 +132,7 @@ export async function prepareAttack(
   const lmConstraint = table ? await loadLmConstraint(resolveTablePath(table)) : null;
   const sample = given
     ? { examples: given.examples, coverage: null }
-    : await sampleAttacked(task, { ...request.sample, seed: request.seed }, lmConstraint);
+    : await sampleAttacked(task, { ...request.sample, seed: request.seed }, lmConstraint, request.protocol);
   const out = request.out ?? getModelFolder("attacks", request.model, run);
   const attacks = await prepareAttacks(request, victim, task, callbacks);
   warnOfEnglishResources(attacks, sample.examples, callbacks);

@@ -2,11 +2,14 @@ import { minSentenceSimilarity } from "../../attacks/constraints/sentence-simila
 import type { AttackSpec } from "../../attacks/define-attack.js";
 import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources } from "../../attacks/resources.js";
+import type { Example } from "../../tasks/example.js";
 
 /** How a publication attacks models, so that numbers can stand beside its own. */
 interface Protocol {
   readonly attacks: readonly AttackSpec[];
   readonly queriesPerWord: number;
+  /** Whether a text can be drawn for the attacked sample. */
+  isAttacked(example: Example): boolean;
   /** The largest fraction of changed words, by task. */
   getMaxModificationRate(task: string): number;
   /** What every attack has besides its own constraints. */
@@ -14,6 +17,8 @@ interface Protocol {
 }
 
 const neighbors = 50;
+/** Texts of at most four words are not attacked (main.py:253 of the released code). */
+const minWords = 5;
 /** The angular similarity of windows that TextFooler published, for the Universal Sentence Encoder. */
 const similarity = 0.840845057;
 
@@ -28,6 +33,7 @@ const textdefender: Protocol = {
     { name: "bert-attack", options: { compat: "textattack", candidates: neighbors } },
   ],
   queriesPerWord: neighbors,
+  isAttacked: ({ texts }) => texts[0]!.split(" ").length >= minWords,
   getMaxModificationRate: (task) => (task === "imdb" ? 0.1 : 0.3),
   createConstraints: ({ encoder }) => [
     minSentenceSimilarity(encoder!, {
@@ -37,7 +43,7 @@ const textdefender: Protocol = {
 };
 
 export const protocolNames = ["textdefender"] as const;
-type ProtocolName = (typeof protocolNames)[number];
+export type ProtocolName = (typeof protocolNames)[number];
 const protocols: Readonly<Record<ProtocolName, Protocol>> = { textdefender };
 
 /** Fills in the attacks and the budget of a protocol. Values that the request has are kept. */
@@ -57,17 +63,22 @@ interface ProtocolRequest {
     | undefined;
 }
 
-/** Fills in the largest fraction of changed words, which depends on the task. */
+/** Fills in the largest fraction of changed words, which depends on the task, unless the request has one. */
 export function limitModification<
   Request extends {
     readonly protocol: ProtocolName | null;
-    readonly constraints: { readonly maxModificationRate: number };
+    readonly constraints: { readonly maxModificationRate: number | null };
   },
 >(request: Request, task: string): Request {
   const { protocol, constraints } = request;
-  if (protocol === null || constraints.maxModificationRate < 1) return request;
+  if (protocol === null || constraints.maxModificationRate !== null) return request;
   const maxModificationRate = protocols[protocol].getMaxModificationRate(task);
   return { ...request, constraints: { ...constraints, maxModificationRate } };
+}
+
+/** The texts that a protocol attacks: all of them without one. */
+export function selectAttacked(protocol: ProtocolName | null, examples: readonly Example[]): readonly Example[] {
+  return protocol === null ? examples : examples.filter(protocols[protocol].isAttacked);
 }
 
 /** The constraints that a protocol adds to every attack. They need the resource "encoder". */

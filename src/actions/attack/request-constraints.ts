@@ -10,12 +10,11 @@ import type { AttackResources } from "../../attacks/resources.js";
 import { getErrorMessage, UserError } from "../../errors.js";
 import { orNull } from "../../validate.js";
 
+export const maxModificationRateSchema = z.number().gt(0).max(1);
+
 /** The constraints that a request puts on every attack. */
 export const constraintOptions = {
-  maxModificationRate: z
-    .number()
-    .gt(0)
-    .max(1)
+  maxModificationRate: maxModificationRateSchema
     .default(1)
     .describe("maximum fraction of words to change per text, rounded up"),
   protectStopWords: z.boolean().default(false).describe("never change or insert a stop word"),
@@ -34,7 +33,10 @@ export const constraintOptions = {
 };
 
 const constraintSchema = z.object(constraintOptions);
-type ConstraintRequest = z.output<typeof constraintSchema>;
+type ConstraintRequest = Omit<z.output<typeof constraintSchema>, "maxModificationRate"> & {
+  /** Null: no limit. */
+  readonly maxModificationRate: number | null;
+};
 
 function parseExpression(source: string): RegExp {
   try {
@@ -51,12 +53,13 @@ export function createRequestConstraints(
   { mlm }: Partial<AttackResources>,
 ): Constraint[] {
   const { protectedText, protect, maxLikelihoodDrop: drop } = request;
+  const rate = request.maxModificationRate ?? 1;
   if (drop !== null && !mlm)
     throw new UserError("--max-likelihood-drop needs a masked language model. Pass --masked-lm MODEL.");
   const isProtected = protectedText.length > 0 || protect.length > 0;
   return [
     onlyFields(modifiableFields),
-    ...(request.maxModificationRate < 1 ? [maxModificationRate(request.maxModificationRate, 0)] : []),
+    ...(rate < 1 ? [maxModificationRate(rate, 0)] : []),
     ...(request.protectStopWords ? [protectStopWords] : []),
     ...(request.matchPartOfSpeech ? [samePartOfSpeech({ allowsNounVerb: false })] : []),
     ...(isProtected ? [protectSpans(protectedText, protect.map(parseExpression))] : []),

@@ -2,6 +2,7 @@ import { UserError } from "../../errors.js";
 import { type Example, formatSplit, type Split, type Task } from "../../tasks/index.js";
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import type { LmConstraint } from "../../text/lm-constraint.js";
+import { type ProtocolName, selectAttacked } from "./published-protocols.js";
 
 /** The examples of an attack. */
 export interface AttackedSample {
@@ -13,7 +14,7 @@ export interface AttackedSample {
 /**
  * Samples the examples that all attacks of a request share. With a language-model constraint, they
  * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
- * constraint would mix two attacks in one number.
+ * constraint would mix two attacks in one number. A protocol can leave out some texts.
  */
 export async function sampleAttacked(
   task: Task,
@@ -31,8 +32,14 @@ export async function sampleAttacked(
     readonly attackedLabel: string | null;
   },
   lmConstraint: LmConstraint | null,
+  protocol: ProtocolName | null = null,
 ): Promise<AttackedSample> {
-  const loaded = await task.load(split);
+  const examples = await task.load(split);
+  const loaded = selectAttacked(protocol, examples);
+  if (examples.length > 0 && loaded.length === 0)
+    throw new UserError(
+      `${formatSplit(task, split)} has no text that is long enough for the protocol ${protocol}. Leave --protocol out.`,
+    );
   const label = attackedLabel === null ? null : findLabelIndex(task, attackedLabel);
   const all = label === null ? loaded : loaded.filter((example) => example.label === label);
   if (all.length === 0)
@@ -46,11 +53,11 @@ export async function sampleAttacked(
         `(--num-examples), but the file covers ${available.length} of the ${all.length} texts of ` +
         `${formatSplit(task, split)}. ${suggestFix(available.length)}`,
     );
-  const examples =
+  const drawn =
     sampling === "random"
       ? drawRandomly(available, numExamples, seed)
       : drawExamples(available, numExamples, seed, task.labels.length);
-  return { examples, coverage: lmConstraint && { covered: available.length, total: all.length } };
+  return { examples: drawn, coverage: lmConstraint && { covered: available.length, total: all.length } };
 }
 
 function findLabelIndex({ name, labels }: Task, attackedLabel: string): number {

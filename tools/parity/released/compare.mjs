@@ -1,13 +1,16 @@
 #!/usr/bin/env node
-// Compares Temper with the authors' released code on the same random inputs, and prints a table. It fetches nothing:
+// Compares Temper with the authors' released code on the same toy inputs, and prints a table. It fetches nothing:
 // clone the repositories that docs/explanation/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
-//   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--mixout DIR]
-//     [--child-tuning DIR] [--python PYTHON]
-// PYTHON needs torch and numpy, and transformers for ROSE (default: python3).
+//   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--freelb DIR]
+//     [--mixout DIR] [--child-tuning DIR] [--python PYTHON] [--save DIR]
+// PYTHON (default: python3) needs torch, numpy, transformers 4 and attrs. --save writes the authors' numbers, gzipped,
+// for tests/scripts/released-parity.test.ts (tests/fixtures/released).
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { gzipSync } from "node:zlib";
 import { searchHull } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { mixWithRowMask } from "../../../dist/methods/mixout.js";
@@ -17,26 +20,33 @@ import { infoNceLoss } from "../../../dist/methods/rift/info-nce.js";
 import { rose } from "../../../dist/methods/rose/rose.js";
 import { searchPerturbation, smart, sumStableKl, symmetricKlToConstants } from "../../../dist/methods/smart.js";
 import { computeTwoPassLoss } from "../../../dist/methods/two-pass-loss.js";
-import { AdamW, klDivergencePerExample, symmetricKl } from "../../../dist/nn/index.js";
+import { AdamW, crossEntropy, klDivergencePerExample, symmetricKl } from "../../../dist/nn/index.js";
 import { grad, noGrad, scope, tensor } from "../../../dist/tensor/index.js";
-
-/** A rounding error of float32, relative to the largest term. Sums of a few terms have a few of them. */
-const tolerance = 2e-5;
+import { compareAttacks, prepareAttacks } from "./compare-attacks.mjs";
+import {
+  compareFisher,
+  compareFreelb,
+  compareRiftStep,
+  compareRobertaDistance,
+  prepareFisher,
+  prepareFreelb,
+  prepareRiftStep,
+  prepareRobertaDistance,
+} from "./compare-training.mjs";
+import { row } from "./rows.mjs";
 
 const from = ({ values, shape }) => tensor(Float32Array.from(values), shape);
 const read = (value) => [...value.toFloat32Array()];
-const row = (name, ours, { values }) => {
-  const scale = Math.max(...values.map(Math.abs), 1e-30);
-  const numbers = read(ours);
-  const difference = Math.max(...values.map((value, i) => Math.abs(value - numbers[i])));
-  return { name, scale, difference, isEqual: numbers.length === values.length && difference <= tolerance * scale };
-};
+/** A batch of which two passes have these logits. */
+function createTwoPasses([first, second], labels) {
+  const batch = { labels: tensor(Int32Array.from(labels)), fullBatchSize: labels.length };
+  return { batch, log() {}, passTwice: () => [first, second], training: { taskLoss: crossEntropy } };
+}
 
 /** ROSE's losses, and its steps with the released rules: quantile, uncorrected epsilon, no masks in the warm-up. */
 function compareRose({ names, start, steps, cases, passes }) {
   const [first, second] = passes.logits.map((logits) => ({ logits: from(logits) }));
-  const batch = { labels: tensor(Int32Array.from(passes.labels)) };
-  const context = { batch, log() {}, passTwice: () => [first, second] };
+  const context = createTwoPasses([first, second], passes.labels);
   const divergence = symmetricKl(first.logits, second.logits).mul(passes.labels.length / 4);
   return [
     row("ROSE: divergence", divergence, passes.divergence),
@@ -55,7 +65,7 @@ function compareRoseSteps({ names, start, steps, cases }) {
     const released = { thresholdRule: "quantile", maskDuringWarmup: false };
     const method = rose.create(rose.options.parse({ variant, updateRatio: 0.6, gamma: 0.5, ...released }));
     const job = { model: { weights: parameters }, settings: { warmupRatio: warmup / steps.length, maxGradNorm: null } };
-    const training = { job: { ...job, deviceConfig: { device: "cpu" } }, totalSteps: steps.length };
+    const training = { job: { ...job, deviceConfig: { device: "cpu" } }, parameters, totalSteps: steps.length };
     void method.prepare(training);
     const layers = fullNames.filter((name) => name.includes("layer"));
     let differing = 0;
@@ -117,14 +127,28 @@ function compareSmart(released) {
   ];
 }
 
-function compareRDrop({ logits, labels, alpha, loss }) {
-  const [first, second] = logits.map((value) => ({ logits: from(value) }));
-  const batch = { labels: tensor(Int32Array.from(labels)), fullBatchSize: labels.length };
-  const context = { batch, log() {}, passTwice: () => [first, second] };
-  const method = rDrop.create(rDrop.options.parse({ alpha, reduction: "sum" }));
+/** Temper's loss for the logits of two passes. */
+function computeRDropLoss([first, second], { labels, alpha }, reduction) {
+  const context = createTwoPasses([{ logits: first }, { logits: second }], labels);
+  const method = rDrop.create(rDrop.options.parse({ alpha, reduction }));
   const losses = method.losses(context, () => new Map());
-  // Temper's loss is twice the released one.
-  return [row("R-Drop: RoBERTa's loss", losses.get("task").add(losses.get("consistency")).mul(0.5), loss)];
+  return losses.get("task").add(losses.get("consistency"));
+}
+
+function compareRDrop({ fairseq, ...roberta }) {
+  const sum = computeRDropLoss(roberta.logits.map(from), roberta, "sum");
+  const leaves = fairseq.logits.map((logits) => from(logits).requiresGrad_());
+  // Fairseq divides the sum over the batch by its size in the update.
+  const mean = computeRDropLoss(leaves, fairseq, "mean").mul(2 * fairseq.labels.length);
+  const slopes = grad(mean, leaves);
+  return [
+    // Temper's loss is twice the released one.
+    row("R-Drop: RoBERTa's loss", sum.mul(0.5), roberta.loss),
+    row("R-Drop: fairseq's loss", mean, fairseq.loss),
+    ...slopes.map((slope, i) =>
+      row(`R-Drop: its gradient, ${i === 0 ? "first" : "second"} pass`, slope, fairseq.gradients[i]),
+    ),
+  ];
 }
 
 function compareMixout({ current, pretrained, p, mixed, weights, gradient }) {
@@ -151,7 +175,7 @@ function compareAdversary({ text, candidates, first, second, mask, start, weight
   return row("RIFT: adversary, mixture weights after 10 steps", ours, weights);
 }
 
-function compareChildTuning({ start, mask, gradients, weights }) {
+function compareChildTuning({ start, mask, gradients, weights, ...released }, live) {
   const parameters = new Map([["w", from(start)]]);
   const settings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-6, epsilonMode: "uncorrected" };
   const optimizer = new AdamW(parameters, [{ names: ["w"], weightDecay: 0, learningRate: 1 }], settings);
@@ -161,10 +185,17 @@ function compareChildTuning({ start, mask, gradients, weights }) {
   // The weights are about 1, so the move is known to a few times 2^-24.
   const moved = { ...weights, values: weights.values.map((value, i) => value - start.values[i]) };
   const line = row("Child-Tuning_D: move in 3 steps", parameters.get("w").sub(from(start)), moved);
-  return [{ ...line, isEqual: line.difference <= 3 * 4 * 2 ** -23 }];
+  return [...compareFisher(released, live), { ...line, isEqual: line.difference <= 3 * 4 * 2 ** -23 }];
 }
 
-function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary }) {
+async function prepareRift(folder) {
+  const [step, roberta] = [await prepareRiftStep(folder), await prepareRobertaDistance()];
+  const attacks = await prepareAttacks(folder);
+  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request };
+  return { request, step, roberta, attacks };
+}
+
+function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary, ...released }, live) {
   const normalize = (features) => features.div(features.norm([1], true));
   const leaf = from(students).requiresGrad_();
   const classes = tensor(new Int32Array(students.shape[0]));
@@ -177,23 +208,44 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
     row("RIFT: information loss, negatives: students", ours, loss),
     row("RIFT: its gradient", grad(ours, [leaf])[0], gradient),
     row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
+    ...compareRobertaDistance(released.roberta, live.roberta),
+    ...compareRiftStep(released.step, live.step),
+    ...compareAttacks(released.attacks, live.attacks),
   ];
 }
 
+/** The name of each repository, and one of its files. */
 const parts = {
-  rift: { compare: compareRift, file: "models/AdvPLM.py" },
-  rose: { compare: compareRose, file: "robustSSANs/utils/optimization.py" },
-  smart: { compare: compareSmart, file: "mt_dnn/perturbation.py" },
-  "r-drop": {
-    compare: compareRDrop,
-    file: "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py",
+  rift: {
+    repository: "dongxinshuai/RIFT-NeurIPS2021",
+    file: "models/AdvPLM.py",
+    prepare: prepareRift,
+    compare: compareRift,
   },
-  mixout: { compare: compareMixout, file: "mixout/mixout.py" },
-  "child-tuning": { compare: compareChildTuning, file: "ChildTuning/ChildTuningOptimizer.py" },
+  rose: { repository: "jiangllan/ROSE", file: "robustSSANs/utils/optimization.py", compare: compareRose },
+  smart: { repository: "namisan/mt-dnn", file: "mt_dnn/perturbation.py", compare: compareSmart },
+  "r-drop": {
+    repository: "dropreg/R-Drop",
+    file: "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py",
+    compare: compareRDrop,
+  },
+  freelb: {
+    repository: "zhuchen03/FreeLB",
+    file: "huggingface-transformers/examples/run_glue_freelb.py",
+    prepare: prepareFreelb,
+    compare: compareFreelb,
+  },
+  mixout: { repository: "bloodwass/mixout", file: "mixout/mixout.py", compare: compareMixout },
+  "child-tuning": {
+    repository: "alibaba/AliceMind",
+    file: "ChildTuning/ChildTuningOptimizer.py",
+    prepare: prepareFisher,
+    compare: compareChildTuning,
+  },
 };
 
 const names = Object.keys(parts);
-const options = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+const options = Object.fromEntries([...names, "save"].map((name) => [name, { type: "string" }]));
 const { values } = parseArgs({ options: { ...options, python: { type: "string", default: "python3" } } });
 const given = names.filter((name) => values[name] !== undefined);
 const fail = (message) => {
@@ -208,18 +260,45 @@ for (const name of given)
       `--${name} ${values[name]}: ${parts[name].file} is not there. Pass a clone that docs/explanation/fidelity.md names.`,
     );
 
+const fidelity = readFileSync(join(import.meta.dirname, "../../../docs/explanation/fidelity.md"), "utf8");
+
+/** The commit of a clone. Warns if it is not the one that docs/explanation/fidelity.md names. */
+function checkCommit(name) {
+  const git = spawnSync("git", ["-C", values[name], "rev-parse", "HEAD"], { encoding: "utf8" });
+  const commit = git.status === 0 ? git.stdout.trim() : null;
+  const [, expected] = new RegExp(`${parts[name].repository} \\| (\\w+) \\|`).exec(fidelity);
+  if (!commit?.startsWith(expected))
+    console.error(
+      `Warning: --${name} ${values[name]} is ${commit === null ? "no clone" : `commit ${commit.slice(0, 7)}`}, but ` +
+        `docs/explanation/fidelity.md was compared with ${expected}. Check out ${expected}.`,
+    );
+  return commit?.slice(0, expected.length) ?? "unknown";
+}
+
 const script = join(import.meta.dirname, "released.py");
-const rows = given.flatMap((name) => {
-  const run = spawnSync(values.python, [script, name, values[name]], {
+
+async function comparePart(name, folder) {
+  const { prepare, compare } = parts[name];
+  const commit = checkCommit(name);
+  const live = await prepare?.(folder);
+  const run = spawnSync(values.python, [script, name, resolve(values[name])], {
+    input: JSON.stringify(live?.request ?? null),
     encoding: "utf8",
     maxBuffer: 1 << 28,
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["pipe", "pipe", "inherit"],
   });
   if (run.status !== 0) fail(`--${name}: ${run.error?.message ?? `${values.python} failed, see above`}`);
-  const git = spawnSync("git", ["-C", values[name], "rev-parse", "--short", "HEAD"], { encoding: "utf8" });
-  const commit = git.status === 0 ? git.stdout.trim() : "unknown";
-  return scope(() => parts[name].compare(JSON.parse(run.stdout))).map((each) => ({ ...each, commit }));
-});
+  if (values.save !== undefined) {
+    mkdirSync(values.save, { recursive: true });
+    writeFileSync(join(values.save, `${name}.json.gz`), gzipSync(run.stdout, { level: 9 }));
+  }
+  return scope(() => compare(JSON.parse(run.stdout), live)).map((each) => ({ ...each, commit }));
+}
+
+const folder = mkdtempSync(join(tmpdir(), "temper-released-"));
+process.once("exit", () => rmSync(folder, { recursive: true }));
+const rows = [];
+for (const name of given) rows.push(...(await comparePart(name, folder)));
 console.log("| part | commit | largest value | largest difference | |\n|---|---|---|---|---|");
 for (const { name, commit, scale, difference, isEqual } of rows)
   console.log(

@@ -1,47 +1,34 @@
-"""Runs functions of the authors' repositories on random inputs and writes inputs and outputs as JSON.
+"""Runs functions of the authors' repositories and writes inputs and outputs as JSON.
 
-Usage: python released.py PART FOLDER   (needs torch, and transformers for rose). compare.mjs starts it.
+Usage: python released.py PART FOLDER < REQUEST. compare.mjs starts it, and says which packages it needs. REQUEST has
+the inputs that Temper chooses, such as weights; other inputs are random.
 Files are imported as they are. If a file needs packages that its functions do not use, only the function is compiled.
 """
 
-import ast
-import importlib.util
 import json
 import sys
 import types
+import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
+# No compiled files in this folder and in the clones.
+sys.dont_write_bytecode = True
+import released_attacks  # noqa: E402
+import released_training  # noqa: E402
+from released_helpers import compile_method, import_file  # noqa: E402
+
+warnings.simplefilter("ignore")
 torch.manual_seed(7)
 torch.Tensor.cuda = lambda self, *_, **__: self
 
 
-def import_file(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def compile_method(path, owner, name):
-    """Compiles one method of a class, without the imports of its file."""
-    tree = ast.parse(Path(path).read_text())
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == owner]
-    found = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if not found:
-        raise SystemExit(f"{path} has no {owner}.{name}. Pass the commit that docs/explanation/fidelity.md names.")
-    scope = {"torch": torch, "np": np, "nn": nn, "F": nn.functional, "CrossEntropyLoss": nn.CrossEntropyLoss, "MSELoss": nn.MSELoss}
-    exec(compile(ast.Module([found[-1]], []), str(path), "exec"), scope)
-    return scope[name]
-
-
 def to_json(value):
     if isinstance(value, torch.Tensor):
-        return {"shape": list(value.shape), "values": value.detach().double().reshape(-1).tolist()}
+        # Nine digits are exact for float32.
+        return {"shape": list(value.shape), "values": [float(f"{each:.9g}") for each in value.detach().reshape(-1).tolist()]}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -119,6 +106,28 @@ def run_smart(folder):
     }  # fmt: skip
 
 
+def run_fairseq_r_drop(folder):
+    """The loss of the fairseq criterion for the logits of two passes, summed over the batch, and its gradients."""
+    path = folder / "fairseq_src/examples/roberta/roberta_rdrop_src/loss/reg_cross_entropy.py"
+    forward, kl = (compile_method(path, "RegSentencePredictionCriterion", name) for name in ("forward_kl", "compute_kl_loss"))
+    logits = [torch.randn(3, 4, requires_grad=True) for _ in range(2)]
+    labels = torch.tensor([0, 3, 1])
+
+    class Model:
+        classification_heads, passes = {"head"}, iter(logits)
+
+        def __call__(self, **_):
+            return next(self.passes), None
+
+        def get_targets(self, *_):
+            return labels
+
+    criterion = types.SimpleNamespace(classification_head_name="head", regression_target=False, reg_alpha=0.7)
+    criterion.compute_kl_loss = lambda *both: kl(criterion, *both)
+    loss, *_ = forward(criterion, Model(), {"net_input": {}, "ntokens": 0})
+    return {"logits": logits, "labels": labels.tolist(), "alpha": 0.7, "loss": loss, "gradients": torch.autograd.grad(loss, logits)}
+
+
 def run_r_drop(folder):
     """The loss of the RoBERTa model for the logits of two passes."""
     path = folder / "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py"
@@ -126,7 +135,7 @@ def run_r_drop(folder):
     logits = [torch.randn(3, 4) for _ in range(2)]
     labels = torch.tensor([0, 3, 1])
     loss = roberta_kl(two_passes(logits), *[None] * 6, labels, None, None, None)[0]
-    return {"logits": logits, "labels": labels.tolist(), "alpha": 0.7, "loss": loss}
+    return {"logits": logits, "labels": labels.tolist(), "alpha": 0.7, "loss": loss, "fairseq": run_fairseq_r_drop(folder)}
 
 
 def run_mixout(folder):
@@ -198,7 +207,22 @@ def run_rift(folder):
     }  # fmt: skip
 
 
+def run_rift_with_models(folder, request):
+    return {
+        **run_rift(folder), "step": released_training.run_rift_step(folder, request["step"]),
+        "roberta": released_training.run_roberta_distance(folder, request["roberta"]),
+        "attacks": released_attacks.run_attacks(folder, request["attacks"]),
+    }  # fmt: skip
+
+
 parts = {
-    "rift": run_rift, "rose": run_rose, "smart": run_smart, "r-drop": run_r_drop, "mixout": run_mixout, "child-tuning": run_child_tuning,
+    "rift": run_rift_with_models, "rose": lambda folder, _: run_rose(folder), "smart": lambda folder, _: run_smart(folder),
+    "r-drop": lambda folder, _: run_r_drop(folder), "freelb": released_training.run_freelb,
+    "mixout": lambda folder, _: run_mixout(folder),
+    "child-tuning": lambda folder, request: {**run_child_tuning(folder), **released_training.run_fisher(folder, request)},
 }  # fmt: skip
-json.dump(to_json(parts[sys.argv[1]](Path(sys.argv[2]))), sys.stdout)
+output = sys.stdout
+# The authors' functions print.
+sys.stdout = sys.stderr
+result = parts[sys.argv[1]](Path(sys.argv[2]), json.load(sys.stdin))
+json.dump(to_json(result), output)

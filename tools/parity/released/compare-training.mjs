@@ -1,0 +1,293 @@
+// Steps of real training runs of small models beside the authors' code: FreeLB, Child-Tuning, RIFT, PTWD, and ASCC as an attack.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { createAttacker, loadAttack } from "../../../dist/attacks/load-attack.js";
+import { computeInitialStd } from "../../../dist/hull/convex-hull.js";
+import { ascc } from "../../../dist/methods/ascc/ascc.js";
+import { childTuning, computeFisherDiagonal, getLayerParameters } from "../../../dist/methods/child-tuning.js";
+import { freelb } from "../../../dist/methods/freelb.js";
+import { ptwd } from "../../../dist/methods/ptwd.js";
+import { cpuFloat32, loadModel, predictProbabilities } from "../../../dist/models/index.js";
+import { grad, keep, noGrad, Rng, rand, randn, tensor } from "../../../dist/tensor/index.js";
+import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
+import { toBatch, toHostBatch } from "../../../dist/train/batch-transfer.js";
+import { singleRank, sumLosses, toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
+import { StepBatch } from "../../../dist/train/step-batch.js";
+import { createTrainingContext } from "../../../dist/train/training-context.js";
+import { compareCounts, compareMany, row } from "./rows.mjs";
+
+const fixtures = resolve(import.meta.dirname, "../../../tests/fixtures");
+
+/** Words of the vocabulary of the fixture, and two that it lacks. */
+const texts = [
+  "the film was dull and slow",
+  "a joy",
+  "not bad at all , it was great",
+  "the cat sat there .",
+  "it was a slow film and not a joy at all",
+  "bad , bad , bad",
+];
+const labels = [0, 2, 2, 1, 0, 0];
+const table = {
+  film: ["cat", "movie"],
+  dull: ["slow", "bad", "joy"],
+  slow: ["dull"],
+  joy: ["bad", "cat", "film"],
+  bad: ["dull", "slow", "not"],
+  sat: ["was"],
+  great: ["joy", "all"],
+  cat: ["film"],
+};
+const substitutions = parseSubstitutionTable(table, "toy table");
+
+async function startTraining(model, methods, settings = {}) {
+  const names = ["bad", "mixed", "good"];
+  return createTrainingContext({
+    model,
+    methods,
+    task: { name: "toy", labels: names, fields: ["text"], modifiableFields: [0], metrics: ["accuracy"] },
+    settings: trainSettingsSchema.parse({ epochs: 1, batchSize: texts.length, dropout: false, ...settings }),
+    train: toDataset(
+      model,
+      texts.map((text, i) => ({ id: String(i), texts: [text], label: labels[i] })),
+    ),
+    validation: null,
+    seed: 5,
+    deviceConfig: cpuFloat32,
+    ranks: singleRank,
+    files: null,
+    resume: false,
+    loadSubstitutions: async () => substitutions,
+  });
+}
+
+const loadFixture = (name, options = {}) => loadModel(join(fixtures, name), { tokenization: "word", ...options });
+const readConfig = (name) => JSON.parse(readFileSync(join(fixtures, name, "config.json"), "utf8"));
+const toJson = (value) => ({ shape: value.shape, values: [...value.toFloat32Array()] });
+const toNamedJson = (weights) => Object.fromEntries([...weights].map(([name, value]) => [name, toJson(value)]));
+
+/** A batch of texts as lists: tokens, and 1 for each that is no padding. */
+function listBatch({ job }, start, count) {
+  const host = toHostBatch(
+    job,
+    Int32Array.from({ length: count }, (_, i) => start + i),
+  );
+  const { sequenceLength } = host.padded;
+  const items = host.items.map(({ encoding }) => [...encoding.ids]);
+  const pad = (list, value) => [...list, ...new Array(sequenceLength - list.length).fill(value)];
+  return {
+    host,
+    length: sequenceLength,
+    ids: items.map((ids) => pad(ids, job.model.tokenizer.special.padId)),
+    mask: items.map((ids) =>
+      pad(
+        ids.map(() => 1),
+        0,
+      ),
+    ),
+    labels: [...host.labels],
+  };
+}
+
+function createContext(training, host) {
+  return new StepBatch(training, toBatch(training.job, host), 0);
+}
+
+const freelbOptions = { stepSize: 0.1, initMagnitude: 0.2, maxNorm: 0.15 };
+const freelbSteps = [2, 3];
+
+export async function prepareFreelb() {
+  const model = await loadFixture("bert-tiny");
+  const trainings = [];
+  for (const steps of freelbSteps) {
+    const method = freelb.create(freelb.options.parse({ ...freelbOptions, steps }));
+    trainings.push(await startTraining(model, [method]));
+  }
+  const { host, length, ...batch } = listBatch(trainings[0], 0, texts.length);
+  // FreeLB draws the same numbers.
+  createContext(trainings[0], host).enterRandomStream("freelb");
+  const noise = toJson(rand([texts.length, length, model.architecture.config.embeddingSize]));
+  const weights = toNamedJson(model.weights);
+  const request = { config: readConfig("bert-tiny"), weights, ...batch, noise, steps: freelbSteps, ...freelbOptions };
+  return { request, trainings, host };
+}
+
+export function compareFreelb({ gradients }, { trainings, host }) {
+  return trainings.map((training, i) => {
+    const { total } = training.stack.gradients(createContext(training, host));
+    return compareMany(`FreeLB, ${freelbSteps[i]} steps: mean gradient`, total, gradients[i]);
+  });
+}
+
+const fisherBatchSize = 4;
+const fisherSettings = { updateRatio: 0.3, maxGradNorm: 0.05 };
+
+export async function prepareFisher() {
+  const model = await loadFixture("bert-tiny");
+  const { updateRatio, maxGradNorm } = fisherSettings;
+  const method = childTuning.create(childTuning.options.parse({ variant: "D", updateRatio }));
+  const training = await startTraining(model, [method], { batchSize: fisherBatchSize, maxGradNorm });
+  const fisher = await computeFisherDiagonal(training, getLayerParameters(training));
+  const starts = [0, fisherBatchSize];
+  const batches = starts.map((start) => {
+    const { ids, mask, labels } = listBatch(training, start, Math.min(fisherBatchSize, texts.length - start));
+    return { ids, mask, labels };
+  });
+  const weights = toNamedJson(model.weights);
+  return { request: { config: readConfig("bert-tiny"), weights, batches, ...fisherSettings }, method, fisher };
+}
+
+export function compareFisher({ fisher, masks }, live) {
+  const prefix = "child-tuning.mask.";
+  const buffers = [...live.method.state().buffers].map(([name, mask]) => [name.slice(prefix.length), mask]);
+  const found = new Map(buffers.map(([name, mask]) => [name, mask.to("float32")]));
+  const differing = Object.entries(masks).map(([name, { values }]) => {
+    const own = found.get(name).toFloat32Array();
+    return values.filter((value, i) => value !== own[i]).length;
+  });
+  const sizes = Object.values(masks).map(({ values }) => values.length);
+  return [
+    compareMany("Child-Tuning_D: Fisher information", live.fisher, fisher),
+    compareCounts("Child-Tuning_D: mask", sum(sizes), found.size === sizes.length ? sum(differing) : sum(sizes)),
+  ];
+}
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const attackSeed = 3;
+/** Ten steps of Adam with a learning rate of 1 amplify rounding errors. */
+const searchTolerance = 2e-4;
+
+/** The hull of a batch, with a row per open word: the text and the token position of each word, and its candidates. */
+function listHull(hull, length) {
+  const [count, width] = hull["ascc.candidateIds"].shape;
+  const places = new Array(count);
+  for (const [i, index] of hull["ascc.index"].values.entries())
+    if (index >= hull["ascc.index"].values.length)
+      places[index - hull["ascc.index"].values.length] = [Math.floor(i / length), i % length];
+  const getRow = ({ values }, i) => [...values.slice(i * width, (i + 1) * width)];
+  const rows = places.flatMap((place, i) =>
+    place ? [{ place, ids: getRow(hull["ascc.candidateIds"], i), mask: getRow(hull["ascc.candidateMask"], i) }] : [],
+  );
+  return { rows, width, count };
+}
+
+export async function prepareRiftStep(folder) {
+  const model = await loadFixture("bert-tiny", { pooling: "pooler", head: "mlp" });
+  const beta = 10;
+  const method = ascc.create(ascc.options.parse({ beta }));
+  const training = await startTraining(model, [method]);
+  const { host, length, labels } = listBatch(training, 0, texts.length);
+  const { rows, width, count } = listHull(method.collate(host), length);
+  const std = computeInitialStd(length, 10);
+  // The method draws the same numbers.
+  createContext(training, host).enterRandomStream("search");
+  const noise = randn([count, width]).mul(std).toFloat32Array();
+  const start = rows.map((_, i) => [...noise.slice(i * width, (i + 1) * width)]);
+  const probabilities = await predictProbabilities(
+    model,
+    model.weights,
+    host.items.map(({ encoding }) => encoding),
+  );
+  const predicted = probabilities.map((each) => each.indexOf(Math.max(...each)));
+  // As does the attack, whose labels are the predictions, so that no text is skipped.
+  const stream = new Rng(attackSeed).fork("attack", "ascc");
+  const attackStart = texts.flatMap((_, i) => {
+    const rng = stream.fork(String(i));
+    return rows
+      .filter(({ place }) => place[0] === i)
+      .map(() => Array.from({ length: width }, () => Math.fround(std * rng.normal())));
+  });
+  const examples = texts.map((text, i) => ({ id: String(i), texts: [text], label: predicted[i] }));
+  const victim = { model, weights: model.weights, device: "cpu", hashes: {} };
+  const attacker = createAttacker(await loadAttack("ascc"), { substitutions, model: victim }, [], null);
+  const attacked = [];
+  for await (const result of attacker.run(examples, { seed: attackSeed })) attacked.push(result);
+  const vocabularyPath = join(folder, "vocab.txt");
+  const { vocab } = JSON.parse(readFileSync(join(fixtures, "bert-tiny/tokenizer.json"), "utf8")).model;
+  writeFileSync(vocabularyPath, Object.keys(vocab).join("\n"));
+  const places = rows.map(({ place }) => place);
+  const toy = { texts, table, labels, predicted, numLabels: 3, length };
+  const weights = toNamedJson(model.weights);
+  const request = {
+    config: readConfig("bert-tiny"),
+    weights,
+    ...toy,
+    beta,
+    places,
+    start,
+    attackStart,
+    vocabularyPath,
+  };
+  return { request, training, host, length, rows, attacked };
+}
+
+export function compareRiftStep(released, { training, host, length, rows, attacked }) {
+  const { model } = training.job;
+  const { padId } = model.tokenizer.special;
+  const pad = (ids) => [...ids, ...new Array(length - ids.length).fill(padId)];
+  const isDifferent = (a, b) => JSON.stringify(a) !== JSON.stringify(b);
+  const tokens = host.items.map(({ encoding }) => pad(encoding.ids));
+  const candidates = rows.map(({ place, ids, mask }) => {
+    const [text, position] = place;
+    const own = ids.filter((_, i) => mask[i]);
+    const theirs = released.substitutes[text][position].filter((_, i) => released.substituteMask[text][position][i]);
+    return isDifferent(own, theirs);
+  });
+  const open = released.substituteMask.flat().filter((mask) => sum(mask) > 1).length;
+  const context = createContext(training, host);
+  const { total, losses } = training.stack.gradients(context);
+  const final = attacked.map(({ finalTexts }) => pad(model.tokenizer.encodeWords(finalTexts, model.maxLength).ids));
+  return [
+    compareCounts("RIFT: tokens of texts", texts.length, countDifferent(tokens, released.tokens)),
+    compareCounts(
+      "RIFT: candidates of open words",
+      open,
+      candidates.filter(Boolean).length + Math.abs(open - rows.length),
+    ),
+    row("RIFT: loss, cross-entropy + 10 KL", sumLosses(losses), released.loss, searchTolerance),
+    compareMany("RIFT: its gradient", total, released.gradients, searchTolerance),
+    compareCounts("ASCC as an attack: texts", texts.length, countDifferent(final, released.attacked)),
+  ];
+}
+
+const countDifferent = (a, b) => a.filter((each, i) => JSON.stringify(each) !== JSON.stringify(b[i])).length;
+
+export async function prepareRobertaDistance() {
+  const model = await loadFixture("roberta-random", { pooling: "pooler" });
+  const method = ptwd.create(ptwd.options.parse({ lambda: 1, newPooler: "included" }));
+  const training = await startTraining(model, [method]);
+  const pretrained = toNamedJson(training.getPretrainedWeights());
+  const prefix = "ptwd.";
+  const pooler = [...method.state().buffers].map(([name, value]) => [name.slice(prefix.length), toJson(value)]);
+  const rng = new Rng("move");
+  noGrad(() => {
+    for (const weight of model.weights.values())
+      weight.add_(
+        tensor(
+          Float32Array.from({ length: weight.numel }, () => 0.01 * rng.normal()),
+          weight.shape,
+        ),
+      );
+  });
+  const current = toNamedJson(model.weights);
+  const request = {
+    config: readConfig("roberta-random"),
+    current,
+    pretrained: { ...pretrained, ...Object.fromEntries(pooler) },
+  };
+  return { request, training, method, model };
+}
+
+export function compareRobertaDistance({ distance, gradients }, { training, method, model }) {
+  const ours = method.losses({ training }, () => new Map()).get("distance");
+  const names = Object.keys(gradients).filter((name) => model.weights.has(name));
+  const slopes = grad(
+    ours,
+    names.map((name) => model.weights.get(name)),
+  );
+  const found = new Map(names.map((name, i) => [name, keep(slopes[i])]));
+  return [
+    row("RIFT: distance of PTWD, RoBERTa with newPooler: included", ours, distance),
+    compareMany("RIFT: its gradient", found, gradients),
+  ];
+}

@@ -1,0 +1,171 @@
+"""Parts of a training step of the authors' code, on the small models whose weights compare.mjs sends."""
+
+import types
+
+import numpy as np
+import torch
+from released_helpers import compile_method, import_file, run_statements, to_tensors, without_prefix
+from torch import nn
+from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaModel
+
+no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attn_implementation": "eager"}
+
+
+def create_classifier(request):
+    config = BertConfig(**{**request["config"], **no_dropout})
+    model = BertForSequenceClassification(config)
+    model.load_state_dict(to_tensors(request["weights"]))
+    return model
+
+
+def read_gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def run_freelb(folder, request):
+    """A step of run_glue_freelb.py for each number of ascent steps: the mean gradients."""
+    ids, mask, labels = (torch.tensor(request[name]) for name in ("ids", "mask", "labels"))
+    uniform = torch.tensor(request["noise"]["values"]).reshape(request["noise"]["shape"]) * 2 - 1
+    results = []
+    for steps in request["steps"]:
+        classifier = create_classifier(request)
+
+        class Model:
+            encoder = classifier.bert
+
+            def __call__(self, dp_masks, **inputs):
+                return (classifier(**inputs).loss,), dp_masks
+
+        original, torch.Tensor.uniform_ = torch.Tensor.uniform_, lambda self, *_: self.copy_(uniform)
+        options = {"adv_steps": steps, "adv_lr": request["stepSize"], "adv_init_mag": request["initMagnitude"], "adv_max_norm": request["maxNorm"]}
+        args = types.SimpleNamespace(norm_type="l2", n_gpu=1, gradient_accumulation_steps=1, fp16=False, **options)
+        run_statements(
+            folder / "huggingface-transformers/examples/run_glue_freelb.py", "if isinstance(model, torch.nn.DataParallel)",
+            "for astep in range(args.adv_steps)", model=Model(), args=args, batch=[ids], tr_loss=0.0,
+            inputs={"attention_mask": mask, "labels": labels, "token_type_ids": torch.zeros_like(ids)},
+        )  # fmt: skip
+        torch.Tensor.uniform_ = original
+        results.append(read_gradients(classifier))
+    return {"gradients": results}
+
+
+def run_fisher(folder, request):
+    """ChildTuningDtrainer.calculate_fisher with given batches: the Fisher information and the mask."""
+    model = create_classifier(request)
+    batches = [
+        {"idx": None, "input_ids": torch.tensor(each["ids"]), "attention_mask": torch.tensor(each["mask"]), "labels": torch.tensor(each["labels"])}
+        for each in request["batches"]
+    ]
+    seen = []
+
+    def percentile(values, q):
+        seen.append(values)
+        return np.percentile(values, q)
+
+    names = {"np": types.SimpleNamespace(append=np.append, percentile=percentile), "print": lambda *_: None}
+    calculate = compile_method(
+        folder / "ChildTuning/ChildTuningD.py", "ChildTuningDtrainer", "calculate_fisher",
+        DataLoader=lambda *_, **__: batches, tqdm=lambda each: each, **names,
+    )  # fmt: skip
+    args = types.SimpleNamespace(
+        max_grad_norm=request["maxGradNorm"], per_device_train_batch_size=None, dataloader_drop_last=False,
+        dataloader_num_workers=0, dataloader_pin_memory=False,
+    )  # fmt: skip
+    trainer = types.SimpleNamespace(
+        model=model, args=args, reserve_p=request["updateRatio"], train_dataset=None, data_collator=None, _prepare_inputs=lambda each: each,
+    )  # fmt: skip
+    masks = calculate(trainer)
+    layers = [(name, parameter) for name, parameter in model.named_parameters() if "layer" in name]
+    sizes = [parameter.numel() for _, parameter in layers]
+    return {
+        "fisher": dict(zip([name for name, _ in layers], torch.tensor(seen[0]).split(sizes))),
+        "masks": {name: masks[parameter].float() for name, parameter in layers},
+    }
+
+
+def create_rift_model(folder, request):
+    """AdvPLM with the weights that compare.mjs sends instead of bert-base and layers of 768."""
+    module = import_file(folder / "models/AdvPLM.py", "released_adv_plm")
+    weights = to_tensors(request["weights"])
+    config = BertConfig(**{**request["config"], **no_dropout, "return_dict": False})
+    model = module.AdvPLM.__new__(module.AdvPLM)
+    nn.Module.__init__(model)
+    model.plm, model.plm_teacher = module.BertModel_modified(config), module.BertModel_modified(config)
+    for network in (model.plm, model.plm_teacher):
+        network.load_state_dict(without_prefix(weights, "bert."))
+    for parameter in model.plm_teacher.parameters():
+        parameter.requires_grad = False
+    dense, out = weights["head.dense.weight"], weights["head.out.weight"]
+    model.cls_to_logit = nn.Sequential(nn.Linear(*dense.shape[::-1]), nn.ReLU(), nn.Linear(*out.shape[::-1]))
+    layers = {"0.weight": dense, "0.bias": weights["head.dense.bias"], "2.weight": out, "2.bias": weights["head.out.bias"]}
+    model.cls_to_logit.load_state_dict(layers)
+    return model
+
+
+def read_texts(folder, request):
+    """The tokens and the substitutes that data.py gives the texts, with the tokenizer of modified_tokenizers.py."""
+    tokenizers = import_file(folder / "modified_tokenizers.py", "modified_tokenizers")
+    tokenizers.ModifiedBertTokenizer.from_pretrained = classmethod(lambda each, *_, **__: each(request["vocabularyPath"]))
+    data = import_file(folder / "data.py", "data")
+    tokenizer, tokenize_substitutes = tokenizers.get_tokenizers("bert")
+    # As get_data_iters does.
+    substitutes = {word: [ids[0] for ids in tokenize_substitutes(words)["input_ids"]] for word, words in request["table"].items()}
+    labels = np.eye(request["numLabels"])[request["labels"]]
+    texts = data.ImdbData(None, request["texts"], labels, substitutes, request["length"], tokenizer, None)
+    return [torch.stack(column) for column in zip(*[texts[i] for i in range(len(texts))])]
+
+
+def run_rift_step(folder, request):
+    """The step of rift_train.py with cross-entropy and KL, and the attack of utils.py, on the same texts."""
+    text, y, subs, subs_mask, attention = read_texts(folder, request)
+    initialize, starts = nn.init.kaiming_normal_, []
+    nn.init.kaiming_normal_ = lambda tensor: tensor.data.copy_(starts[-1])
+
+    def expand(start):
+        """The initial logits of each candidate, in the place of its word."""
+        full = torch.zeros(*subs.shape, 1)
+        for (text_index, position), row in zip(request["places"], start):
+            full[text_index, position, : len(row), 0] = torch.tensor(row)
+        return full
+
+    model = create_rift_model(folder, request)
+    starts.append(expand(request["start"]))
+    weights = {name: 0 for name in ("adv", "mi_clean", "mi_adv", "mi_giveny_clean", "mi_giveny_adv", "params_l2")}
+    opt = types.SimpleNamespace(
+        ascc_train_attack_iters=10, ascc_w_optm_lr=1, ascc_train_attack_sparse_weight=15, ascc_test_attack_iters=10,
+        ascc_test_attack_sparse_weight=15, weight_clean=1, weight_kl=request["beta"], infonce_sim_metric="normal",
+        **{f"weight_{name}": value for name, value in weights.items()},
+    )  # fmt: skip
+    scope = run_statements(
+        folder / "rift_train.py", "ascc_attack_info = ", "loss.backward()", model=model, opt=opt, device="cpu",
+        optimizer=torch.optim.SGD(model.parameters(), 1), text_x=text, y=y, text_subs=subs, text_subs_mask=subs_mask,
+        attention_mask=attention,
+    )  # fmt: skip
+    gradients = {f"bert.{name}": parameter.grad.clone() for name, parameter in model.plm.named_parameters()}
+    heads = {"0": "head.dense", "2": "head.out"}
+    for name, parameter in model.cls_to_logit.named_parameters():
+        layer, kind = name.split(".")
+        gradients[f"{heads[layer]}.{kind}"] = parameter.grad.clone()
+
+    starts.append(expand(request["attackStart"]))
+    seen = []
+    attack = model.ascc_attack
+    model.ascc_attack = lambda *inputs: seen.append(attack(*inputs)) or seen[-1]
+    utils = import_file(folder / "utils.py", "released_utils")
+    utils.evaluation_by_ascc(opt, "cpu", model, [(text, torch.tensor(request["predicted"]), subs, subs_mask, attention)])
+    nn.init.kaiming_normal_ = initialize
+    return {
+        "tokens": text.tolist(), "substitutes": subs.tolist(), "substituteMask": subs_mask.tolist(), "loss": scope["loss"],
+        "gradients": gradients, "attacked": seen[0].tolist(),
+    }  # fmt: skip
+
+
+def run_roberta_distance(folder, request):
+    """The distance of PTWD with a newly initialized pooler, and its gradient."""
+    config = RobertaConfig(**request["config"])
+    networks = [RobertaModel(config), RobertaModel(config)]
+    for network, key in zip(networks, ("current", "pretrained")):
+        network.load_state_dict(without_prefix(to_tensors(request[key]), "roberta."))
+    distance = compile_method(folder / "models/AdvPLM.py", "AdvPLM", "params_l2")(types.SimpleNamespace(plm=networks[0], plm_teacher=networks[1]))
+    distance.backward()
+    return {"distance": distance, "gradients": {f"roberta.{name}": each.grad for name, each in networks[0].named_parameters()}}
