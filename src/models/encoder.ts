@@ -106,9 +106,9 @@ export type OutputPositions = "first" | "all";
 
 /**
  * Applies the transformer layers to the output of the embedding layer. Returns
- * [batch, length, hidden], or [batch, 1, hidden] for the first position only. `onLayer` is called
- * after every layer, with a function that returns its output [batch, length, hidden]. `isPacked`
- * means that the embeddings are packed already: [1, token, hidden].
+ * [batch, length, hidden], or [batch, 1, hidden] for the first position only. `onLayer` receives
+ * the output of every layer. `isPacked` means that the embeddings are packed already:
+ * [1, token, hidden].
  */
 export function encodeLayers(
   config: EncoderConfig,
@@ -117,11 +117,13 @@ export function encodeLayers(
   { attentionBias, packing }: Pick<EncoderInput, "attentionBias" | "packing">,
   mode: ForwardMode,
   positions: OutputPositions,
-  onLayer?: (getHidden: () => Tensor, layer: number) => void,
+  onLayer?: (hidden: Tensor) => void,
   isPacked = false,
 ): Tensor {
   const family = getFamily(config);
-  const packed = packing && isPackable(config, embeddingOutput) ? toKernelPacking(packing) : null;
+  // Hidden states that are returned keep their shape.
+  const canPack = isPackable(config, embeddingOutput) && !onLayer;
+  const packed = canPack && packing ? toKernelPacking(packing) : null;
   const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
   // Attention and the two dense layers after it have a mask each.
   const seeds =
@@ -136,8 +138,7 @@ export function encodeLayers(
     // Without gradients, the scope frees the tensors of a layer, and the next one reuses cached
     // memory.
     [hidden] = scope(() => withRoundedRows(family.encodeLayer(config, weights, input, layerMode)));
-    const output = hidden;
-    onLayer?.(() => (packed && !firstOnly ? unpackTokens(output, packed) : output), layer);
+    onLayer?.(hidden);
   }
   // [1, token, hidden] -> [batch, 1 or length, hidden]
   if (packed) hidden = positions === "first" ? hidden.transpose(0, 1) : unpackTokens(hidden, packed);

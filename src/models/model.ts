@@ -1,5 +1,5 @@
 import type { ForwardMode, Weights } from "../nn/index.js";
-import { free, scope, type Tensor } from "../tensor/index.js";
+import { free, type Tensor } from "../tensor/index.js";
 import type { Normalization } from "../text/canonical-tokenizer.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
@@ -36,13 +36,10 @@ export interface ModelOutput {
   readonly logits: Tensor;
   /** Text embeddings: [batch, hidden], or the states of the predicted tokens. */
   readonly features: Tensor;
-  /** Text embeddings of the layers before the last one that were asked for, the lowest first. */
-  readonly lowerFeatures: readonly Tensor[];
 }
 
 /**
  * Computes logits and features. It is a pure function of the weights and the input.
- * `numFeatureLayers` says of how many layers, counted from the last, the features are computed.
  *
  * @example
  * const { logits } = forward(model.architecture, model.weights, input, evalMode);
@@ -52,21 +49,20 @@ export function forward(
   weights: Weights,
   input: EncoderInput,
   mode: ForwardMode,
-  numFeatureLayers = 1,
 ): ModelOutput {
   const { config, head, pooling } = architecture;
   if (head === "masked-lm") return predictMaskedTokens(config, weights, input, mode);
   const { classification } = getFamily(config);
   const headPooling = head === "hf" ? classification.pooling(config) : "cls";
   const positions = pooling === "mean" || headPooling === "mean" ? "all" : "first";
-  const { hidden, lowerFeatures } = encodeWithFeatures(architecture, weights, input, mode, positions, numFeatureLayers);
+  const hidden = encodeInput(config, weights, input, mode, positions);
   const features = poolHidden(config, weights, hidden, input.attentionBias, pooling);
-  if (head === "mlp") return { logits: applyMlpHead(weights, features).to("float32"), features, lowerFeatures };
+  if (head === "mlp") return { logits: applyMlpHead(weights, features).to("float32"), features };
   const pooled =
     headPooling === "cls" && pooling === "cls"
       ? features
       : poolHidden(config, weights, hidden, input.attentionBias, headPooling);
-  return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features, lowerFeatures };
+  return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
 }
 
 /** Computes the logits of the tokens that a masked language model predicts. */
@@ -78,53 +74,18 @@ function predictMaskedTokens(
 ): ModelOutput {
   const states = encodeInput(config, weights, input, mode, "all").reshape(-1, config.hiddenSize);
   const features = input.predictedPositions ? states.indexSelect(0, input.predictedPositions) : states;
-  return { logits: applyMaskedLmHead(config, weights, features).to("float32"), features, lowerFeatures: [] };
+  return { logits: applyMaskedLmHead(config, weights, features).to("float32"), features };
 }
 
 /** Computes only the features of a text, e.g. of a teacher: [batch, hidden]. */
 export function extractFeatures(
-  architecture: Pick<Architecture, "config" | "pooling">,
-  weights: Weights,
-  input: EncoderInput,
-  mode: ForwardMode,
-): Tensor {
-  return extractLayerFeatures(architecture, weights, input, mode, 1)[0]!;
-}
-
-/** Computes the features of the last layers, the lowest first: [batch, hidden] each. */
-export function extractLayerFeatures(
-  architecture: Pick<Architecture, "config" | "pooling">,
-  weights: Weights,
-  input: EncoderInput,
-  mode: ForwardMode,
-  numFeatureLayers: number,
-): Tensor[] {
-  const { config, pooling } = architecture;
-  const positions = pooling === "mean" ? "all" : "first";
-  const { hidden, lowerFeatures } = encodeWithFeatures(architecture, weights, input, mode, positions, numFeatureLayers);
-  return [...lowerFeatures, poolHidden(config, weights, hidden, input.attentionBias, pooling)];
-}
-
-/** Encodes an input, and pools the outputs of the layers before the last one that are asked for. */
-function encodeWithFeatures(
   { config, pooling }: Pick<Architecture, "config" | "pooling">,
   weights: Weights,
   input: EncoderInput,
   mode: ForwardMode,
-  positions: OutputPositions,
-  numFeatureLayers: number,
-): { readonly hidden: Tensor; readonly lowerFeatures: readonly Tensor[] } {
-  if (numFeatureLayers === 1)
-    return { hidden: encodeInput(config, weights, input, mode, positions), lowerFeatures: [] };
-  const lowerFeatures: Tensor[] = [];
-  const lastLayer = config.numHiddenLayers - 1;
-  const hidden = encodeInput(config, weights, input, mode, positions, (getHidden, layer) => {
-    if (layer === lastLayer || layer <= lastLayer - numFeatureLayers) return;
-    // A pooler belongs to the last layer only.
-    const layerPooling = pooling === "pooler" ? "cls" : pooling;
-    lowerFeatures.push(scope(() => poolHidden(config, weights, getHidden(), input.attentionBias, layerPooling)));
-  });
-  return { hidden, lowerFeatures };
+): Tensor {
+  const hidden = encodeInput(config, weights, input, mode, pooling === "mean" ? "all" : "first");
+  return poolHidden(config, weights, hidden, input.attentionBias, pooling);
 }
 
 function encodeInput(
@@ -133,12 +94,11 @@ function encodeInput(
   input: EncoderInput,
   mode: ForwardMode,
   positions: OutputPositions,
-  onLayer?: (getHidden: () => Tensor, layer: number) => void,
 ): Tensor {
   const tokens = embedTokens(config, weights, input, mode);
   const embeddingOutput = tokens?.embeddingOutput ?? embedInput(config, weights, input, mode);
   const isPacked = tokens?.isPacked ?? ("embeddingOutput" in input && input.isPacked);
-  return encodeLayers(config, weights, embeddingOutput, input, mode, positions, onLayer, isPacked);
+  return encodeLayers(config, weights, embeddingOutput, input, mode, positions, undefined, isPacked);
 }
 
 /** [batch, length, hidden] -> [batch, hidden]. */

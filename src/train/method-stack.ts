@@ -71,11 +71,6 @@ export class MethodStack {
     }
   }
 
-  /** Of how many layers, counted from the last, the methods read features. */
-  get numFeatureLayers(): number {
-    return Math.max(1, ...this.methods.map(({ traits }) => traits?.numFeatureLayers ?? 1));
-  }
-
   /** Whether the total gradients of the base are those of the stack. */
   get keepsTotalGradients(): boolean {
     return this.methods.every(({ gradients, traits }) => !gradients || traits?.keepsTotalGradients === true);

@@ -81,7 +81,6 @@ export class StepBatch implements BatchContext {
     const half = (start: number): ModelOutput => ({
       logits: both.logits.narrow(0, start, count),
       features: both.features.narrow(0, start, count),
-      lowerFeatures: both.lowerFeatures.map((features) => features.narrow(0, start, count)),
     });
     const outputs = [half(0), half(count)] as const;
     this.#passes.set(first, outputs[0]).set(second, outputs[1]);
@@ -95,8 +94,7 @@ export class StepBatch implements BatchContext {
     const weights = options.weights ? this.#toComputeDtype(options.weights) : this.weights(name, mode);
     this.enterRandomStream(options.randomStream ?? name);
     // The scope frees every intermediate tensor that autograd does not need.
-    const { numFeatureLayers } = this.training.stack;
-    return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode, blocks), numFeatureLayers));
+    return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode, blocks)));
   }
 
   resolveMode(mode: ForwardMode, blocks = 1): ForwardMode {

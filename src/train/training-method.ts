@@ -104,8 +104,6 @@ export interface MethodTraits {
   readonly keepsTotalGradients?: boolean;
   /** What the method does with logits of fixed weights, which no other method can change. */
   readonly usesFixedLogits?: string;
-  /** Of how many layers, counted from the last, the method reads features. Default: of the last one. */
-  readonly numFeatureLayers?: number;
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /**

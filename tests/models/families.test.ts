@@ -101,8 +101,8 @@ describe.each(names)("%s compared with transformers", (name) => {
         noGrad(() => {
           const { input, labels } = readCase(which);
           const states = [embedInput(config, model.weights, input, evalMode)];
-          const last = encodeLayers(config, model.weights, states[0]!, input, evalMode, "all", (getHidden) =>
-            states.push(getHidden()),
+          const last = encodeLayers(config, model.weights, states[0]!, input, evalMode, "all", (hidden) =>
+            states.push(hidden),
           );
           states[states.length - 1] = last;
           const { hiddenSize } = config;

@@ -10,12 +10,6 @@ import { computeTeacherFeatures } from "./teacher-features.js";
 
 const sizeSchema = z.number().int().positive();
 
-/** A layer whose features are retained: the names of its projections, and its negatives. */
-interface Layer {
-  readonly prefix: string;
-  readonly queue: MemoryQueue | null;
-}
-
 /**
  * Robust Informative Fine-Tuning: retains the information of the pre-trained model, given the
  * class.
@@ -30,10 +24,6 @@ export const rift = defineMethod({
       alpha: nonnegativeSchema
         .default(0.1)
         .describe("weight of the information term; the paper uses 0.1 on IMDB and 0.7 on SNLI"),
-      alphaEnd: nonnegativeSchema
-        .nullable()
-        .default(null)
-        .describe("weight in the last epoch; it changes linearly from epoch to epoch. null: alpha in all epochs"),
       tau: z.number().positive().default(0.2).describe("temperature of the scores"),
       conditional: z
         .boolean()
@@ -47,9 +37,6 @@ export const rift = defineMethod({
         .boolean()
         .default(false)
         .describe("run the student once more for the information term, with dropout of its own (released code)"),
-      numLayers: sizeSchema
-        .default(1)
-        .describe("layers, counted from the last, whose features are retained; the loss is the mean over them"),
       queueSize: z
         .int()
         .nonnegative()
@@ -64,26 +51,20 @@ export const rift = defineMethod({
     }),
   create: (options) => {
     let parameters: NamedTensors = new Map();
-    /** The layers whose features are retained, the last one first. */
-    let layers: readonly Layer[] = [];
+    let queue: MemoryQueue | null = null;
     let teachers: { features: Float32Array; size: number } = { features: new Float32Array(), size: 0 };
-    let numEpochs = 1;
-    /** Projections that enter the queues after the optimizer step, by batch index. */
-    const pending = new Map<number, { projections: Tensor[]; classes: Tensor }>();
+    /** Projections that enter the queue after the optimizer step, by batch index. */
+    const pending = new Map<number, { projections: Tensor; classes: Tensor }>();
 
     const method: TrainingMethod = {
       name: "rift",
       traits: {
         acrossProcesses: "gathered",
         requiresFullBatch: "the negatives of an example are the other examples of its batch",
-        numFeatureLayers: options.numLayers,
       },
 
       // Eq. 9 and 10 share one feature: what RIFT retains must be what the classifier reads.
       checkCompatibility(_innerMethods, { model: { architecture } }) {
-        const { numHiddenLayers } = architecture.config;
-        if (options.numLayers > numHiddenLayers)
-          return `numLayers: expected at most the ${numHiddenLayers} layers of the model, received ${options.numLayers}.`;
         if (doesHeadReadFeatures(architecture)) return null;
         const { head, pooling } = architecture;
         return (
@@ -111,43 +92,22 @@ export const rift = defineMethod({
               `For RIFT as published, use --method ${adversary.name} --method rift.`,
           );
         const { hiddenSize } = model.architecture.config;
-        const { queueSize, projectionHiddenSize, projectionSize, numLayers } = options;
+        const { queueSize, projectionHiddenSize, projectionSize } = options;
         const pairs = options.conditional ? model.architecture.numLabels : 1;
         const sizes = { pairs, feature: hiddenSize, hidden: projectionHiddenSize, out: projectionSize };
-        const rng = training.rng.fork("rift");
-        layers = Array.from({ length: numLayers }, (_, depth) => {
-          const prefix = depth === 0 ? "rift." : `rift.below${depth}.`;
-          return {
-            prefix,
-            queue: queueSize > 0 ? new MemoryQueue(`${prefix}queue.`, pairs, queueSize, projectionSize, device) : null,
-          };
-        });
-        parameters = new Map(
-          layers.flatMap(({ prefix }, depth) => [
-            ...initProjections(prefix, sizes, depth === 0 ? rng : rng.fork("below", depth), device),
-          ]),
-        );
-        teachers = { features: await computeTeacherFeatures(training, numLayers), size: numLayers * hiddenSize };
-        numEpochs = training.job.settings.epochs;
+        parameters = initProjections("rift.", sizes, training.rng.fork("rift"), device);
+        if (queueSize > 0) queue = new MemoryQueue("rift.queue.", pairs, queueSize, projectionSize, device);
+        teachers = { features: await computeTeacherFeatures(training), size: hiddenSize };
       },
 
-      state: () => ({
-        parameters,
-        ...(options.queueSize > 0 && {
-          buffers: new Map(layers.flatMap(({ queue }) => [...(queue?.buffers() ?? [])])),
-        }),
-      }),
+      state: () => ({ parameters, ...(queue && { buffers: queue.buffers() }) }),
 
-      collate({ indices, epoch }) {
+      collate({ indices }) {
         const { features, size } = teachers;
         const values = new Float32Array(indices.length * size);
         for (const [row, index] of indices.entries())
           values.set(features.subarray(index * size, (index + 1) * size), row * size);
-        const teacher = { "rift.teacher": { values, shape: [indices.length, size] } };
-        if (options.alphaEnd === null) return teacher;
-        const progress = Math.min(1, epoch / Math.max(1, Math.ceil(numEpochs) - 1));
-        const alpha = options.alpha + (options.alphaEnd - options.alpha) * progress;
-        return { ...teacher, "rift.alpha": { values: Float32Array.of(alpha), shape: [] } };
+        return { "rift.teacher": { values, shape: [indices.length, size] } };
       },
 
       /**
@@ -160,27 +120,17 @@ export const rift = defineMethod({
         const classes = options.conditional ? labels : labels.mul(0);
         const seen = context.hasPass("perturbed") ? "perturbed" : "clean";
         const pass = options.separatePass ? context.repeatPass(seen, "rift.information") : context.pass(seen);
+        const ownStudents = project(parameters, "rift.student", pass.features.to("float32"), classes);
+        const teacherFeatures = context.batch.getExtra("rift.teacher");
+        const ownTeachers = project(parameters, "rift.teacher", teacherFeatures, classes);
         // The negatives are the other examples of the global batch.
-        const allClasses = context.gatherRows(classes);
-        const students = [pass.features, ...[...pass.lowerFeatures].reverse()];
-        const teacherFeatures = context.batch.getExtra("rift.teacher"); // the lowest layer first
-        const hiddenSize = teacherFeatures.size(1) / layers.length;
-        const teacherProjections: Tensor[] = [];
-        const layerLosses = layers.map(({ prefix, queue }, depth) => {
-          const start = (layers.length - 1 - depth) * hiddenSize;
-          const features = teacherFeatures.narrow(1, start, hiddenSize);
-          const projectFeatures = (side: string, input: Tensor): Tensor =>
-            context.gatherRows(project(parameters, `${prefix}${side}`, input, classes));
-          const student = projectFeatures("student", students[depth]!.to("float32"));
-          const teacher = projectFeatures("teacher", features);
-          teacherProjections.push(teacher);
-          return computeInformationLoss(student, teacher, allClasses, queue);
-        });
-        const loss = layerLosses.reduce((sum, each) => sum.add(each)).div(layers.length);
-        if (options.queueSize > 0) enqueueAfterStep(context.batchIndex, teacherProjections, allClasses);
+        const [studentProjections, teacherProjections, allClasses] = [ownStudents, ownTeachers, classes].map((rows) =>
+          context.gatherRows(rows),
+        ) as [Tensor, Tensor, Tensor];
+        const loss = computeInformationLoss(studentProjections, teacherProjections, allClasses);
+        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, allClasses);
         context.log("information", loss.neg());
-        const alpha = options.alphaEnd === null ? options.alpha : context.batch.getExtra("rift.alpha");
-        return losses.set("information", loss.mul(alpha));
+        return losses.set("information", loss.mul(options.alpha));
       },
 
       // Without this hook, the update of the weights can be fused.
@@ -188,8 +138,7 @@ export const rift = defineMethod({
         afterStep(_step: unknown, next: () => void) {
           next();
           for (const entry of pending.values()) {
-            for (const [depth, projections] of entry.projections.entries())
-              layers[depth]!.queue?.push(projections, entry.classes);
+            queue?.push(entry.projections, entry.classes);
             free(entry);
           }
           pending.clear();
@@ -197,12 +146,7 @@ export const rift = defineMethod({
       }),
     };
 
-    function computeInformationLoss(
-      students: Tensor,
-      teachers: Tensor,
-      classes: Tensor,
-      queue: MemoryQueue | null,
-    ): Tensor {
+    function computeInformationLoss(students: Tensor, teachers: Tensor, classes: Tensor): Tensor {
       const computeScores = (anchors: Tensor, candidates: Tensor): Tensor =>
         anchors.matmul(candidates.t()).div(options.tau);
       if (options.negatives === "students") return infoNceLoss(computeScores(teachers, students), classes, classes);
@@ -216,10 +160,9 @@ export const rift = defineMethod({
     }
 
     /** If a batch runs several times, only its last projections enter the queue. */
-    function enqueueAfterStep(batchIndex: number, projections: readonly Tensor[], classes: Tensor): void {
+    function enqueueAfterStep(batchIndex: number, projections: Tensor, classes: Tensor): void {
       free(pending.get(batchIndex));
-      const detached = projections.map((each) => each.detach());
-      pending.set(batchIndex, keep({ projections: detached, classes: classes.clone() }));
+      pending.set(batchIndex, keep({ projections: projections.detach(), classes: classes.clone() }));
     }
 
     return method;

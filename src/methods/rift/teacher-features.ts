@@ -1,14 +1,8 @@
 import { createHash } from "node:crypto";
 import { getCachedBytes } from "../../cache.js";
-import {
-  batchForInference,
-  checkOutputs,
-  extractLayerFeatures,
-  isHeadParameter,
-  toModelInput,
-} from "../../models/index.js";
+import { batchForInference, checkOutputs, extractFeatures, isHeadParameter, toModelInput } from "../../models/index.js";
 import { evalMode, type Weights } from "../../nn/index.js";
-import { cat, isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
+import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
 import type { Ranks, TrainingContext, TrainingJob } from "../../train/index.js";
@@ -19,22 +13,20 @@ const chunkSize = 512;
 const [dryRunChunkSize, dryRunChunks] = [32, 3];
 
 /**
- * Computes the pre-trained model's features of the training texts, without dropout, in the last
- * layers: [text, layer * hidden], the lowest layer first. They never change, so they are computed once in float32 and cached on disk for later runs.
+ * Computes the pre-trained model's features of the training texts, without dropout: [text, hidden].
+ * They never change, so they are computed once in float32 and cached on disk for later runs.
  */
 export async function computeTeacherFeatures(
   training: Pick<TrainingContext, "job" | "getPretrainedWeights" | "reportProgress">,
-  numLayers: number,
 ): Promise<Float32Array> {
   const { job } = training;
   const { architecture } = job.model;
   const weights = training.getPretrainedWeights();
-  const width = numLayers * architecture.config.hiddenSize;
+  const { hiddenSize } = architecture.config;
   const encodings = job.train.items.map((item) => item.encoding);
-  const features = new Float32Array(encodings.length * width);
+  const features = new Float32Array(encodings.length * hiddenSize);
   const bytes = new Uint8Array(features.buffer);
-  const model = [architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
-  const teacherKey = [1, ...model, ...(numLayers === 1 ? [] : [numLayers])];
+  const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
   const size = job.dryRun ? dryRunChunkSize : chunkSize;
   const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
   const { ranks } = job;
@@ -42,15 +34,15 @@ export async function computeTeacherFeatures(
     // Each process computes other chunks.
     if ((start / size) % ranks.size !== ranks.rank) continue;
     const texts = encodings.slice(start, start + size);
-    const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts, numLayers);
+    const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts);
     const chunk = job.dryRun
       ? await compute()
       : await getCachedBytes("teacher", [...teacherKey, hashTexts(texts)], compute);
-    bytes.set(chunk, start * width * 4);
+    bytes.set(chunk, start * hiddenSize * 4);
     await new Promise(setImmediate);
     training.reportProgress("teacher features", start + texts.length, encodings.length);
   }
-  return ranks.size === 1 ? features : exchangeChunks(ranks, features, size * width);
+  return ranks.size === 1 ? features : exchangeChunks(ranks, features, size * hiddenSize);
 }
 
 /** Collects the chunks of all processes: chunk i comes from process i modulo their number. */
@@ -82,12 +74,11 @@ function computeFeatures(
   { model, deviceConfig }: TrainingJob,
   weights: Weights,
   texts: readonly Encoding[],
-  numLayers: number,
 ): Uint8Array {
   const { device } = deviceConfig;
   const { config } = model.architecture;
-  const width = numLayers * config.hiddenSize;
-  const features = new Float32Array(texts.length * width);
+  const { hiddenSize } = config;
+  const features = new Float32Array(texts.length * hiddenSize);
   for (const batch of batchForInference(texts, device)) {
     const padded = padBatch(
       batch.map((i) => texts[i]!),
@@ -96,20 +87,12 @@ function computeFeatures(
     const values = scope(() =>
       noGrad(() =>
         checkOutputs(
-          cat(
-            extractLayerFeatures(
-              model.architecture,
-              weights,
-              toModelInput(padded, config, device),
-              evalMode,
-              numLayers,
-            ),
-            1,
-          ).toFloat32Array(),
+          extractFeatures(model.architecture, weights, toModelInput(padded, config, device), evalMode).toFloat32Array(),
         ),
       ),
     );
-    for (const [row, i] of batch.entries()) features.set(values.subarray(row * width, (row + 1) * width), i * width);
+    for (const [row, i] of batch.entries())
+      features.set(values.subarray(row * hiddenSize, (row + 1) * hiddenSize), i * hiddenSize);
   }
   return new Uint8Array(features.buffer);
 }

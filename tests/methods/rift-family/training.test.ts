@@ -3,9 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { listen } from "../../../src/events.js";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
-import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
-import { project } from "../../../src/methods/rift/projection-heads.js";
-import { cat, free, getMemoryStats, type Tensor } from "../../../src/tensor/index.js";
+import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { trainingFiles } from "../../train/training-files.js";
@@ -190,58 +188,6 @@ describe("rift", () => {
     },
   );
 
-  it("retains the features of several layers: the mean over them of the loss by hand", async () => {
-    const [rift] = create([["rift", { ...small, alpha: 1, numLayers: 2 }]]) as [TrainingMethod];
-    const losses: [ours: number, byHand: number][] = [];
-    const watch: TrainingMethod = {
-      name: "watch",
-      losses(context, next) {
-        const all = next();
-        const { features, lowerFeatures } = context.pass("clean");
-        const teacher = context.batch.getExtra("rift.teacher"); // [batch, 2 * hidden], the lower layer first
-        const { labels } = context.batch;
-        const parameters = rift.state!().parameters!;
-        const computeLoss = (prefix: string, students: Tensor, teachers: Tensor): number => {
-          const [s, t] = [
-            project(parameters, `${prefix}student`, students, labels),
-            project(parameters, `${prefix}teacher`, teachers, labels),
-          ];
-          return infoNceLoss(s.matmul(t.t()).div(0.2), labels, labels).item();
-        };
-        const width = features.size(1);
-        expect(lowerFeatures).toHaveLength(1);
-        // At the first step, the student is the teacher.
-        if (losses.length === 0) {
-          const student = [...cat([lowerFeatures[0]!, features], 1).toFloat32Array()];
-          for (const [i, value] of teacher.toFloat32Array().entries()) expect(student[i]).toBeCloseTo(value, 5);
-        }
-        losses.push([
-          all.get("information")!.item(),
-          (computeLoss("rift.", features, teacher.narrow(1, width, width)) +
-            computeLoss("rift.below1.", lowerFeatures[0]!, teacher.narrow(1, 0, width))) /
-            2,
-        ]);
-        return all;
-      },
-    };
-    const model = tinyModel();
-    await train(tinyJob(model, [rift, watch], {}, { dropout: false }));
-    free(model.weights);
-    expect(losses.length).toBeGreaterThan(3);
-    for (const [ours, byHand] of losses) expect(ours).toBeCloseTo(byHand, 5);
-  });
-
-  it("changes alpha linearly from epoch to epoch; with the same end it is the constant", async () => {
-    const options = { ...small, alpha: 2, queueSize: 4 };
-    const constant = await run([["rift", options]], { epochs: 3 });
-    expect((await run([["rift", { ...options, alphaEnd: 2 }]], { epochs: 3 })).weights).toEqual(constant.weights);
-    const { events } = await run([["rift", { ...options, alphaEnd: 0 }]], { epochs: 3 });
-    const steps = events.filter((event) => event["loss.information"] !== undefined);
-    expect(new Set(steps.map(({ epoch }) => epoch))).toEqual(new Set([0, 1, 2]));
-    for (const { epoch, information, "loss.information": loss } of steps)
-      expect(loss).toBeCloseTo(-[2, 1, 0][epoch!]! * information!, 5);
-  });
-
   it.each(["shuffled", "class-balanced", "undersampled", "single-class"])(
     "supports %s batches",
     async (batchSampler) => {
@@ -261,7 +207,7 @@ describe("rift", () => {
   it("writes the same events and weights if it is interrupted and resumed, including its queue", async () => {
     const methods: Method[] = [
       ["ascc", { innerSteps: 2 }],
-      ["rift", { ...small, queueSize: 6, alpha: 1, alphaEnd: 0.5, numLayers: 2 }],
+      ["rift", { ...small, queueSize: 6, alpha: 1 }],
       ["mixout", { p: 0.3 }],
     ];
     const settings = { saveSteps: 2 };
@@ -277,12 +223,7 @@ describe("rift", () => {
     const started = getMemoryStats().tensors;
     const counts: number[] = [];
     const watch = listen({ step: () => counts.push(getMemoryStats().tensors) });
-    const methods: Method[] = [
-      ["ascc", { innerSteps: 2 }],
-      ["rift", { ...small, queueSize: 3, numLayers: 2 }],
-      ["ptwd"],
-      ["mixout"],
-    ];
+    const methods: Method[] = [["ascc", { innerSteps: 2 }], ["rift", { ...small, queueSize: 3 }], ["ptwd"], ["mixout"]];
     await run(methods, { epochs: 5, batchSize: 12 }, watch);
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
