@@ -97,7 +97,7 @@ bench: setup ## measure the engine, and compare it with PyTorch if a Python has 
 	@node tools/bench/engine.mjs
 
 # These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
-bench-train bench-attacks bench-inference check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-train bench-attacks bench-inference bench-methods check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
 bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transformers, the strongest included: speed and accuracy (half an hour on two cores)

@@ -4,10 +4,19 @@ import { resourceCostsSchema } from "../attacks/query-counters.js";
 import type { AttackResult } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
+import { Rng } from "../tensor/random.js";
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
-import { clopperPearsonInterval, intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
+import {
+  bootstrapMean,
+  clopperPearsonInterval,
+  intervalSchema,
+  mean,
+  median,
+  quantile,
+  wilsonInterval,
+} from "./statistics.js";
 import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
@@ -69,7 +78,8 @@ const attackSummarySchema = z.object({
   validity: attackValiditySchema.optional(),
   /**
    * For a random model: texts that the search took for successes, how many of them fooled at least
-   * half of the fresh evaluations, and the fraction of evaluations that these fooled.
+   * half of the fresh evaluations, and the fraction of evaluations that these fooled, with an
+   * interval over the texts.
    */
   fresh: z
     .object({ found: number, confirmed: number, evaluations: number, fooled: number, interval: intervalSchema })
@@ -150,7 +160,9 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
   const density = { samples: 0, flipped: 0, unflipped: 0 };
-  const fresh = { found: 0, confirmed: 0, evaluations: 0, fooled: 0 };
+  const fresh = { found: 0, evaluations: 0 };
+  /** The fraction of fresh evaluations that each confirmed success fools. */
+  const fooled: number[] = [];
   /** Fractions of words that input reduction left. */
   const remaining: number[] = [];
   /** Examples that the goal does not concern. */
@@ -170,9 +182,8 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       remaining.push(result.finalWords.length / Math.max(1, result.words.length));
     if (result.fresh) fresh.found++;
     if (result.fresh && outcome === "success") {
-      fresh.confirmed++;
       fresh.evaluations += result.fresh.evaluations;
-      fresh.fooled += result.fresh.fooled;
+      fooled.push(result.fresh.fooled / result.fresh.evaluations);
     }
     if (result.density) {
       density.samples += result.density.samples;
@@ -240,8 +251,9 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       ...(fresh.found > 0 && {
         fresh: {
           ...fresh,
-          fooled: safeRatio(fresh.fooled, fresh.evaluations),
-          interval: wilsonInterval(fresh.fooled, fresh.evaluations),
+          confirmed: fooled.length,
+          fooled: fooled.length > 0 ? mean(fooled) : 0,
+          interval: bootstrapMean(fooled, new Rng(0).fork("fresh")),
         },
       }),
       ...(density.samples > 0 && {

@@ -240,6 +240,21 @@ export function bootstrapIntervals(
   });
 }
 
+/**
+ * 95% CI of the mean of fractions, by resampling them. Equal fractions have no variation, but more of
+ * them could: then the interval is as wide as that of 0 of `values.length` (Wilson).
+ */
+export function bootstrapMean(values: readonly number[], rng: Rng): Interval {
+  const [first] = values;
+  if (first === undefined) return { low: 0, high: 1 };
+  if (values.every((value) => value === first)) {
+    const { high: unseen } = wilsonInterval(0, values.length);
+    return { low: Math.max(0, first - unseen), high: Math.min(1, first + unseen) };
+  }
+  const sum = (draws: Float64Array): number => values.reduce((total, value, i) => total + value * draws[i]!, 0);
+  return bootstrapIntervals(values.length, (draws) => [sum(draws) / values.length], rng)[0]!;
+}
+
 interface PowerOptions {
   /**
    * Accuracy of both models. It is used if `discordant` is unknown, and assumes independent errors.

@@ -10,7 +10,7 @@ export const bitfit = defineMethod({
   name: "bitfit",
   summary: "trains only the biases and the head",
   paper: "Ben Zaken et al. 2022, BitFit: Simple Parameter-efficient Fine-tuning for Transformer-based Models",
-  cost: { gpu: "0.7", cpu: "0.7" },
+  cost: { gpu: "0.7", cpu: "0.6" },
   options: z.strictObject({}),
   create: () => {
     let frozen: ReadonlySet<string> = new Set();

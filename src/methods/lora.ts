@@ -52,11 +52,13 @@ function findModules(
   const known = unique(all.map(getNameInLayer));
   const matches = (layer: string, name: string): boolean => layer === name || layer.endsWith(`.${name}`);
   const names = modules?.split("+") ?? known.filter((name) => defaultModules.test(name.split(".").at(-1)!));
+  // A layer can be named by any number of the last parts of its name.
+  const endings = known.flatMap((name) => name.split(".").map((_, i, parts) => parts.slice(i).join(".")));
   for (const name of names) {
     if (all.some((layer) => matches(layer, name))) continue;
     throw new UserError(
       `methods: lora: modules: a ${model.architecture.config.modelType} encoder has no dense layer ` +
-        `"${name}"${didYouMean(name, known)}. It has ${known.join(", ")}. Join several with +.`,
+        `"${name}"${didYouMean(name, endings)}. It has ${known.join(", ")}. Join several with +.`,
     );
   }
   return { names, layers: all.filter((layer) => names.some((name) => matches(layer, name))) };

@@ -12,7 +12,7 @@ export const mixout = defineMethod({
   name: "mixout",
   summary: "resets each encoder element to its pre-trained value with probability p, in every training pass",
   paper: "Lee et al., ICLR 2020; RIFT section 3.2 (iv)",
-  cost: { gpu: "1.8", cpu: "1.1" },
+  cost: { gpu: "1.8", cpu: "1.5" },
   options: z.strictObject({
     p: z.number().min(0).lt(1).default(0.6).describe("probability of the pre-trained value"),
     variant: z

@@ -13,7 +13,7 @@ export const ptwd = defineMethod({
   name: "ptwd",
   summary: "pre-trained weight decay: a penalty on the distance to the pre-trained weights",
   paper: "Chelba and Acero, 2004; RIFT section 3.2 (iii)",
-  cost: { gpu: "1.5", cpu: "1.1" },
+  cost: { gpu: "1.5", cpu: "1.5" },
   options: z.strictObject({
     lambda: nonnegativeSchema
       .default(0.01)

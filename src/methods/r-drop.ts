@@ -13,7 +13,7 @@ export const rDrop = defineMethod({
   name: "r-drop",
   summary: "penalizes the divergence between two dropout passes",
   paper: "Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks",
-  cost: { gpu: "1.6", cpu: "2.0" },
+  cost: { gpu: "1.6", cpu: "1.9" },
   options: z.strictObject({
     alpha: nonnegativeSchema.default(1).describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
     reduction: z

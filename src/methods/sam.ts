@@ -71,7 +71,7 @@ export const sam = defineMethod({
   name: "sam",
   summary: "uses the gradient at the worst parameters nearby, so that the minimum is flat (SAM, ASAM)",
   paper: "Foret et al. 2021, Sharpness-Aware Minimization; Kwon et al. 2021, ASAM",
-  cost: { gpu: "2.6 (sam), 3.0 (adaptive)", cpu: "2.1 (sam), 2.5 (adaptive)" },
+  cost: { gpu: "2.6 (sam), 3.0 (adaptive)", cpu: "2.6 (sam), 3.2 (adaptive)" },
   options: optionsSchema,
   create: createSam,
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
+  bootstrapMean,
   clopperPearsonInterval,
   describePower,
   holmCorrection,
@@ -123,6 +124,17 @@ describe("significance tests", () => {
     expect(holmCorrection([0.6, 0.9])).toEqual([1, 1]);
     expect(holmCorrection([])).toEqual([]);
   });
+});
+
+test("the bootstrap of a mean resamples its values, and equal ones have Wilson's width", () => {
+  const { low, high } = bootstrapMean(
+    [...new Array<number>(50).fill(0.5), ...new Array<number>(50).fill(1)],
+    new Rng(1),
+  );
+  expect(low).toBeCloseTo(0.75 - (1.96 * 0.25) / 10, 1.5);
+  expect(high).toBeCloseTo(0.75 + (1.96 * 0.25) / 10, 1.5);
+  expect(bootstrapMean([1, 1, 1], new Rng(1))).toEqual({ low: 1 - wilsonInterval(0, 3).high, high: 1 });
+  expect(bootstrapMean([], new Rng(1))).toEqual({ low: 0, high: 1 });
 });
 
 describe("pairedBootstrap", () => {

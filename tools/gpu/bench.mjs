@@ -2,7 +2,7 @@
 // `make bench-gpu`: training steps and attack batches on the GPU, compared with Hugging Face transformers in the same run.
 //   node tools/gpu/bench.mjs [--only standard,peers,methods,queries,hours] [--sizes minilm,base,large] [--python python3]
 //     [--steps 20] [--compile minilm,base]
-//     [--methods "r-drop ascc+rift"]
+//     [--methods "r-drop ascc+rift"] [--method-size minilm]
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { createMethods } from "../../dist/methods/index.js";
@@ -27,6 +27,7 @@ const { values: options } = parseArgs({
     sizes: { type: "string", default: "minilm,base,large" },
     compile: { type: "string", default: "minilm,base" },
     methods: { type: "string" },
+    "method-size": { type: "string", default: "minilm" },
   },
 });
 const wanted = new Set(options.only.split(","));
@@ -83,7 +84,8 @@ async function measureMethod(
   training.close();
   free(model.weights);
   const tflops = countStepFlops(sizes[size], batchSize, length) / ms / 1e9;
-  return { ms, tflops, gib: peakBytes / 2 ** 30, reservedGib: cachedBytes / 2 ** 30 };
+  const { examplesPerText } = training;
+  return { ms, tflops, gib: peakBytes / 2 ** 30, reservedGib: cachedBytes / 2 ** 30, examplesPerText };
 }
 
 console.log(
@@ -167,6 +169,7 @@ if (wanted.has("peers")) {
 }
 
 if (wanted.has("methods")) {
+  const oneStep = "ascc:innerSteps=1,innerLearningRate=10";
   const list = selectedMethods ?? [
     "r-drop",
     "rose:variant=second",
@@ -185,24 +188,37 @@ if (wanted.has("methods")) {
     "flooding",
     "temperature",
     "lora",
+    "lora+ascc",
     "bitfit",
     "ascc",
     "ascc+rift",
+    oneStep,
+    `${oneStep},interval=2`,
+    `${oneStep}+rift`,
+    "rift:alpha=20,tau=0.07,queueSize=1024",
+    "discrete-adversarial",
+    "hash-vote",
+    "hash-vote:margin=4",
+    "deletion-noise",
+    "random-windows",
   ];
-  const base = await measureMethod("base", 32, 128, paddedLengths(128), []);
-  printRow("method", "standard", "ms", base.ms);
+  const methodSize = options["method-size"];
+  const length = methodSize === "minilm" ? 64 : 128;
+  const measure = (specs, more) => measureMethod(methodSize, 32, length, paddedLengths(length), specs, more);
+  const base = await measure([]);
+  printRow("method", `standard, ${methodSize}, 32x${length} padded`, "ms", base.ms, "GiB", base.gib);
   // SMART's perturbation is too small for bfloat16, so it is compared with standard in its own precision.
   allowTf32(true);
   const tf32 = { computeDtype: "float32" };
-  const [plain, smart] = [
-    await measureMethod("base", 32, 128, paddedLengths(128), [], tf32),
-    await measureMethod("base", 32, 128, paddedLengths(128), ["smart"], tf32),
-  ];
+  const [plain, smart] = [await measure([], tf32), await measure(["smart"], tf32)];
+  printRow("method", "standard (tf32)", "ms", plain.ms, "GiB", plain.gib);
   printRow("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);
   for (const name of list) {
     try {
-      const cost = await measureMethod("base", 32, 128, paddedLengths(128), name.split("+"));
-      printRow("method", name, "ms", cost.ms, "x", cost.ms / base.ms, "GiB", cost.gib);
+      const { ms, gib, examplesPerText } = await measure(name.split("+"));
+      // A method that makes several examples of a text has more steps per epoch.
+      const epoch = examplesPerText === 1 ? [] : ["an epoch x", (examplesPerText * ms) / base.ms];
+      printRow("method", name, "ms", ms, "x", ms / base.ms, "GiB", gib, ...epoch);
     } catch (error) {
       printRow("method", name, "failed:", String(error.message).slice(0, 300));
     }

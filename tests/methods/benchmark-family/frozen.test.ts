@@ -181,6 +181,9 @@ describe("lora", () => {
       'lora: modules: a bert encoder has no dense layer "key_proj". It has attention.self.query, ' +
         "attention.self.key, attention.self.value, attention.output.dense, intermediate.dense, output.dense.",
     );
+    await expect(trainTiny([spec("lora", { modules: "queri" })])).rejects.toThrow(
+      'has no dense layer "queri" (did you mean "query"?). It has attention.self.query, ',
+    );
     expect(() => createMethods([spec("lora", { rank: 0 })])).toThrow(/rank/);
   });
 
