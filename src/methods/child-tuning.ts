@@ -118,7 +118,7 @@ export const childTuning = defineMethod({
   name: "child-tuning",
   summary: "updates only a child network: the elements with the largest Fisher information (D) or random ones (F)",
   paper: "Xu et al. 2021, Raise a Child in Large Language Model",
-  cost: { gpu: "1.3", cpu: "1.2 (F), 1.0 (D)" },
+  cost: { gpu: "1.3 (F), 1.2 (D)", cpu: "1.2 (F), 1.0 (D)" },
   options: z.strictObject({
     variant: z
       .enum(["D", "F"])

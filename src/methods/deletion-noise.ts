@@ -12,7 +12,7 @@ export const deletionNoise = defineMethod({
   name: "deletion-noise",
   summary: "trains on texts with randomly deleted words, for deletion smoothing",
   paper: "Huang et al., 2024 (CERT-ED); Huang et al., NeurIPS 2023 (RS-Del)",
-  cost: { gpu: "1", cpu: "0.5 (an epoch: 1.8)" },
+  cost: { gpu: "0.5 (an epoch: 2.0)", cpu: "0.5 (an epoch: 1.8)" },
   options: z.strictObject({
     p: z.number().gt(0).lt(1).default(0.9).describe("probability that a word is deleted"),
     copies: countSchema.default(4).describe("noised copies of each text per epoch"),

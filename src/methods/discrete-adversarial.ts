@@ -213,7 +213,7 @@ export const discreteAdversarial = defineMethod({
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models; Ivgi and Berant 2021",
   cost: {
-    gpu: "about 2",
+    gpu: "2.1",
     cpu: "1.9",
     extra: "the attacks (pwws on SST-2 on a CPU: about 1.7 standard epochs per epoch)",
   },

@@ -53,7 +53,7 @@ export const hashVote = defineMethod({
   name,
   summary: "trains on groups of words by hash, for a certified vote of the groups",
   paper: "Pei et al., NDSS 2024 (TextGuard); here against edits of the text that is classified",
-  cost: { gpu: "1", cpu: "0.3 (an epoch: 5.6)" },
+  cost: { gpu: "0.5 (an epoch: 11.6)", cpu: "0.3 (an epoch: 5.6)" },
   options: optionsSchema,
   certificate: ({ groups, clip, hashSeed, hashVersion }) => ({
     kind: "hash-vote",

@@ -13,7 +13,7 @@ export const randomWindows = defineMethod({
   name: "random-windows",
   summary: "trains on random windows of each text, for a guard that scores windows",
   paper: "for the guards of temper calibrate --windows; Kumar et al. 2023 (erase-and-check) have the same aim",
-  cost: { gpu: "1", cpu: "0.6 (an epoch: 5.2)" },
+  cost: { gpu: "0.5 (an epoch: 4.1)", cpu: "0.6 (an epoch: 5.2)" },
   options: z.strictObject({
     size: countSchema.max(1000).default(32).describe("maximum words per window, as of --windows"),
     copies: countSchema.default(8).describe("windows of each text"),

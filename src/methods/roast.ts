@@ -161,7 +161,7 @@ export const roast = defineMethod({
   name: "roast",
   summary: "trains on perturbed text and updates elements at random, more often those with large gradients",
   paper: "Kim et al. 2023, RoAST: Robustifying Language Models via Adversarial Perturbation with Selective Training",
-  cost: { gpu: "3.7", cpu: "2.8" },
+  cost: { gpu: "3.6", cpu: "2.8" },
   options: optionsSchema,
   create: createRoast,
 });

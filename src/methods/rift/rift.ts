@@ -18,7 +18,7 @@ export const rift = defineMethod({
   name: "rift",
   summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
   paper: "Dong et al., NeurIPS 2021, eq. 10 and 11",
-  cost: { gpu: "8.1 with ascc, as ascc alone", cpu: "1.0 without ascc" },
+  cost: { gpu: "1.1 (8.1 with ascc)", cpu: "1.1 (3.0 with ascc, one inner step)" },
   options: z
     .strictObject({
       alpha: nonnegativeSchema

@@ -260,7 +260,7 @@ export const rose = defineMethod({
   name: "rose",
   summary: "updates only parameters with low risk: stable under dropout (first), stable gradients (second), or both",
   paper: "Jiang et al. 2022, ROSE: Robust Selective Fine-tuning for Pre-trained Language Models",
-  cost: { gpu: "1.3 (second), 2.8 (first, ensemble)", cpu: "1.1 (second), 3.0 (first, ensemble)" },
+  cost: { gpu: "1.3 (second), 2.7 (first), 2.8 (ensemble)", cpu: "1.1 (second), 3.0 (first, ensemble)" },
   options: optionsSchema,
   create: createRose,
 });
