@@ -35,7 +35,10 @@ export const ascc = defineMethod({
   name: "ascc",
   summary: "adversarial fine-tuning in the convex hull of each word's substitutes (Adv-Base)",
   paper: "Dong et al., ICLR 2021; RIFT eq. 8 and 9",
-  cost: { gpu: "8.0 (2.9 with one inner step, 2.2 with interval=2, too)", cpu: "8.6 (3.0 with one inner step, 2.0 with interval=2, too)" },
+  cost: {
+    gpu: "8.0 (2.9 with one inner step, 2.2 with interval=2, too)",
+    cpu: "8.6 (3.0 with one inner step, 2.0 with interval=2, too)",
+  },
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
     interval: z.int().min(1).default(1).describe("the adversary runs in every n-th step; others are standard"),
