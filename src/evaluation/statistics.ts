@@ -202,7 +202,7 @@ export function pairedBootstrap(
  */
 function createSeedResampler(rows: readonly Float64Array[], rng: Rng): () => Float64Array {
   const known = new Map<number, Float64Array>();
-  const counts = new Uint8Array(rows.length);
+  const counts = new Uint32Array(rows.length);
   return () => {
     counts.fill(0);
     for (let i = 0; i < rows.length; i++) counts[rng.integer(rows.length)]!++;

@@ -161,6 +161,28 @@ describe("pairedBootstrap", () => {
     expect([best.difference, best.low, best.high]).toEqual([1, 1 - unseen, 1]);
   });
 
+  test("estimates small p-values from more resamples, and leaves the interval as it is", () => {
+    const [better, worse] = [rows(5, 100, 0.7, new Rng(4)), rows(5, 100, 0.2, new Rng(5))];
+    const found = pairedBootstrap(better, worse, new Rng(1), { samples: 100 });
+    expect(found.p).toBe(2 / 1001);
+    // An own bootstrap with the same random numbers.
+    const rng = new Rng(1);
+    const means = Array.from({ length: 100 }, () => {
+      const seeds = better.map(() => rng.integer(5));
+      const draws = better[0]!.map(() => rng.integer(100));
+      const sum = (all: number[][]) =>
+        seeds.flatMap((seed) => draws.map((i) => all[seed]![i]!)).reduce((a, b) => a + b);
+      return (sum(better) - sum(worse)) / 500;
+    });
+    expect(found.low).toBeCloseTo(quantile(means, 0.025), 12);
+    expect(found.high).toBeCloseTo(quantile(means, 0.975), 12);
+    // With more than six seeds, the sums are not remembered.
+    const many = pairedBootstrap(rows(7, 30, 0.5, new Rng(6)), rows(7, 30, 0.5, new Rng(7)), new Rng(1), {
+      samples: 300,
+    });
+    expect(many.p).toBeGreaterThan(0.01);
+  });
+
   test("covers the random variation of the seeds", () => {
     const seeds = [1, 0, 1, 0, 1, 0].map((value) => new Array<number>(50).fill(value));
     const found = pairedBootstrap(

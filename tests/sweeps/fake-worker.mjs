@@ -15,7 +15,8 @@ if (request.kind === "estimate" || request.kind === "harden") throw new Error("e
 const folder =
   request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
 const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);
-const environment = { gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS };
+const { CUDA_VISIBLE_DEVICES: gpu, OMP_NUM_THREADS: threads, TEMPER_SHARED_GPU: shared } = process.env;
+const environment = { gpu, threads, shared };
 process.on("SIGTERM", () => process.exit(130));
 appendFileSync(calls, `${JSON.stringify({ kind: request.kind, seed, ...environment })}\n`);
 

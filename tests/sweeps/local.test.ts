@@ -33,7 +33,7 @@ async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
 }
 const fake = (behavior: object): void =>
   void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
-const calls = (): { kind: string; seed: number; gpu?: string; threads?: string }[] =>
+const calls = (): { kind: string; seed: number; gpu?: string; threads?: string; shared?: string }[] =>
   readFileSync(join(out, "calls"), "utf8")
     .trim()
     .split("\n")
@@ -130,6 +130,7 @@ describe("a sweep on this host", () => {
     plan = await writePlan(out, { rows: { standard: null }, seeds: [0, 1] });
     await runLocally(out, plan, { jobs: null, program, isCpuOnly: false });
     expect(new Set(calls().map(({ gpu }) => gpu))).toEqual(new Set(["3", "5"]));
+    expect(calls().every(({ shared }) => shared === undefined)).toBe(true);
     vi.stubEnv("OMP_NUM_THREADS", "");
     const second = `${out}-cpu`;
     cpSync(join(out, "runs"), join(second, "runs"), { recursive: true });
@@ -138,6 +139,19 @@ describe("a sweep on this host", () => {
     await runLocally(second, plan, { jobs: 2, program, isCpuOnly: true });
     const threads = Math.max(1, Math.floor(availableParallelism() / 2));
     expect(readFileSync(join(second, "calls"), "utf8").split(`"threads":"${threads}"`)).toHaveLength(3);
+  });
+
+  it("tells runs that share a GPU to leave their core while they wait, and gives each a part of the cores", async () => {
+    vi.stubEnv("CUDA_VISIBLE_DEVICES", "3");
+    vi.stubEnv("OMP_NUM_THREADS", "");
+    fake({});
+    plan = await writePlan(out, { rows: { standard: null }, seeds: [0, 1] });
+    await runLocally(out, plan, { jobs: 2, program, isCpuOnly: false });
+    const threads = String(Math.max(1, Math.floor(availableParallelism() / 2)));
+    expect(calls().map(({ gpu, shared, threads: own }) => [gpu, shared, own])).toEqual([
+      ["3", "1", threads],
+      ["3", "1", threads],
+    ]);
   });
 
   it("stops its workers and starts no more when it is stopped", async () => {
