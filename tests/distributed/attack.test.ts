@@ -26,12 +26,16 @@ const createFlags = (out: string): string[] => [
   ...["--device", "cpu", "--threads", "1", "--concurrency", "4", "--quiet"],
 ];
 
-const countLines = (shards: string): number =>
-  existsSync(shards)
-    ? readdirSync(shards)
-        .filter((name) => name.endsWith(".jsonl"))
-        .reduce((sum, name) => sum + readFileSync(join(shards, name), "utf8").split("\n").length - 1, 0)
-    : 0;
+function countLines(shards: string): number {
+  try {
+    return readdirSync(shards)
+      .filter((name) => name.endsWith(".jsonl"))
+      .reduce((sum, name) => sum + readFileSync(join(shards, name), "utf8").split("\n").length - 1, 0);
+  } catch {
+    // The shards do not exist yet, or the attack has just removed them.
+    return 0;
+  }
+}
 
 it.runIf(isLong)(
   `${processes} processes, one killed ${totalKills} times, write the journal of a single process`,
@@ -50,9 +54,13 @@ it.runIf(isLong)(
       const before = countLines(join(out, "shards", "genetic"));
       while (!isOver && countLines(join(out, "shards", "genetic")) < before + 3) await delay(5);
       if (isOver) break;
-      const worker = execFileSync("pgrep", ["-P", String(child.pid)], { encoding: "utf8" }).split("\n")[0]!;
-      process.kill(Number(worker), "SIGKILL");
-      kills++;
+      try {
+        const worker = execFileSync("pgrep", ["-P", String(child.pid)], { encoding: "utf8" }).split("\n")[0]!;
+        process.kill(Number(worker), "SIGKILL");
+        kills++;
+      } catch {
+        // The worker has just ended.
+      }
     }
     expect(await ended).toBe(0);
     const journal = join(out, "genetic.jsonl");

@@ -61,7 +61,11 @@ export async function runStack(
         ...(stopAfter !== undefined && { stopAfter }),
         ...listen({ log: ({ entry }) => "loss" in entry && losses.push(entry.loss as number) }),
       },
-      { epochs: chooseExtent(4, 7), batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
+      // Adam divides by the gradient, so rounding errors of gradients near 0 would become whole steps.
+      {
+        ...{ epochs: chooseExtent(4, 7), batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, adamEpsilon: 1e-4 },
+        ...settings,
+      },
     ),
   );
   return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(model.weights) };

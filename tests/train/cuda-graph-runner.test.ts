@@ -76,7 +76,7 @@ const generators = {
   seedRandom: (state: number, seed: number): void => void gpu.seeds.set(state, seed),
 };
 
-const epochs = chooseExtent(3, 4);
+const epochs = chooseExtent(3, 6);
 let tensors: number;
 afterEach(() => expect(getMemoryStats().tensors).toBe(tensors));
 
