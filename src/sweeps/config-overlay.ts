@@ -23,12 +23,29 @@ export class ConfigOverlay {
 
   /** Sets one key. `methods.NAME.OPTION` sets an option of that method in the list. */
   set(key: string, value: unknown, from: KeyPath, locate: (path: KeyPath) => string): this {
-    const parts = splitKey(key);
+    const parts = this.splitKey(key);
     if (parts[0] === "methods" && parts.length > 1)
       return this.#setMethodOption(key, parts.slice(1), value, from, locate);
     const settings = parts.reduceRight<unknown>((inner, part) => ({ [part]: inner }), structuredClone(value));
     this.#merge(this.config, settings as ConfigObject, [], from, true);
     return this;
+  }
+
+  /** Splits `a.b.c` into keys. A key that is there may contain dots: `rows.ptwd-0.3` has two. */
+  splitKey(key: string): string[] {
+    const keys: string[] = [];
+    let parts = splitKey(key);
+    for (
+      let inner: unknown = this.config;
+      parts.length > 0;
+      inner = isConfigObject(inner) ? inner[keys.at(-1)!] : null
+    ) {
+      const prefixes = parts.map((_, i) => parts.slice(0, parts.length - i).join("."));
+      const known = prefixes.find((prefix) => isConfigObject(inner) && Object.hasOwn(inner, prefix)) ?? parts[0]!;
+      keys.push(known);
+      parts = parts.slice(known.split(".").length);
+    }
+    return keys;
   }
 
   /** The path in the file that a key of the merged settings came from. */

@@ -5,7 +5,7 @@ import { UserError } from "../errors.js";
 import type { ConfigObject } from "../runs/read-config.js";
 import { isModulePath, type ModulePolicy, rejectModules, resolveModule, type Trust } from "../trust.js";
 import { validate } from "../validate.js";
-import { type KeyPath, parseAssignment, readYaml, splitKey } from "../yaml.js";
+import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
 import {
   attackOptionsSchema,
@@ -67,8 +67,8 @@ export async function readSweep(source: SweepSource): Promise<SweepFile> {
     return origin[0] === setFlag ? setFlag : yaml.locate(origin);
   };
   for (const [key, value] of set.map(parseAssignment)) {
+    const [map, name, ...rest] = overlay.splitKey(key);
     overlay.set(key, value, [setFlag], locate);
-    const [map, name, ...rest] = splitKey(key);
     if (name !== undefined && rest.length === 0) removeNulls(overlay.config, { [map!]: { [name]: value } });
   }
   const parsed = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;

@@ -449,6 +449,31 @@ describe("large sweeps", () => {
 });
 
 describe("--set", () => {
+  it("finds keys with dots: rows, and the keys of a grid", async () => {
+    const text = `model: m
+task: sst2
+rows: { plain: null, ptwd-0.3: { methods: [{ ptwd: { lambda: 0.3 } }] }, ptwd-0: { methods: ptwd } }
+grid: { train.learningRate: [1e-5, 2e-5] }
+select: { metric: accuracy }
+`;
+    const { rows, cells, configs } = await read(text, null, [
+      "rows.ptwd-0=null",
+      "rows.ptwd-0.3.seed=7",
+      "rows.ptwd-0.3.train.epochs=2",
+      "grid.train.learningRate=[3e-5]",
+    ]);
+    expect(rows.map(({ id }) => id)).toEqual(["plain", "ptwd-0.3"]);
+    expect(cells.map(({ points }) => points.map(({ values }) => values))).toEqual(
+      new Array(2).fill([{ "train.learningRate": 3e-5 }]),
+    );
+    expect(Object.values(configs).map(({ train }) => [train.learningRate, train.epochs])).toEqual([
+      [3e-5, 3],
+      [3e-5, 2],
+    ]);
+    const without = await read(text, null, ["rows.ptwd-0.3=null"]);
+    expect(without.rows.map(({ id }) => id)).toEqual(["plain", "ptwd-0"]);
+  });
+
   it.each([
     "__proto__.polluted=1",
     "train.__proto__.polluted=1",
