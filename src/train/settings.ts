@@ -111,7 +111,7 @@ export const trainSettingsSchema = z
       .enum(["steps", "no"])
       .default("steps")
       .describe(
-        "no: write no checkpoints; a stopped run then starts again. Writing them takes longer than a short training",
+        "no: write no checkpoints; a stopped run then starts again. Writing them can take longer than a short training",
       ),
     saveSteps: countSchema.default(200).describe("steps between checkpoints"),
     saveTotalLimit: z

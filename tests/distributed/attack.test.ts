@@ -50,7 +50,8 @@ it.runIf(isLong)(
     const ended = new Promise((resolve) => child.once("exit", resolve)).finally(() => {
       isOver = true;
     });
-    for (let kills = 0; kills < totalKills; ) {
+    let kills = 0;
+    while (kills < totalKills) {
       const before = countLines(join(out, "shards", "genetic"));
       while (!isOver && countLines(join(out, "shards", "genetic")) < before + 3) await delay(5);
       if (isOver) break;
@@ -63,6 +64,7 @@ it.runIf(isLong)(
       }
     }
     expect(await ended).toBe(0);
+    expect(kills).toBeGreaterThan(0);
     const journal = join(out, "genetic.jsonl");
     expect(readFileSync(journal, "utf8")).toBe(readFileSync(join(whole, "genetic.jsonl"), "utf8"));
     expect(existsSync(join(out, "shards"))).toBe(false);
