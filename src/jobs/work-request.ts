@@ -43,6 +43,10 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
 ]);
 export type WorkRequest = z.output<typeof workRequestSchema>;
 
+/** What a worker process is sent: the file of a request, and the file for its result. */
+export const workFilesSchema = z.strictObject({ requestPath: z.string(), resultPath: z.string() });
+export type WorkFiles = Readonly<z.output<typeof workFilesSchema>>;
+
 /** RESULT.json: how a worker ended, and the hash of the request that it executed. */
 const workResultSchema = z.object({
   format: z.literal(1),

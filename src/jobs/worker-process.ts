@@ -1,43 +1,148 @@
-import { spawn } from "node:child_process";
-import { closeSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, writeSync } from "node:fs";
 import { getErrorMessage } from "../errors.js";
 import { createFileError, openForAppending, writeFileAtomic } from "../files.js";
 import { describeCrash } from "../processes.js";
 import type { Trust } from "../trust.js";
 import { hashRequest } from "./hash-request.js";
 import { temperProgram } from "./temper-program.js";
-import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { readWorkResult, type WorkFiles, type WorkRequest, type WorkResult } from "./work-request.js";
 
-/** The request that a worker process executes, its file, and the file of the result. */
-interface WorkFiles {
+/** A request, its file, and the file of its result. */
+export interface Work extends WorkFiles {
   readonly request: WorkRequest;
-  readonly requestPath: string;
-  readonly resultPath: string;
 }
 
-export interface WorkerOptions {
+export interface WorkerSettings {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly program?: readonly string[];
+  /** Whether the worker may run the modules that a request names. Default: data. */
+  readonly trust?: Trust;
+}
+
+export interface WorkSignals {
   /** Aborted: the worker saves its work and stops. */
   readonly stop?: AbortSignal | undefined;
   /** Aborted: the worker ends at once. */
   readonly kill?: AbortSignal | undefined;
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly program?: readonly string[];
-  /** Whether the worker may run the modules that the request names. Default: data. */
-  readonly trust?: Trust;
 }
 
-/** Runs a worker process to its end. If it left no result, its end is recorded as a failure. */
-export async function runWorker(
-  { request, requestPath, resultPath }: WorkFiles,
-  log: string,
-  options: WorkerOptions = {},
-): Promise<WorkResult> {
-  const ending = await spawnWorker(["worker", requestPath, resultPath, ...formatTrust(options.trust)], log, options);
-  const result = await readWorkResult(resultPath).catch(() => null);
-  if (result) return result;
-  const hash = hashRequest(request);
-  if (options.stop?.aborted) return { format: 1, hash, status: "interrupted" };
-  return recordFailure(resultPath, hash, `The worker process ended without a result (${ending}). Its log is ${log}.`);
+/**
+ * A worker process that executes requests one after the other, so that libtorch and the GPU are
+ * initialized once. The first request starts it. A request that does not succeed ends it, so the next
+ * one gets a new process.
+ */
+export class Worker {
+  readonly #settings: WorkerSettings;
+  #child: ChildProcess | null = null;
+  /** How the process ended. */
+  #ending: Promise<string> = Promise.resolve("");
+  #log: number | null = null;
+
+  constructor(settings: WorkerSettings = {}) {
+    this.#settings = settings;
+  }
+
+  /**
+   * Executes a request and appends to the log what the worker prints. If the worker left no result,
+   * its end is recorded as a failure.
+   */
+  async execute(work: Work, log: string, signals: WorkSignals = {}): Promise<WorkResult> {
+    const { request, requestPath, resultPath } = work;
+    const hash = hashRequest(request);
+    const interrupted: WorkResult = { format: 1, hash, status: "interrupted" };
+    if (signals.stop?.aborted) return interrupted;
+    this.#log = openLog(log);
+    try {
+      const ending = await this.#send({ requestPath, resultPath }, signals);
+      const result = await readWorkResult(resultPath).catch(() => null);
+      if (result?.status !== "done") await this.close();
+      if (result) return result;
+      if (signals.stop?.aborted) return interrupted;
+      const message = `The worker process ended without a result (${ending}). Its log is ${log}.`;
+      return await recordFailure(resultPath, hash, message);
+    } finally {
+      closeSync(this.#log);
+      this.#log = null;
+    }
+  }
+
+  /** Ends the process. */
+  async close(): Promise<void> {
+    this.#child?.kill("SIGTERM");
+    await this.#ending;
+  }
+
+  /** Waits until the request is done, or until the process ends, and says how it ended. */
+  async #send(files: WorkFiles, { stop, kill }: WorkSignals): Promise<string> {
+    this.#child ??= this.#start();
+    const child = this.#child;
+    const onStop = (): void => void child.kill("SIGTERM");
+    const onKill = (): void => void child.kill("SIGKILL");
+    stop?.addEventListener("abort", onStop);
+    kill?.addEventListener("abort", onKill);
+    try {
+      const done = new Promise<string>((resolve) => child.once("message", () => resolve("")));
+      // If the process has ended, its end says why.
+      child.send(files, () => undefined);
+      return await Promise.race([done, this.#ending]);
+    } finally {
+      child.removeAllListeners("message");
+      stop?.removeEventListener("abort", onStop);
+      kill?.removeEventListener("abort", onKill);
+    }
+  }
+
+  #start(): ChildProcess {
+    const { environment = {}, program = temperProgram, trust } = this.#settings;
+    const [command, ...words] = [...program, "worker", ...formatTrust(trust)] as [string, ...string[]];
+    // In its own process group: Ctrl-C reaches only this process, which tells its workers once. A
+    // closed channel tells a worker that this process has died.
+    const child = spawn(command, words, {
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      env: { ...process.env, ...environment },
+      detached: true,
+    });
+    const print = (chunk: Buffer): void => void (this.#log !== null && tryWrite(this.#log, chunk));
+    child.stdout!.on("data", print);
+    child.stderr!.on("data", print);
+    this.#ending = new Promise((resolve) => {
+      child.once("error", (error) => resolve(getErrorMessage(error)));
+      // After its exit, and after all that it printed has been read.
+      child.once("close", (code, signal) => resolve(signal === null ? `exit code ${code}` : describeCrash(signal)));
+    });
+    void this.#ending.then(() => {
+      if (this.#child === child) this.#child = null;
+    });
+    return child;
+  }
+}
+
+/** Executes one request in a worker process of its own. */
+export async function runWorker(work: Work, log: string, settings: WorkerSettings = {}): Promise<WorkResult> {
+  const worker = new Worker(settings);
+  try {
+    return await worker.execute(work, log);
+  } finally {
+    await worker.close();
+  }
+}
+
+function openLog(path: string): number {
+  try {
+    return openForAppending(path);
+  } catch (error) {
+    throw createFileError(error, path, "write");
+  }
+}
+
+/** If the disk is full, the worker reports it. */
+function tryWrite(file: number, chunk: Buffer): void {
+  try {
+    writeSync(file, chunk);
+  } catch {
+    return;
+  }
 }
 
 /** The flag by which a worker gets the trust of the user. */
@@ -50,44 +155,4 @@ export async function recordFailure(path: string, hash: string, message: string)
   const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
   await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
   return result;
-}
-
-/**
- * Runs `temper` with the arguments and returns how it ended. The log is its stdout and stderr, so
- * it outlives us.
- */
-async function spawnWorker(args: readonly string[], log: string, options: WorkerOptions): Promise<string> {
-  const { stop, kill, environment = {}, program = temperProgram } = options;
-  let file: number;
-  try {
-    file = openForAppending(log);
-  } catch (error) {
-    throw createFileError(error, log, "write");
-  }
-  try {
-    return await new Promise((resolve) => {
-      if (stop?.aborted) return resolve("stopped");
-      const [command, ...words] = [...program, ...args] as [string, ...string[]];
-      // In its own process group: Ctrl-C reaches only the sweep, which tells its workers once. A
-      // closed channel tells a worker that the sweep has died.
-      const child = spawn(command, words, {
-        stdio: ["ignore", file, file, "ipc"],
-        env: { ...process.env, ...environment },
-        detached: true,
-      });
-      const onStop = (): void => void child.kill("SIGTERM");
-      const onKill = (): void => void child.kill("SIGKILL");
-      stop?.addEventListener("abort", onStop);
-      kill?.addEventListener("abort", onKill);
-      const finish = (ending: string): void => {
-        stop?.removeEventListener("abort", onStop);
-        kill?.removeEventListener("abort", onKill);
-        resolve(ending);
-      };
-      child.once("error", (error) => finish(getErrorMessage(error)));
-      child.once("exit", (code, signal) => finish(signal === null ? `exit code ${code}` : describeCrash(signal)));
-    });
-  } finally {
-    closeSync(file);
-  }
 }

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
-import type { WorkerOptions } from "../jobs/worker-process.js";
+import { Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepCallbacks } from "./sweep-events.js";
@@ -9,7 +9,7 @@ import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from ".
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
-interface LocalOptions extends Omit<WorkerOptions, "environment"> {
+interface LocalOptions extends Omit<WorkerSettings, "environment">, WorkSignals {
   /** Concurrent work items. Null: one per GPU, or one. */
   readonly jobs: number | null;
   readonly onEvent?: SweepCallbacks["onEvent"];
@@ -22,8 +22,24 @@ interface LocalOptions extends Omit<WorkerOptions, "environment"> {
  * others.
  */
 export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
-  const { stop, onEvent, jobs, isCpuOnly, ...workerOptions } = options;
-  const environments = createWorkerEnvironments(isCpuOnly, jobs);
+  const { stop, kill, onEvent, jobs, isCpuOnly, ...settings } = options;
+  const workers = createWorkerEnvironments(isCpuOnly, jobs).map(
+    (environment) => new Worker({ ...settings, environment }),
+  );
+  try {
+    return await executePhases(out, plan, workers, { stop, kill, onEvent });
+  } finally {
+    await Promise.all(workers.map((worker) => worker.close()));
+  }
+}
+
+async function executePhases(
+  out: string,
+  plan: SweepPlan,
+  workers: readonly Worker[],
+  { onEvent, ...signals }: WorkSignals & Pick<SweepCallbacks, "onEvent">,
+): Promise<WorkItemFailure[]> {
+  const { stop } = signals;
   const failures: WorkItemFailure[] = [];
   for (const phase of listWorkByCell(plan)) {
     const waiting = new Map<WorkItem, readonly string[]>();
@@ -42,26 +58,26 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
         if (!neededRuns.some((run) => unfinishedRuns.has(run))) return waiting.delete(item) ? item : undefined;
       return undefined;
     };
-    const execute = async (item: WorkItem, environment: Readonly<Record<string, string>>): Promise<void> => {
+    const execute = async (item: WorkItem, worker: Worker): Promise<void> => {
       onEvent?.({ type: "item-start", item });
-      const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
+      const result = await runWorkItem(out, plan, item, worker, signals);
       onEvent?.({ type: "item-end", item, result });
       if (result.state === "failed") failures.push({ item, ...result });
       if (item.kind === "train") unfinishedRuns.delete(item.run);
     };
-    const work = async (environment: Readonly<Record<string, string>>): Promise<void> => {
+    const work = async (worker: Worker): Promise<void> => {
       while (waiting.size > 0 && !stop?.aborted) {
         const item = takeReadyItem();
         // Every other item waits for a run that another worker trains now.
         if (item === undefined) await Promise.race(running);
         else {
-          const execution = execute(item, environment);
+          const execution = execute(item, worker);
           running.add(execution);
           await execution.finally(() => running.delete(execution));
         }
       }
     };
-    await Promise.all(environments.map(work));
+    await Promise.all(workers.map(work));
     if (stop?.aborted) break;
   }
   return failures;

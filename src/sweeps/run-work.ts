@@ -6,7 +6,7 @@ import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { hashRequest } from "../jobs/hash-request.js";
 import { readWorkRequest, type WorkRequest } from "../jobs/work-request.js";
-import { runWorker, type WorkerOptions } from "../jobs/worker-process.js";
+import type { Worker, WorkSignals } from "../jobs/worker-process.js";
 import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
@@ -43,11 +43,12 @@ export async function runWorkItem(
   out: string,
   plan: SweepPlan,
   item: WorkItem,
-  options: WorkerOptions = {},
+  worker: Worker,
+  signals: WorkSignals = {},
 ): Promise<WorkItemResult> {
   const work = await resolveWorkItem(out, plan, item);
   if (!work || (await isBlocked(out, plan, item))) return { state: "blocked" };
-  const result = await runWithRetry(work, options).catch((error: unknown): WorkItemResult => {
+  const result = await runWithRetry(work, worker, signals).catch((error: unknown): WorkItemResult => {
     if (!(error instanceof UserError)) throw error;
     return describeFailure(work, error.message);
   });
@@ -62,8 +63,8 @@ export function describeFailure({ folder, requestPath, resultPath }: ResolvedWor
   return { state: "failed", error, command, log: getRunPath(folder, "log") };
 }
 
-async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise<WorkItemResult> {
-  const { stop } = options;
+async function runWithRetry(work: ResolvedWork, worker: Worker, signals: WorkSignals): Promise<WorkItemResult> {
+  const { stop } = signals;
   const log = getRunPath(work.folder, "log");
   const release = await lockWork(work, stop);
   try {
@@ -73,7 +74,7 @@ async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise
       if (stop?.aborted) return { state: "interrupted" };
       await prepareRequest(work);
       appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
-      const { status, error } = await runWorker(work, log, options);
+      const { status, error } = await worker.execute(work, log, signals);
       if (status === "done") return { state: "done" };
       if (stop?.aborted) return { state: "interrupted" };
       if (attempt === maxAttempts)

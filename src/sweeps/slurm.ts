@@ -18,7 +18,7 @@ import {
 } from "../jobs/slurm-commands.js";
 import type { SlurmSettings } from "../jobs/slurm-settings.js";
 import { readWorkResult } from "../jobs/work-request.js";
-import { recordFailure } from "../jobs/worker-process.js";
+import { recordFailure, Worker } from "../jobs/worker-process.js";
 import { formatCommandLine } from "../shell.js";
 import type { Trust } from "../trust.js";
 import { validate } from "../validate.js";
@@ -259,7 +259,8 @@ export async function runQueuedItem(
   if (!plan) throw new UserError(`${out}: the sweep no longer exists. Submit it again.`);
   const work = await resolveWorkItem(out, plan, item);
   const before = work ? await measureProgressBytes(work.folder) : 0;
-  const result = await runWorkItem(out, plan, item, { stop, trust });
+  const worker = new Worker({ trust });
+  const result = await runWorkItem(out, plan, item, worker, { stop }).finally(() => worker.close());
   if (!work || result.state !== "interrupted" || (await measureProgressBytes(work.folder)) > before) return result;
   // Without this, a job that cannot finish one step within its time limit would be queued again
   // forever.

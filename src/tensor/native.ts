@@ -221,6 +221,11 @@ export function native(): Native {
   return loaded;
 }
 
+/** Returns the addon if something has loaded it. */
+export function getLoadedNative(): Native | undefined {
+  return loaded;
+}
+
 /** Whether libtorch can compute here: the addon loads, and TEMPER_BACKEND does not forbid it. */
 export function hasNative(): boolean {
   try {

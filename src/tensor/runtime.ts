@@ -1,6 +1,6 @@
 // Process-wide settings and statistics of libtorch: threads, TF32, random generators, memory.
 import { UserError } from "../errors.js";
-import { type MemoryStats, native, nativeCuda } from "./native.js";
+import { getLoadedNative, type MemoryStats, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
@@ -12,6 +12,13 @@ export function getMemoryStats(): MemoryStats {
 /** Returns cached CPU memory to the system if it has more than `limit` bytes. */
 export function emptyCache(limit = 0): void {
   native().emptyCpuCache(limit);
+}
+
+/** Returns all cached memory to the system and to the GPU, for other processes. */
+export function emptyAllCaches(): void {
+  const addon = getLoadedNative();
+  addon?.emptyCpuCache(0);
+  if (addon?.useStream) nativeCuda().emptyCache();
 }
 
 /** Sets the number of threads of libtorch and its BLAS for this process. */

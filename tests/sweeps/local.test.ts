@@ -2,6 +2,7 @@ import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { isAlive } from "../../src/processes.js";
 import { collectResults } from "../../src/sweeps/collect-results.js";
 import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
@@ -33,11 +34,12 @@ async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
 }
 const fake = (behavior: object): void =>
   void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
-const calls = (): { kind: string; seed: number; gpu?: string; threads?: string; shared?: string }[] =>
+type Execution = { kind: string; seed: number; pid: number; gpu?: string; threads?: string; shared?: string };
+const calls = (): Execution[] =>
   readFileSync(join(out, "calls"), "utf8")
     .trim()
     .split("\n")
-    .map((line) => JSON.parse(line) as { kind: string; seed: number });
+    .map((line) => JSON.parse(line) as Execution);
 
 /** Waits until so many workers run. */
 async function waitForCalls(count: number): Promise<void> {
@@ -85,6 +87,27 @@ describe("a sweep on this host", () => {
     expect(failure?.error).toMatch(
       /^The worker process ended without a result \(exit code 3\)\. Its log is .*log\.txt\.$/,
     );
+  });
+
+  it("executes requests in one process after the other, and in a new process after a failure", async () => {
+    fake({ crashOnce: 1 });
+    const settings = { rows: { standard: null }, seeds: [0, 1], substitutions: "wordnet" };
+    const attacked = await writePlan(out, { ...settings, evaluation: { attacks: { pwws: null } } });
+    await runLocally(out, attacked, { jobs: 1, program, isCpuOnly: true });
+    const executed = calls();
+    expect(executed.map(({ kind, seed }) => `${kind} ${seed}`)).toEqual([
+      ...["train 0", "train 1", "train 1", "attack 0", "attack 1"],
+    ]);
+    const [first, , second] = executed.map(({ pid }) => pid) as [number, number, number];
+    expect(second).not.toBe(first);
+    expect(executed.map(({ pid }) => pid)).toEqual([first, first, second, second, second]);
+    expect([first, second].map(isAlive)).toEqual([false, false]);
+    // Each log has the output of its own requests.
+    const logs = attacked.runs.map((run) => readFileSync(join(getRunFolder(out, run), "log.txt"), "utf8"));
+    expect(logs.map((text) => text.match(/executes \w+/g))).toEqual([
+      ["executes train", "executes attack"],
+      ["executes train", "executes train", "executes attack"],
+    ]);
   });
 
   it("does not repeat finished runs", async () => {

@@ -1,12 +1,15 @@
+import { on } from "node:events";
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
 import type { Callbacks } from "../../events.js";
 import { writeFileAtomic } from "../../files.js";
 import { formatNumber } from "../../format.js";
 import { executeToResult } from "../../jobs/execute-request.js";
-import { readWorkRequest } from "../../jobs/work-request.js";
+import { readWorkRequest, workFilesSchema } from "../../jobs/work-request.js";
 import { interruptedExitCode, onStopSignals } from "../../processes.js";
+import { emptyAllCaches } from "../../tensor/runtime.js";
 import type { Trust } from "../../trust.js";
+import { validate } from "../../validate.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls } from "../io.js";
 import { createIntegerParser } from "../options.js";
@@ -14,20 +17,38 @@ import { createIntegerParser } from "../options.js";
 /** The command is hidden. */
 export const examples = [];
 
-/** The worker process of a sweep: executes one request, or one item of a Slurm job. */
+/**
+ * A worker process: executes the requests that its parent process sends, one request, or one item of
+ * a Slurm job.
+ */
 export function define(command: Command, io: Io): void {
   command
-    .argument("<file>", "the request (JSON), or the work items of a Slurm job")
+    .argument("[file]", "the request (JSON), or the work items of a Slurm job")
     .argument("[result]", "where the result goes (JSON)")
     .option("--item <index>", "index of the work item", createIntegerParser(0))
     .option("--allow-code", "run the modules that the request names")
     .option("--outputs <folder...>", "files that the request names may be written below these folders")
     .action((file, result, { item, allowCode, outputs }) => {
       const trust = allowCode ? "user" : "data";
+      if (file === undefined) return executeMessages(io, trust);
       if (item !== undefined) return runJob(io, file, item, trust);
       if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
       return runRequest(io, file, result, trust, outputs);
     });
+}
+
+/** Executes each request that the parent process sends, and answers when it is done. */
+async function executeMessages(io: Io, trust: Trust): Promise<void> {
+  if (!process.send || !process.channel) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
+  process.channel.ref();
+  // If the parent process ends, so does this one.
+  for await (const [message] of on(process, "message") as AsyncIterable<[unknown]>) {
+    const { requestPath, resultPath } = validate(workFilesSchema, message, "message");
+    await runRequest(io, requestPath, resultPath, trust);
+    // The worker may wait for its next request, and others may need the memory.
+    emptyAllCaches();
+    process.send("done");
+  }
 }
 
 async function runRequest(
