@@ -17,7 +17,7 @@ import { StepBatch } from "../../../dist/train/step-batch.js";
 import { createTrainingContext } from "../../../dist/train/training-context.js";
 import { compareCounts, compareMany, row } from "./rows.mjs";
 
-const fixtures = resolve(import.meta.dirname, "../../../tests/fixtures");
+export const fixtures = resolve(import.meta.dirname, "../../../tests/fixtures");
 
 /** Words of the vocabulary of the fixture, and two that it lacks. */
 const texts = [

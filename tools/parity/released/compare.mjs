@@ -33,6 +33,7 @@ import {
   prepareRiftStep,
   prepareRobertaDistance,
 } from "./compare-training.mjs";
+import { compareWords, prepareWords } from "./compare-words.mjs";
 import { row } from "./rows.mjs";
 
 const from = ({ values, shape }) => tensor(Float32Array.from(values), shape);
@@ -190,9 +191,9 @@ function compareChildTuning({ start, mask, gradients, weights, ...released }, li
 
 async function prepareRift(folder) {
   const [step, roberta] = [await prepareRiftStep(folder), await prepareRobertaDistance()];
-  const attacks = await prepareAttacks(folder);
-  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request };
-  return { request, step, roberta, attacks };
+  const [attacks, words] = [await prepareAttacks(folder), await prepareWords(folder)];
+  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request, words: words.request };
+  return { request, step, roberta, attacks, words };
 }
 
 function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary, ...released }, live) {
@@ -210,6 +211,7 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
     row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
     ...compareRobertaDistance(released.roberta, live.roberta),
     ...compareRiftStep(released.step, live.step),
+    ...compareWords(released.words, live.words),
     ...compareAttacks(released.attacks, live.attacks),
   ];
 }

@@ -71,3 +71,8 @@ def load_data(folder, kind, *paths):
     read = classmethod(lambda each, _name, **options: each(*paths, **options))
     tokenizers.ModifiedBertTokenizer.from_pretrained = tokenizers.ModifiedRobertaTokenizer.from_pretrained = read
     return import_file(folder / "data.py", "data"), *tokenizers.get_tokenizers(kind)
+
+
+def tokenize_table(tokenize_substitutes, table):
+    """The tokens of all substitutes, as get_data_iters in data.py creates them."""
+    return {word: [ids[0] for ids in tokenize_substitutes(words)["input_ids"]] for word, words in table.items()}

@@ -4,7 +4,7 @@ import types
 
 import numpy as np
 import torch
-from released_helpers import compile_method, import_file, load_data, run_statements, to_tensors, without_prefix
+from released_helpers import compile_method, import_file, load_data, run_statements, to_tensors, tokenize_table, without_prefix
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaModel
 
@@ -116,8 +116,7 @@ def create_rift_model(folder, request):
 def read_texts(folder, request):
     """The tokens and the substitutes that data.py gives the texts, with the tokenizer of modified_tokenizers.py."""
     data, tokenizer, tokenize_substitutes = load_data(folder, "bert", request["vocabularyPath"])
-    # As get_data_iters does.
-    substitutes = {word: [ids[0] for ids in tokenize_substitutes(words)["input_ids"]] for word, words in request["table"].items()}
+    substitutes = tokenize_table(tokenize_substitutes, request["table"])
     labels = np.eye(request["numLabels"])[request["labels"]]
     texts = data.ImdbData(None, request["texts"], labels, substitutes, request["length"], tokenizer, None)
     return [torch.stack(column) for column in zip(*[texts[i] for i in range(len(texts))])]
