@@ -214,6 +214,8 @@ def run_rift_with_models(folder, request):
         "roberta": released_training.run_roberta_distance(folder, request["roberta"]),
         "attacks": released_attacks.run_attacks(folder, request["attacks"]),
         "words": released_words.run_words(folder, request["words"]),
+        "mixout": released_training.run_mixout_wrapper(folder, request["step"]["config"]),
+        "rates": released_training.run_schedule(folder),
     }  # fmt: skip
 
 

@@ -208,3 +208,40 @@ def run_roberta_distance(folder, request):
     distance = compile_method(folder / "models/AdvPLM.py", "AdvPLM", "params_l2")(types.SimpleNamespace(plm=networks[0], plm_teacher=networks[1]))
     distance.backward()
     return {"distance": distance, "gradients": shorten({f"roberta.{name}": each.grad for name, each in networks[0].named_parameters()})}
+
+
+def run_mixout_wrapper(folder, config):
+    """A pass of a linear layer in RIFT's Mixout, and the number of BERT's tensors that its call in AdvPLM.py wraps."""
+    module, p = import_file(folder / "models/AdvPLM.py", "released_adv_plm"), 0.6
+    linear = nn.Linear(8, 5)
+    pretrained = [value.detach().clone() for value in linear.parameters()]
+    layer = module.MixoutWrapper(linear, p).train()
+    learned = [layer._params_learned[name] for name in layer._names]
+    with torch.no_grad():
+        for value in learned:
+            value.add_(torch.randn_like(value))
+    inputs, weights, draws = torch.randn(4, 8), torch.randn(4, 5), []
+    draw, torch.rand_like = torch.rand_like, lambda value: draws.append(draw(value)) or draws[-1]
+    output = layer(inputs)
+    torch.rand_like = draw
+    gradients = torch.autograd.grad((output * weights).sum(), learned)
+    network = module.BertModel_modified(BertConfig(**config))
+    numbers = {"numTensors": len(list(network.parameters())), "numWrapped": len(module.MixoutWrapper(network, p)._names)}
+    return {
+        "p": p, "inputs": inputs, "weights": weights, "pretrained": pretrained, "current": learned, "draws": draws, "output": output,
+        "gradients": dict(zip(layer._names, gradients)), **numbers,
+    }  # fmt: skip
+
+
+def run_schedule(folder):
+    """The learning rate of each epoch, with the scheduler that rift_train.py creates."""
+    # rift_train.py imports it by this name.
+    import_file(folder / "utils.py", "utils")
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 2e-5)
+    scope = run_statements(folder / "rift_train.py", "from utils import WarmupMultiStepLR", "scheduler = ", optimizer=optimizer)
+    rates = []
+    for _ in range(20):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scope["scheduler"].step()
+    return torch.tensor(rates)
