@@ -187,7 +187,7 @@ const riftTexts = [...texts, "slow and dull", "a great cat", "the film was not b
 const classSize = riftTexts.length / 3;
 const riftLabels = riftTexts.map((_, i) => Math.floor(i / classSize));
 
-/** Weights of the terms in a step. With alpha, the gradient of the information term is as large as that of the others. */
+/** Weights of the terms in a step. A small alpha would hide the information term in the gradient of the encoder. */
 const [alpha, beta] = [5, 10];
 const asReleased = { alpha, negatives: "students", separatePass: true, projectionHiddenSize: 12, projectionSize: 6 };
 
@@ -209,11 +209,11 @@ async function startInformationStep(model, examples, { conditional, isClean, ...
 export async function prepareRiftStep(folder) {
   const model = await loadFixture("bert-tiny", { pooling: "pooler", head: "mlp" });
   const teacher = toNamedJson(model.weights);
+  const examples = toExamples(riftTexts, riftLabels);
   const method = ascc.create(ascc.options.parse({ beta }));
-  const training = await startTraining(model, [method], {}, toExamples(riftTexts, riftLabels));
+  const training = await startTraining(model, [method], {}, examples);
   const steps = [];
-  for (const term of informationTerms)
-    steps.push(await startInformationStep(model, toExamples(riftTexts, riftLabels), term));
+  for (const term of informationTerms) steps.push(await startInformationStep(model, examples, term));
   moveWeights(model);
   const { host, length } = listBatch(training, 0, riftTexts.length);
   const { rows, width, count } = listHull(method.collate(host), length);
