@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildLmConstraint } from "../../../dist/actions/substitutions/build-lm-constraint.js";
+import { onlyFields } from "../../../dist/attacks/constraints/modifiable-fields.js";
 import { EditedText } from "../../../dist/attacks/edited-text.js";
+import { createScore } from "../../../dist/attacks/goals/score.js";
 import { createRecipeAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
 import { runRecipe } from "../../../dist/attacks/run-recipe.js";
 import { createVictimInput } from "../../../dist/attacks/victim-input.js";
@@ -19,21 +21,33 @@ const [population, iterations] = [8, 5];
 /** The logit margin of an original text. Temper's searches divide the margins of a text by it and multiply them by 4. */
 const originalMargin = 4;
 
-/**
- * Words that the victim does not know, so that substitutes can be equally good. In Genetic there are none: of equally
- * good words, Temper keeps that of the text, and the code takes the first of its list.
- */
-const unknownWords = { pwws: /w3\d/g, genetic: /(?!)/g };
+/** A logit without an effect: the class is impossible. */
+const impossible = -100;
 
-/** Two probabilities that depend on the text only. released_attacks.py has the same function. */
-function createScorer(texts, unknown) {
-  return (text) => {
-    if (texts.includes(text)) return [1 / (1 + Math.exp(-originalMargin)), 1 / (1 + Math.exp(originalMargin))];
-    const digest = createHash("sha256").update(text.replaceAll(unknown, "[UNK]")).digest();
-    const weights = [0, 1].map((i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
-    weights[0] *= 20;
-    return weights.map((weight) => weight / (weights[0] + weights[1]));
+/**
+ * The victims. An unknown word is [UNK], so that substitutes can be equally good. In Genetic there are none: of equally
+ * good words, Temper keeps that of the text, and the code takes the first of its list. PWWS in the code looks at p(y), and
+ * Temper at y against the best other class, which is the same if the third class of a pair is impossible.
+ */
+const victims = {
+  pwws: { unknown: /w3\d|NULL/g, numLikely: 2 },
+  genetic: { unknown: /(?!)/g, numLikely: 2 },
+  pwwsOnPairs: { unknown: /w3\d|NULL/g, numLikely: 2, numClasses: 3 },
+  geneticOnPairs: { unknown: /(?!)/g, numLikely: 3 },
+};
+
+/** A victim: how it reads texts, and its logits, which depend on what it reads only. released_attacks.py has the same. */
+function createVictim(inputs, { unknown, numLikely, numClasses = numLikely }) {
+  const read = (texts) => texts.join(" [SEP] ").replaceAll(unknown, "[UNK]");
+  const originals = new Set(inputs.map(read));
+  const complete = (logits) => [...logits, ...new Array(numClasses - numLikely).fill(impossible)];
+  const score = (text) => {
+    if (originals.has(text)) return complete([originalMargin, 0, -1].slice(0, numLikely));
+    const digest = createHash("sha256").update(text).digest();
+    const weights = Array.from({ length: numLikely }, (_, i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
+    return complete(weights.map((weight, i) => Math.log(i === 0 ? 20 * weight : weight)));
   };
+  return { read, score };
 }
 
 const findWords = (texts) =>
@@ -41,15 +55,15 @@ const findWords = (texts) =>
     [...text.matchAll(/[^ ]+/g)].map(({ index, 0: word }) => ({ field, start: index, end: index + word.length })),
   );
 
-/** Runs an attack on a text. Returns its result and all texts that it has scored. */
-function attackText(attack, text, score, rng) {
-  const generator = runRecipe({ id: "0", label: 0 }, EditedText.create([text], findWords), attack, rng);
+/** Runs an attack on a text or a pair. Returns its result and everything that the victim has read. */
+function attackInput(attack, texts, { read, score }, rng) {
+  const generator = runRecipe({ id: "0", label: 0 }, EditedText.create(texts, findWords), attack, rng);
   const queries = [];
   let step = generator.next([]);
   while (!step.done) {
-    const inputs = step.value.map((query) => createVictimInput(query)("[UNK]")[0]);
+    const inputs = step.value.map((query) => read(createVictimInput(query)("[UNK]")));
     queries.push(...inputs);
-    step = generator.next(inputs.map((input) => ({ probabilities: score(input) })));
+    step = generator.next(inputs.map((input) => createScore(score(input), true)));
   }
   // The final text is scored again for the result.
   return { result: step.value, queries: queries.slice(0, -1) };
@@ -86,6 +100,15 @@ function createScores(texts, table, rng) {
   return `${lines.join("\n")}\n`;
 }
 
+/** Writes the vocabulary of a victim for the authors' tokenizer. */
+function writeVocabulary(folder, name) {
+  const words = Array.from({ length: numWords }, (_, i) => `w${i}`);
+  const known = words.filter((word) => word.replaceAll(victims[name].unknown, "") === word);
+  const path = join(folder, `${name}.vocab.txt`);
+  writeFileSync(path, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ...known].join("\n"));
+  return path;
+}
+
 export async function prepareAttacks(folder) {
   const rng = new Rng("released attacks");
   const table = createTable(rng);
@@ -96,58 +119,95 @@ export async function prepareAttacks(folder) {
   const out = join(folder, "scores.lm.json");
   await buildLmConstraint({ scores: scoresPath, substitutions: tablePath, out });
   const [mixing, mutation] = [1000, 100].map((length) => Array.from({ length }, () => rng.next()));
-  const request = { table, texts, population, iterations, mixing, mutation, tablePath, scoresPath };
+  const pairs = createTexts(rng).map((premise, i) => [premise, texts[i]]);
   const substitutions = parseSubstitutionTable(table, "toy table");
-  const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["0", "1"] };
-  const load = async (spec) => createRecipeAttack(await loadAttack(spec), resources);
-  const [pwws, genetic, shorter] = await Promise.all([
-    load({ name: "pwws", options: { saliencyWord: "NULL", ties: "last" } }),
-    load({ name: "genetic", options: { population, iterations } }),
-    load({ name: "genetic", options: { population, iterations: iterations - 1 } }),
-  ]);
-  return { request, pwws, genetic, shorter, constraint: await loadLmConstraint(out) };
+  const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["0", "1", "2"] };
+  const [pwws, genetic, shorter] = await Promise.all(
+    [
+      { name: "pwws", options: { saliencyWord: "NULL", ties: "last" } },
+      { name: "genetic", options: { population, iterations } },
+      { name: "genetic", options: { population, iterations: iterations - 1 } },
+    ].map(loadAttack),
+  );
+  const singles = texts.map((text) => [text]);
+  const runs = {
+    pwws: { inputs: singles, attacks: [pwws], fields: [0] },
+    genetic: { inputs: singles, attacks: [genetic, shorter], fields: [0] },
+    pwwsOnPairs: { inputs: pairs, attacks: [pwws], fields: [1] },
+    geneticOnPairs: { inputs: pairs, attacks: [genetic, shorter], fields: [1] },
+  };
+  const live = Object.entries(runs).map(([name, { inputs, attacks, fields }]) => {
+    const ready = attacks.map((attack) => createRecipeAttack(attack, resources, [onlyFields(fields)]));
+    return [name, { inputs, attacks: ready, victim: createVictim(inputs, victims[name]) }];
+  });
+  const requests = Object.entries(runs).map(([name, { inputs }]) => {
+    const { numLikely, numClasses = numLikely } = victims[name];
+    return [name, { inputs, numLikely, numClasses, vocabularyPath: writeVocabulary(folder, name) }];
+  });
+  const request = { table, texts, population, iterations, mixing, mutation, tablePath, scoresPath };
+  return {
+    request: { ...request, ...Object.fromEntries(requests) },
+    ...Object.fromEntries(live),
+    constraint: await loadLmConstraint(out),
+  };
 }
 
-export function compareAttacks(released, { request, pwws, genetic, shorter, constraint }) {
-  const { texts, mixing, mutation } = request;
-  const createStream = () => {
+const isSuccess = ({ outcome }) => outcome === "success";
+const hashSorted = (list) =>
+  createHash("sha256")
+    .update([...list].sort().join("\n"))
+    .digest("hex");
+
+function comparePwws(name, released, { inputs, attacks, victim }) {
+  const results = inputs.map((texts) => attackInput(attacks[0], texts, victim, new Rng(0)).result);
+  const count = (isDifferent) => results.filter(isDifferent).length;
+  return [
+    compareCounts(
+      `${name}: final texts`,
+      inputs.length,
+      count(({ finalTexts }, i) => JSON.stringify(finalTexts) !== JSON.stringify(released[i].texts)),
+    ),
+    compareCounts(
+      `${name}: outcomes`,
+      inputs.length,
+      count((result, i) => isSuccess(result) !== released[i].isSuccess),
+    ),
+  ];
+}
+
+function compareGenetic(name, released, { inputs, attacks, victim }, { mixing, mutation }) {
+  const run = (attack, texts) => {
     const [next, integer] = [mixing, mutation].map((numbers) => numbers.values());
-    return {
+    return attackInput(attack, texts, victim, {
       next: () => next.next().value,
       integer: (n) => Math.floor(integer.next().value * n),
       fork: () => new Rng("transformations"),
-    };
+    });
   };
-  const forPwws = createScorer(texts, unknownWords.pwws);
-  const forGenetic = createScorer(texts, unknownWords.genetic);
-  const countTexts = (isDifferent) => texts.filter(isDifferent).length;
-  const isSuccess = ({ outcome }) => outcome === "success";
-  const pwwsResults = texts.map((text) => attackText(pwws, text, forPwws, new Rng(0)).result);
-  const geneticRuns = texts.map((text) => attackText(genetic, text, forGenetic, createStream()));
-  const checked = texts.map((text) => attackText(shorter, text, forGenetic, createStream()).result);
-  const sort = (list) => JSON.stringify([...list].sort());
+  const count = (isDifferent) => inputs.filter(isDifferent).length;
   return [
     compareCounts(
-      "PWWS: final texts",
-      texts.length,
-      countTexts((_, i) => pwwsResults[i].finalTexts[0] !== released.pwws[i].text),
-    ),
-    compareCounts(
-      "PWWS: outcomes",
-      texts.length,
-      countTexts((_, i) => isSuccess(pwwsResults[i]) !== released.pwws[i].isSuccess),
-    ),
-    compareCounts(
-      "Genetic: all queries of texts",
-      texts.length,
-      countTexts((_, i) => sort(geneticRuns[i].queries) !== sort(released.genetic[i].queries)),
+      `${name}: all queries of texts`,
+      inputs.length,
+      count((texts, i) => hashSorted(run(attacks[0], texts).queries) !== released[i].queries),
     ),
     // The code never checks its last generation.
     compareCounts(
-      "Genetic: outcomes without the last generation",
-      texts.length,
-      countTexts((_, i) => isSuccess(checked[i]) !== released.genetic[i].isSuccess),
+      `${name}: outcomes without the last generation`,
+      inputs.length,
+      count((texts, i) => isSuccess(run(attacks[1], texts).result) !== released[i].isSuccess),
     ),
+  ];
+}
+
+export function compareAttacks(released, { request, constraint, ...live }) {
+  const { texts } = request;
+  const countTexts = (isDifferent) => texts.filter(isDifferent).length;
+  return [
+    ...comparePwws("PWWS", released.pwws, live.pwws),
+    ...comparePwws("PWWS, pairs", released.pwwsOnPairs, live.pwwsOnPairs),
+    ...compareGenetic("Genetic", released.genetic, live.genetic, request),
+    ...compareGenetic("Genetic, pairs", released.geneticOnPairs, live.geneticOnPairs, request),
     compareCounts(
       "Language-model constraint: texts",
       texts.length,

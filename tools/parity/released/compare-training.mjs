@@ -7,6 +7,7 @@ import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { childTuning, computeFisherDiagonal, getLayerParameters } from "../../../dist/methods/child-tuning.js";
 import { freelb } from "../../../dist/methods/freelb.js";
 import { ptwd } from "../../../dist/methods/ptwd.js";
+import { rift } from "../../../dist/methods/rift/rift.js";
 import { cpuFloat32, loadModel, predictProbabilities } from "../../../dist/models/index.js";
 import { grad, keep, noGrad, Rng, rand, randn, tensor } from "../../../dist/tensor/index.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
@@ -16,7 +17,7 @@ import { StepBatch } from "../../../dist/train/step-batch.js";
 import { createTrainingContext } from "../../../dist/train/training-context.js";
 import { compareCounts, compareMany, row } from "./rows.mjs";
 
-const fixtures = resolve(import.meta.dirname, "../../../tests/fixtures");
+export const fixtures = resolve(import.meta.dirname, "../../../tests/fixtures");
 
 /** Words of the vocabulary of the fixture, and two that it lacks. */
 const texts = [
@@ -40,17 +41,16 @@ const table = {
 };
 const substitutions = parseSubstitutionTable(table, "toy table");
 
-async function startTraining(model, methods, settings = {}) {
+const toExamples = (list, classes) => list.map((text, i) => ({ id: String(i), texts: [text], label: classes[i] }));
+
+async function startTraining(model, methods, settings = {}, examples = toExamples(texts, labels)) {
   const names = ["bad", "mixed", "good"];
   return createTrainingContext({
     model,
     methods,
     task: { name: "toy", labels: names, fields: ["text"], modifiableFields: [0], metrics: ["accuracy"] },
-    settings: trainSettingsSchema.parse({ epochs: 1, batchSize: texts.length, dropout: false, ...settings }),
-    train: toDataset(
-      model,
-      texts.map((text, i) => ({ id: String(i), texts: [text], label: labels[i] })),
-    ),
+    settings: trainSettingsSchema.parse({ epochs: 1, batchSize: examples.length, dropout: false, ...settings }),
+    train: toDataset(model, examples),
     validation: null,
     seed: 5,
     deviceConfig: cpuFloat32,
@@ -91,6 +91,17 @@ function listBatch({ job }, start, count) {
 
 function createContext(training, host) {
   return new StepBatch(training, toBatch(training.job, host), 0);
+}
+
+/** Moves the weights away from the pre-trained ones. */
+function moveWeights({ weights }) {
+  const rng = new Rng("move");
+  noGrad(() => {
+    for (const weight of weights.values()) {
+      const move = Float32Array.from({ length: weight.numel }, () => 0.01 * rng.normal());
+      weight.add_(tensor(move, weight.shape));
+    }
+  });
 }
 
 const freelbOptions = { stepSize: 0.1, initMagnitude: 0.2, maxNorm: 0.15 };
@@ -171,12 +182,40 @@ function listHull(hull, length) {
   return { rows, width, count };
 }
 
+/** rift_train.py needs the texts of a class together, and as many of each class. */
+const riftTexts = [...texts, "slow and dull", "a great cat", "the film was not bad ."];
+const classSize = riftTexts.length / 3;
+const riftLabels = riftTexts.map((_, i) => Math.floor(i / classSize));
+
+/** Weights of the terms in a step. A small alpha would hide the information term in the gradient of the encoder. */
+const [alpha, beta] = [5, 10];
+const asReleased = { alpha, negatives: "students", separatePass: true, projectionHiddenSize: 12, projectionSize: 6 };
+
+/** The steps that are compared: the term of rift_train.py, and Temper's options. On clean text, rift comes before ascc. */
+const informationTerms = [
+  { label: "per class", term: "mi_giveny_adv", conditional: true, isClean: false },
+  { label: "of all classes", term: "mi_adv", conditional: false, isClean: false },
+  { label: "per class, clean text", term: "mi_giveny_clean", conditional: true, isClean: true },
+];
+
+async function startInformationStep(model, examples, { conditional, isClean, ...names }) {
+  const information = rift.create(rift.options.parse({ ...asReleased, conditional }));
+  const methods = [ascc.create(ascc.options.parse({ beta })), information];
+  const training = await startTraining(model, isClean ? methods.reverse() : methods, {}, examples);
+  const projections = toNamedJson(information.state().parameters);
+  return { ...names, training, projections, numScores: conditional ? classSize : riftTexts.length };
+}
+
 export async function prepareRiftStep(folder) {
   const model = await loadFixture("bert-tiny", { pooling: "pooler", head: "mlp" });
-  const beta = 10;
+  const teacher = toNamedJson(model.weights);
+  const examples = toExamples(riftTexts, riftLabels);
   const method = ascc.create(ascc.options.parse({ beta }));
-  const training = await startTraining(model, [method]);
-  const { host, length, labels } = listBatch(training, 0, texts.length);
+  const training = await startTraining(model, [method], {}, examples);
+  const steps = [];
+  for (const term of informationTerms) steps.push(await startInformationStep(model, examples, term));
+  moveWeights(model);
+  const { host, length } = listBatch(training, 0, riftTexts.length);
   const { rows, width, count } = listHull(method.collate(host), length);
   const std = computeInitialStd(length, 10);
   // The method draws the same numbers.
@@ -191,37 +230,38 @@ export async function prepareRiftStep(folder) {
   const predicted = probabilities.map((each) => each.indexOf(Math.max(...each)));
   // As does the attack, whose labels are the predictions, so that no text is skipped.
   const stream = new Rng(attackSeed).fork("attack", "ascc");
-  const attackStart = texts.flatMap((_, i) => {
+  const attackStart = riftTexts.flatMap((_, i) => {
     const rng = stream.fork(String(i));
     return rows
       .filter(({ place }) => place[0] === i)
       .map(() => Array.from({ length: width }, () => Math.fround(std * rng.normal())));
   });
-  const examples = texts.map((text, i) => ({ id: String(i), texts: [text], label: predicted[i] }));
   const victim = { model, weights: model.weights, device: "cpu", hashes: {} };
   const attacker = createAttacker(await loadAttack("ascc"), { substitutions, model: victim }, [], null);
   const attacked = [];
-  for await (const result of attacker.run(examples, { seed: attackSeed })) attacked.push(result);
+  for await (const result of attacker.run(toExamples(riftTexts, predicted), { seed: attackSeed }))
+    attacked.push(result);
   const vocabularyPath = join(folder, "vocab.txt");
   const { vocab } = JSON.parse(readFileSync(join(fixtures, "bert-tiny/tokenizer.json"), "utf8")).model;
   writeFileSync(vocabularyPath, Object.keys(vocab).join("\n"));
-  const places = rows.map(({ place }) => place);
-  const toy = { texts, table, labels, predicted, numLabels: 3, length };
-  const weights = toNamedJson(model.weights);
+  const toy = { texts: riftTexts, table, labels: riftLabels, predicted, numLabels: 3, length, vocabularyPath };
   const request = {
     config: readConfig("bert-tiny"),
-    weights,
+    weights: toNamedJson(model.weights),
+    teacher,
     ...toy,
+    alpha,
     beta,
-    places,
+    tau: rift.options.parse({}).tau,
+    places: rows.map(({ place }) => place),
     start,
     attackStart,
-    vocabularyPath,
+    terms: steps.map(({ term, projections }) => ({ term, projections })),
   };
-  return { request, training, host, length, rows, attacked };
+  return { request, training, steps, host, length, rows, attacked };
 }
 
-export function compareRiftStep(released, { training, host, length, rows, attacked }) {
+export function compareRiftStep(released, { training, steps, host, length, rows, attacked }) {
   const { model } = training.job;
   const { padId } = model.tokenizer.special;
   const pad = (ids) => [...ids, ...new Array(length - ids.length).fill(padId)];
@@ -234,11 +274,10 @@ export function compareRiftStep(released, { training, host, length, rows, attack
     return isDifferent(own, theirs);
   });
   const open = released.substituteMask.flat().filter((mask) => sum(mask) > 1).length;
-  const context = createContext(training, host);
-  const { total, losses } = training.stack.gradients(context);
+  const { total, losses } = training.stack.gradients(createContext(training, host));
   const final = attacked.map(({ finalTexts }) => pad(model.tokenizer.encodeWords(finalTexts, model.maxLength).ids));
   return [
-    compareCounts("RIFT: tokens of texts", texts.length, countDifferent(tokens, released.tokens)),
+    compareCounts("RIFT: tokens of texts", riftTexts.length, countDifferent(tokens, released.tokens)),
     compareCounts(
       "RIFT: candidates of open words",
       open,
@@ -246,7 +285,21 @@ export function compareRiftStep(released, { training, host, length, rows, attack
     ),
     row("RIFT: loss, cross-entropy + 10 KL", sumLosses(losses), released.loss, searchTolerance),
     compareMany("RIFT: its gradient", total, released.gradients, searchTolerance),
-    compareCounts("ASCC as an attack: texts", texts.length, countDifferent(final, released.attacked)),
+    ...steps.flatMap((step, i) => compareInformation(released.terms[i], step, host)),
+    compareCounts("ASCC as an attack: texts", riftTexts.length, countDifferent(final, released.attacked)),
+  ];
+}
+
+/** The information loss in a complete step with cross-entropy and KL, and the gradients of the step. */
+function compareInformation(released, { label, training, numScores }, host) {
+  const { total, losses } = training.stack.gradients(createContext(training, host));
+  // Lemma 1 has -log N, the code does not. It has no gradient.
+  const loss = losses.get("information").div(alpha).add(Math.log(numScores));
+  const name = `RIFT, information ${label}`;
+  return [
+    row(`${name}: loss`, loss, released.information, searchTolerance),
+    compareMany(`${name}: gradient of projections`, total, released.projections, searchTolerance),
+    compareMany(`${name}: gradient of the encoder`, total, released.encoder, searchTolerance),
   ];
 }
 
@@ -259,16 +312,7 @@ export async function prepareRobertaDistance() {
   const pretrained = toNamedJson(training.getPretrainedWeights());
   const prefix = "ptwd.";
   const pooler = [...method.state().buffers].map(([name, value]) => [name.slice(prefix.length), toJson(value)]);
-  const rng = new Rng("move");
-  noGrad(() => {
-    for (const weight of model.weights.values())
-      weight.add_(
-        tensor(
-          Float32Array.from({ length: weight.numel }, () => 0.01 * rng.normal()),
-          weight.shape,
-        ),
-      );
-  });
+  moveWeights(model);
   const current = toNamedJson(model.weights);
   const request = {
     config: readConfig("roberta-random"),

@@ -13,7 +13,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { searchHull } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
-import { mixWithRowMask } from "../../../dist/methods/mixout.js";
+import { mix, mixWithRowMask } from "../../../dist/methods/mixout.js";
 import { computeWeightDistance } from "../../../dist/methods/ptwd.js";
 import { rDrop } from "../../../dist/methods/r-drop.js";
 import { infoNceLoss } from "../../../dist/methods/rift/info-nce.js";
@@ -22,6 +22,8 @@ import { searchPerturbation, smart, sumStableKl, symmetricKlToConstants } from "
 import { computeTwoPassLoss } from "../../../dist/methods/two-pass-loss.js";
 import { AdamW, crossEntropy, klDivergencePerExample, symmetricKl } from "../../../dist/nn/index.js";
 import { grad, noGrad, scope, tensor } from "../../../dist/tensor/index.js";
+import { trainSettingsSchema } from "../../../dist/train/index.js";
+import { computeLearningRateFactor } from "../../../dist/train/settings.js";
 import { compareAttacks, prepareAttacks } from "./compare-attacks.mjs";
 import {
   compareFisher,
@@ -33,7 +35,8 @@ import {
   prepareRiftStep,
   prepareRobertaDistance,
 } from "./compare-training.mjs";
-import { row } from "./rows.mjs";
+import { compareWords, prepareWords } from "./compare-words.mjs";
+import { compareCounts, compareMany, row } from "./rows.mjs";
 
 const from = ({ values, shape }) => tensor(Float32Array.from(values), shape);
 const read = (value) => [...value.toFloat32Array()];
@@ -160,6 +163,35 @@ function compareMixout({ current, pretrained, p, mixed, weights, gradient }) {
   return [row("Mixout: matrix", ours, mixed), row("Mixout: its gradient", slope, gradient)];
 }
 
+/** A linear layer in RIFT's Mixout, which mixes each element separately. Its own call mixes none. */
+function compareMixoutWrapper({ p, inputs, weights, current, pretrained, draws, numWrapped, ...released }) {
+  const leaves = current.map((value) => from(value).requiresGrad_());
+  const [weight, bias] = leaves.map((leaf, i) => {
+    const mask = draws[i].values.map((value) => (value < p ? 0 : 1 / (1 - p)));
+    return mix(leaf, from(pretrained[i]), from({ ...draws[i], values: mask }));
+  });
+  const output = from(inputs).matmul(weight.t()).add(bias);
+  const slopes = grad(output.mul(from(weights)).sum(), leaves);
+  const gradients = new Map(["weight", "bias"].map((name, i) => [name, slopes[i]]));
+  return [
+    row("RIFT's Mixout: output of a linear layer", output, released.output),
+    compareMany("RIFT's Mixout: its gradient", gradients, released.gradients),
+    compareCounts("RIFT's Mixout: tensors of BERT that it mixes", released.numTensors, numWrapped),
+  ];
+}
+
+/** The learning rate at the first and the last of the three steps of each epoch. */
+function compareSchedule({ values }) {
+  const settings = trainSettingsSchema.parse({ learningRate: 2e-5, lrScheduler: [0.1, 0.55, 1] });
+  const ours = values.flatMap((_, epoch) =>
+    [0, 2].map((step) => computeLearningRateFactor(settings, 3 * epoch + step, 3 * values.length, epoch)),
+  );
+  const rates = tensor(Float32Array.from(ours, (factor) => factor * settings.learningRate));
+  return row(`RIFT: learning rate in ${values.length} epochs`, rates, {
+    values: values.flatMap((rate) => [rate, rate]),
+  });
+}
+
 function compareAdversary({ text, candidates, first, second, mask, start, weights }) {
   const embedding = { text: from(text), candidates: from(candidates) };
   const count = mask.shape[0];
@@ -190,9 +222,9 @@ function compareChildTuning({ start, mask, gradients, weights, ...released }, li
 
 async function prepareRift(folder) {
   const [step, roberta] = [await prepareRiftStep(folder), await prepareRobertaDistance()];
-  const attacks = await prepareAttacks(folder);
-  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request };
-  return { request, step, roberta, attacks };
+  const [attacks, words] = [await prepareAttacks(folder), await prepareWords(folder)];
+  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request, words: words.request };
+  return { request, step, roberta, attacks, words };
 }
 
 function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary, ...released }, live) {
@@ -210,6 +242,9 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
     row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
     ...compareRobertaDistance(released.roberta, live.roberta),
     ...compareRiftStep(released.step, live.step),
+    compareSchedule(released.rates),
+    ...compareMixoutWrapper(released.mixout),
+    ...compareWords(released.words, live.words),
     ...compareAttacks(released.attacks, live.attacks),
   ];
 }
@@ -297,6 +332,8 @@ async function comparePart(name, folder) {
 
 const folder = mkdtempSync(join(tmpdir(), "temper-released-"));
 process.once("exit", () => rmSync(folder, { recursive: true }));
+// The features of RIFT's teacher are computed now, not read from an earlier run.
+process.env.TEMPER_CACHE = join(folder, "cache");
 const rows = [];
 for (const name of given) rows.push(...(await comparePart(name, folder)));
 console.log("| part | commit | largest value | largest difference | |\n|---|---|---|---|---|");

@@ -18,6 +18,7 @@ from torch import nn
 sys.dont_write_bytecode = True
 import released_attacks  # noqa: E402
 import released_training  # noqa: E402
+import released_words  # noqa: E402
 from released_helpers import compile_method, import_file  # noqa: E402
 
 warnings.simplefilter("ignore")
@@ -212,6 +213,9 @@ def run_rift_with_models(folder, request):
         **run_rift(folder), "step": released_training.run_rift_step(folder, request["step"]),
         "roberta": released_training.run_roberta_distance(folder, request["roberta"]),
         "attacks": released_attacks.run_attacks(folder, request["attacks"]),
+        "words": released_words.run_words(folder, request["words"]),
+        "mixout": released_training.run_mixout_wrapper(folder, request["step"]["config"]),
+        "rates": released_training.run_schedule(folder),
     }  # fmt: skip
 
 

@@ -2,52 +2,91 @@
 
 import hashlib
 import math
-import re
 import types
+from pathlib import Path
 
 import numpy as np
 import torch
-from released_helpers import import_file, replace_modules
+from released_helpers import import_file, load_data, replace_modules
+
+max_length = 80
 
 
-def create_scorer(texts, unknown):
-    """Two probabilities that depend on the text only. compare-attacks.mjs has the same function."""
+class Victim:
+    """A model whose logits depend on the tokens only, behind the authors' tokenizer. compare-attacks.mjs has the same."""
 
-    def score(text):
-        if text in texts:
-            return [1 / (1 + math.exp(-4)), 1 / (1 + math.exp(4))]
-        digest = hashlib.sha256(re.sub(unknown, "[UNK]", text).encode()).digest()
-        weights = [0.01 + int.from_bytes(digest[4 * i : 4 * i + 4], "little") / 2**32 for i in range(2)]
-        weights[0] *= 20
-        return [weight / (weights[0] + weights[1]) for weight in weights]
+    device = "cpu"
 
-    return score
+    def __init__(self, folder, request):
+        self.likely, self.impossible = request["numLikely"], request["numClasses"] - request["numLikely"]
+        self.vocabulary = Path(request["vocabularyPath"]).read_text().split("\n")
+        _, self.tokenize, _ = load_data(folder, "bert", request["vocabularyPath"])
+        encoded = [self.tokenize(" [SEP] ".join(texts), max_length) for texts in request["inputs"]]
+        self.originals = {self.read(each["input_ids"], each["attention_mask"]) for each in encoded}
+        self.queries = []
+
+    def read(self, ids, mask):
+        words = [self.vocabulary[each] for each, is_read in zip(ids, mask) if is_read]
+        # Without the special tokens at both ends.
+        return " ".join(words[1:-1])
+
+    def __call__(self, ids, mask):
+        text = self.read(ids[0].tolist(), mask[0].tolist())
+        self.queries.append(text)
+        if text in self.originals:
+            logits = [4, 0, -1][: self.likely]
+        else:
+            digest = hashlib.sha256(text.encode()).digest()
+            weights = [0.01 + int.from_bytes(digest[4 * i : 4 * i + 4], "little") / 2**32 for i in range(self.likely)]
+            logits = [math.log(20 * weight if i == 0 else weight) for i, weight in enumerate(weights)]
+        return torch.tensor([logits + [-100] * self.impossible], dtype=torch.float64)
 
 
-def run_pwws(folder, request):
+def run_pwws(folder, request, key):
     """The final text of each attack, and whether it fools the victim."""
-    replace_modules(nltk={}, spacy={}, modified_tokenizers={"get_tokenizers": None})
-    replace_modules(data={"split_imdb_files": None, "split_snli_files": None, "get_substitution_dict": lambda _: request["table"]})
+    victim = Victim(folder, request[key])
+    replace_modules(nltk={}, spacy={})
     module = import_file(folder / "attack/attack_algorithms/pwws_attack.py", "released_pwws")
-    score = create_scorer(request["texts"], r"w3\d")
-    guide = types.SimpleNamespace(predict_prob=lambda text: np.array(score(text)), predict_class=lambda text: np.argmax(score(text)))
+    options = types.SimpleNamespace(substitution_dict_path=request["tablePath"])
     results = []
-    for text in request["texts"]:
-        options = types.SimpleNamespace(substitution_dict_path=None)
-        final, predicted, *_ = module.pwws_attack_cls(options, text, 0, guide, 300, request["table"])
-        results.append({"text": final, "isSuccess": bool(predicted != 0)})
+    for texts in request[key]["inputs"]:
+        if len(texts) == 1:
+            guide = module.WrappedModelClsForPWWS("imdb", max_length, victim, victim.tokenize)
+            attack = module.pwws_attack_cls
+        else:
+            guide = module.WrappedModelNliForPWWS("snli", max_length, victim, victim.tokenize, "bert")
+            attack = module.pwws_attack_nli
+        *final, predicted, _, _ = attack(options, *texts, 0, guide, max_length, request["table"])
+        results.append({"texts": final, "isSuccess": bool(predicted != 0)})
     return results
 
 
-def run_genetic(folder, request, surface):
-    """Every queried text of each attack, and whether it succeeds. Random numbers come from compare.mjs."""
-    replace_modules(modified_tokenizers={"get_tokenizers": None}, data={"split_imdb_files": None, "split_snli_files": None})
+class Connection:
+    """Answers the queries of an attack, and keeps its result: 0 if it succeeds."""
+
+    def __init__(self, victim):
+        self.victim, self.result = victim, None
+
+    def send(self, message):
+        if isinstance(message, tuple):
+            self.answer = self.victim(*message)
+        else:
+            self.result = message
+
+    def recv(self):
+        return self.answer
+
+    def close(self):
+        pass
+
+
+def run_genetic(folder, request, key, surface):
+    """A hash of everything that the victim has read in each attack, and whether it succeeds. Random numbers come from compare.mjs."""
+    victim, results = Victim(folder, request[key]), []
     module = import_file(folder / "attack/attack_algorithms/genetic_attack.py", "released_genetic")
-    score, results = create_scorer(request["texts"], r"(?!)"), []
-    for text in request["texts"]:
+    for texts in request[key]["inputs"]:
         # One stream for parents and crossover, one for the words that mutate.
         mixing, mutation = iter(request["mixing"]), iter(request["mutation"])
-        queries, sent = [], []
 
         def sample(items, _):
             if isinstance(items[0], int):
@@ -62,27 +101,28 @@ def run_genetic(folder, request, surface):
                     return index
             return items[-1]
 
-        def query(words, _):
-            queries.append(words)
-            return torch.tensor([math.log(each) for each in score(words)], dtype=torch.float64)
-
         module.random = types.SimpleNamespace(seed=lambda _: None, sample=sample)
         choose, np.random.choice = np.random.choice, choice
         adversary = module.GeneticAdversary(types.SimpleNamespace(rand_seed=0), surface, request["iterations"], request["population"])
-        connection = types.SimpleNamespace(send=sent.append, close=lambda: None)
-        adversary.attack_binary_classification(connection, types.SimpleNamespace(query=query), text, [1, 0])
+        if len(texts) == 1:
+            wrapped, attack = module.WrappedModelCls(victim.tokenize, max_length), adversary.attack_binary_classification
+        else:
+            wrapped, attack = module.WrappedModelNli(victim.tokenize, max_length, "bert"), adversary.attack_nli
+        connection, victim.queries = Connection(victim), []
+        attack(connection, wrapped, *texts, np.eye(request[key]["numClasses"])[0])
         np.random.choice = choose
-        results.append({"queries": queries, "isSuccess": sent == [0]})
+        queries = hashlib.sha256("\n".join(sorted(victim.queries)).encode()).hexdigest()
+        results.append({"queries": queries, "isSuccess": connection.result == 0})
     return results
 
 
 def run_attacks(folder, request):
-    """PWWS, Genetic, and the substitutes that language-model scores allow."""
+    """PWWS and Genetic on texts and on pairs, and the substitutes that language-model scores allow."""
     surfaces = import_file(folder / "attack/attack_surface.py", "released_surface")
     constrained = surfaces.LMConstrainedAttackSurface.from_files(request["tablePath"], request["scoresPath"])
     unconstrained = surfaces.WordSubstitutionAttackSurface(request["table"], {})
     return {
-        "pwws": run_pwws(folder, request),
-        "genetic": run_genetic(folder, request, unconstrained),
+        **{key: run_pwws(folder, request, key) for key in ("pwws", "pwwsOnPairs")},
+        **{key: run_genetic(folder, request, key, unconstrained) for key in ("genetic", "geneticOnPairs")},
         "allowed": [constrained.get_swaps(text.split()) for text in request["texts"]],
     }

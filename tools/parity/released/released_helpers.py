@@ -63,3 +63,16 @@ def to_tensors(weights):
 
 def without_prefix(weights, prefix):
     return {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def load_data(folder, kind, *paths):
+    """data.py, and the two tokenizers of modified_tokenizers.py with these files instead of downloaded ones."""
+    tokenizers = import_file(folder / "modified_tokenizers.py", "modified_tokenizers")
+    read = classmethod(lambda each, _name, **options: each(*paths, **options))
+    tokenizers.ModifiedBertTokenizer.from_pretrained = tokenizers.ModifiedRobertaTokenizer.from_pretrained = read
+    return import_file(folder / "data.py", "data"), *tokenizers.get_tokenizers(kind)
+
+
+def tokenize_table(tokenize_substitutes, table):
+    """The tokens of all substitutes, as get_data_iters in data.py creates them."""
+    return {word: [ids[0] for ids in tokenize_substitutes(words)["input_ids"]] for word, words in table.items()}

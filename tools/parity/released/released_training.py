@@ -4,7 +4,7 @@ import types
 
 import numpy as np
 import torch
-from released_helpers import compile_method, import_file, run_statements, to_tensors, without_prefix
+from released_helpers import compile_method, import_file, load_data, run_statements, to_tensors, tokenize_table, without_prefix
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaModel
 
@@ -83,41 +83,92 @@ def run_fisher(folder, request):
     }
 
 
+def create_mlp(weights, prefix, index=...):
+    """Two linear layers with the weights that compare.mjs sends, or with those of one class."""
+    dense, out = ([weights[f"{prefix}.{layer}.{kind}"][index] for kind in ("weight", "bias")] for layer in ("dense", "out"))
+    network = nn.Sequential(nn.Linear(*dense[0].shape[::-1]), nn.ReLU(), nn.Linear(*out[0].shape[::-1]))
+    network.load_state_dict(dict(zip(("0.weight", "0.bias", "2.weight", "2.bias"), dense + out)))
+    return network
+
+
+def read_mlp_gradients(prefix, networks):
+    """The gradients of the networks of all classes, with Temper's names."""
+    names = [f"{prefix}.{layer}.{kind}" for layer in ("dense", "out") for kind in ("weight", "bias")]
+    return {name: torch.stack([each.grad for each in group]) for name, group in zip(names, zip(*[each.parameters() for each in networks]))}
+
+
 def create_rift_model(folder, request):
     """AdvPLM with the weights that compare.mjs sends instead of bert-base and layers of 768."""
     module = import_file(folder / "models/AdvPLM.py", "released_adv_plm")
-    weights = to_tensors(request["weights"])
     config = BertConfig(**{**request["config"], **no_dropout, "return_dict": False})
     model = module.AdvPLM.__new__(module.AdvPLM)
     nn.Module.__init__(model)
     model.plm, model.plm_teacher = module.BertModel_modified(config), module.BertModel_modified(config)
-    for network in (model.plm, model.plm_teacher):
-        network.load_state_dict(without_prefix(weights, "bert."))
+    for network, key in ((model.plm, "weights"), (model.plm_teacher, "teacher")):
+        network.load_state_dict(without_prefix(to_tensors(request[key]), "bert."))
     for parameter in model.plm_teacher.parameters():
         parameter.requires_grad = False
-    dense, out = weights["head.dense.weight"], weights["head.out.weight"]
-    model.cls_to_logit = nn.Sequential(nn.Linear(*dense.shape[::-1]), nn.ReLU(), nn.Linear(*out.shape[::-1]))
-    layers = {"0.weight": dense, "0.bias": weights["head.dense.bias"], "2.weight": out, "2.bias": weights["head.out.bias"]}
-    model.cls_to_logit.load_state_dict(layers)
+    model.cls_to_logit = create_mlp(to_tensors(request["weights"]), "head")
+    model.infonce_temperature = request["tau"]
     return model
 
 
 def read_texts(folder, request):
     """The tokens and the substitutes that data.py gives the texts, with the tokenizer of modified_tokenizers.py."""
-    tokenizers = import_file(folder / "modified_tokenizers.py", "modified_tokenizers")
-    tokenizers.ModifiedBertTokenizer.from_pretrained = classmethod(lambda each, *_, **__: each(request["vocabularyPath"]))
-    data = import_file(folder / "data.py", "data")
-    tokenizer, tokenize_substitutes = tokenizers.get_tokenizers("bert")
-    # As get_data_iters does.
-    substitutes = {word: [ids[0] for ids in tokenize_substitutes(words)["input_ids"]] for word, words in request["table"].items()}
+    data, tokenizer, tokenize_substitutes = load_data(folder, "bert", request["vocabularyPath"])
+    substitutes = tokenize_table(tokenize_substitutes, request["table"])
     labels = np.eye(request["numLabels"])[request["labels"]]
     texts = data.ImdbData(None, request["texts"], labels, substitutes, request["length"], tokenizer, None)
     return [torch.stack(column) for column in zip(*[texts[i] for i in range(len(texts))])]
 
 
+def run_rift_loss(folder, request, model, batch, **weights):
+    """The statements of rift_train.py from the adversary to the gradients. Returns its variables, opt among them."""
+    names = ("adv", "mi_clean", "mi_adv", "mi_giveny_clean", "mi_giveny_adv", "params_l2")
+    opt = types.SimpleNamespace(
+        ascc_train_attack_iters=10, ascc_w_optm_lr=1, ascc_train_attack_sparse_weight=15, ascc_test_attack_iters=10,
+        ascc_test_attack_sparse_weight=15, weight_clean=1, weight_kl=request["beta"], infonce_sim_metric="normal",
+        label_size=request["numLabels"], **{f"weight_{name}": weights.get(name, 0) for name in names},
+    )  # fmt: skip
+    text, y, subs, subs_mask, attention = batch
+    return run_statements(
+        folder / "rift_train.py", "ascc_attack_info = ", "loss.backward()", model=model, opt=opt, device="cpu",
+        optimizer=torch.optim.SGD(model.parameters(), 1), text_x=text, y=y, text_subs=subs, text_subs_mask=subs_mask,
+        attention_mask=attention,
+    )  # fmt: skip
+
+
+def shorten(gradients):
+    """Gradients with six digits, which are enough to compare them, so that the file with the numbers is small."""
+    return {
+        name: {"shape": list(each.shape), "values": [float(f"{value:.6g}") for value in each.reshape(-1).tolist()]}
+        for name, each in gradients.items()
+    }
+
+
+def read_encoder_gradients(model):
+    return {f"bert.{name}": parameter.grad for name, parameter in model.plm.named_parameters()}
+
+
+def run_information(folder, request, batch, term, projections):
+    """A step with an information term: the term, and the gradients of the projections and of the encoder."""
+    model = create_rift_model(folder, request)
+    weights = to_tensors(projections)
+    pairs = len(weights["rift.student.dense.weight"])
+    students, teachers = ([create_mlp(weights, f"rift.{side}", i) for i in range(pairs)] for side in ("student", "teacher"))
+    if "giveny" in term:
+        model.info_nonlinear_giveny_list, model.info_nonlinear_giveny_teacher_list = nn.ModuleList(students), nn.ModuleList(teachers)
+    else:
+        (model.info_nonlinear,), (model.info_nonlinear_teacher,) = students, teachers
+    scope = run_rift_loss(folder, request, model, batch, **{term: request["alpha"]})
+    projected = {**read_mlp_gradients("rift.student", students), **read_mlp_gradients("rift.teacher", teachers)}
+    return {"information": scope[f"loss_{term}"], "projections": shorten(projected), "encoder": shorten(read_encoder_gradients(model))}
+
+
 def run_rift_step(folder, request):
-    """The step of rift_train.py with cross-entropy and KL, and the attack of utils.py, on the same texts."""
-    text, y, subs, subs_mask, attention = read_texts(folder, request)
+    """The step of rift_train.py with cross-entropy and KL, with each information term, and the attack of utils.py."""
+    batch = read_texts(folder, request)
+    text, _, subs, subs_mask, attention = batch
     initialize, starts = nn.init.kaiming_normal_, []
     nn.init.kaiming_normal_ = lambda tensor: tensor.data.copy_(starts[-1])
 
@@ -128,35 +179,23 @@ def run_rift_step(folder, request):
             full[text_index, position, : len(row), 0] = torch.tensor(row)
         return full
 
-    model = create_rift_model(folder, request)
     starts.append(expand(request["start"]))
-    weights = {name: 0 for name in ("adv", "mi_clean", "mi_adv", "mi_giveny_clean", "mi_giveny_adv", "params_l2")}
-    opt = types.SimpleNamespace(
-        ascc_train_attack_iters=10, ascc_w_optm_lr=1, ascc_train_attack_sparse_weight=15, ascc_test_attack_iters=10,
-        ascc_test_attack_sparse_weight=15, weight_clean=1, weight_kl=request["beta"], infonce_sim_metric="normal",
-        **{f"weight_{name}": value for name, value in weights.items()},
-    )  # fmt: skip
-    scope = run_statements(
-        folder / "rift_train.py", "ascc_attack_info = ", "loss.backward()", model=model, opt=opt, device="cpu",
-        optimizer=torch.optim.SGD(model.parameters(), 1), text_x=text, y=y, text_subs=subs, text_subs_mask=subs_mask,
-        attention_mask=attention,
-    )  # fmt: skip
-    gradients = {f"bert.{name}": parameter.grad.clone() for name, parameter in model.plm.named_parameters()}
-    heads = {"0": "head.dense", "2": "head.out"}
-    for name, parameter in model.cls_to_logit.named_parameters():
-        layer, kind = name.split(".")
-        gradients[f"{heads[layer]}.{kind}"] = parameter.grad.clone()
+    terms = [run_information(folder, request, batch, **each) for each in request["terms"]]
+    model = create_rift_model(folder, request)
+    scope = run_rift_loss(folder, request, model, batch)
+    head = {name: gradient[0] for name, gradient in read_mlp_gradients("head", [model.cls_to_logit]).items()}
+    gradients = shorten({**read_encoder_gradients(model), **head})
 
     starts.append(expand(request["attackStart"]))
     seen = []
     attack = model.ascc_attack
     model.ascc_attack = lambda *inputs: seen.append(attack(*inputs)) or seen[-1]
     utils = import_file(folder / "utils.py", "released_utils")
-    utils.evaluation_by_ascc(opt, "cpu", model, [(text, torch.tensor(request["predicted"]), subs, subs_mask, attention)])
+    utils.evaluation_by_ascc(scope["opt"], "cpu", model, [(text, torch.tensor(request["predicted"]), subs, subs_mask, attention)])
     nn.init.kaiming_normal_ = initialize
     return {
         "tokens": text.tolist(), "substitutes": subs.tolist(), "substituteMask": subs_mask.tolist(), "loss": scope["loss"],
-        "gradients": gradients, "attacked": seen[0].tolist(),
+        "gradients": gradients, "terms": terms, "attacked": seen[0].tolist(),
     }  # fmt: skip
 
 
@@ -168,4 +207,41 @@ def run_roberta_distance(folder, request):
         network.load_state_dict(without_prefix(to_tensors(request[key]), "roberta."))
     distance = compile_method(folder / "models/AdvPLM.py", "AdvPLM", "params_l2")(types.SimpleNamespace(plm=networks[0], plm_teacher=networks[1]))
     distance.backward()
-    return {"distance": distance, "gradients": {f"roberta.{name}": each.grad for name, each in networks[0].named_parameters()}}
+    return {"distance": distance, "gradients": shorten({f"roberta.{name}": each.grad for name, each in networks[0].named_parameters()})}
+
+
+def run_mixout_wrapper(folder, config):
+    """A pass of a linear layer in RIFT's Mixout, and the number of BERT's tensors that its call in AdvPLM.py wraps."""
+    module, p = import_file(folder / "models/AdvPLM.py", "released_adv_plm"), 0.6
+    linear = nn.Linear(8, 5)
+    pretrained = [value.detach().clone() for value in linear.parameters()]
+    layer = module.MixoutWrapper(linear, p).train()
+    learned = [layer._params_learned[name] for name in layer._names]
+    with torch.no_grad():
+        for value in learned:
+            value.add_(torch.randn_like(value))
+    inputs, weights, draws = torch.randn(4, 8), torch.randn(4, 5), []
+    draw, torch.rand_like = torch.rand_like, lambda value: draws.append(draw(value)) or draws[-1]
+    output = layer(inputs)
+    torch.rand_like = draw
+    gradients = torch.autograd.grad((output * weights).sum(), learned)
+    network = module.BertModel_modified(BertConfig(**config))
+    numbers = {"numTensors": len(list(network.parameters())), "numWrapped": len(module.MixoutWrapper(network, p)._names)}
+    return {
+        "p": p, "inputs": inputs, "weights": weights, "pretrained": pretrained, "current": learned, "draws": draws, "output": output,
+        "gradients": dict(zip(layer._names, gradients)), **numbers,
+    }  # fmt: skip
+
+
+def run_schedule(folder):
+    """The learning rate of each epoch, with the scheduler that rift_train.py creates."""
+    # rift_train.py imports it by this name.
+    import_file(folder / "utils.py", "utils")
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 2e-5)
+    scope = run_statements(folder / "rift_train.py", "from utils import WarmupMultiStepLR", "scheduler = ", optimizer=optimizer)
+    rates = []
+    for _ in range(20):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scope["scheduler"].step()
+    return torch.tensor(rates)
