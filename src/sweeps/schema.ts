@@ -171,9 +171,9 @@ export const sweepSettingsSchema = z.strictObject({
       checkpoints: z.boolean().default(false),
       /**
        * selected: remove the models of combinations that were not selected once the selected ones
-       * are evaluated.
+       * are evaluated. none: remove those of evaluated runs, too, except the models of stages.
        */
-      models: z.enum(["all", "selected"]).default("all"),
+      models: z.enum(["all", "selected", "none"]).default("all"),
     })
     .prefault({}),
   slurm: slurmSchema.prefault({}),

@@ -46,19 +46,8 @@ export interface WorkPhase {
 /** The phases of a sweep. Runs that start from the model of a stage are trained after it. */
 export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   const { seeds, evaluation } = plan.settings;
-  const kinds = [
-    ...(evaluation.advglue ? (["advglue"] as const) : []),
-    ...(Object.keys(evaluation.attacks).length > 0 ? (["attack"] as const) : []),
-    ...(evaluation.exact ? (["exact"] as const) : []),
-  ];
   // Seed by seed, so that a sweep that is stopped here has all rows.
-  const evaluations = seeds.flatMap((seed) =>
-    plan.cells.flatMap(({ row, column }) =>
-      kinds
-        .filter((kind) => kind !== "exact" || (evaluation.exact?.columns?.includes(column) ?? true))
-        .map((kind): WorkItem => ({ kind, row, column, seed })),
-    ),
-  );
+  const evaluations = seeds.flatMap((seed) => plan.cells.flatMap((cell) => listEvaluations(plan, cell, seed)));
   const analyses = evaluation.analyses.flatMap((analysis, index) =>
     (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
       runAnalyses.get(analysis.kind)!.isPerRun
@@ -77,6 +66,17 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
     { kind: "analyze", items: analyses },
   ];
   return phases.filter(({ items }) => items.length > 0);
+}
+
+/** The evaluations of the selected run of a cell, for one seed. */
+function listEvaluations(plan: SweepPlan, { row, column }: CellPlace, seed: number): WorkItem[] {
+  const { advglue, attacks, exact } = plan.settings.evaluation;
+  const kinds = [
+    ...(advglue ? (["advglue"] as const) : []),
+    ...(Object.keys(attacks).length > 0 ? (["attack"] as const) : []),
+    ...(exact && (exact.columns?.includes(column) ?? true) ? (["exact"] as const) : []),
+  ];
+  return kinds.map((kind) => ({ kind, row, column, seed }));
 }
 
 /**
@@ -285,6 +285,7 @@ export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkIt
   const { checkpoints, models } = plan.settings.artifacts;
   if (item.kind === "train" && !checkpoints) await removeRunFiles(folder, ["checkpoints"]);
   if (item.kind === "train" || item.kind === "analyze" || models === "all") return;
+  const open = models === "none" ? await listUnfinished(out, plan, listEvaluations(plan, item, item.seed)) : null;
   // Another cell may have selected a run that it shares with this one, or start from its model.
   const shared = new Set([
     ...Object.values(plan.stages),
@@ -293,10 +294,22 @@ export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkIt
   for (const { runs } of plan.cells.find((cell) => isSameCell(cell, item))?.points ?? []) {
     const run = runs[plan.settings.seeds.indexOf(item.seed)]!;
     const other = getRunFolder(out, run);
-    if (other !== folder && !shared.has(run)) await removeRunFiles(other, ["model"]);
+    if (!shared.has(run) && (other !== folder || open?.length === 0)) await removeRunFiles(other, ["model"]);
   }
 }
 
-function isSameCell(cell: SweepCell, { row, column }: { readonly row: string; readonly column: string }): boolean {
+/** The items that are not done and that the column has: AdvGLUE has no part for some tasks. */
+async function listUnfinished(out: string, plan: SweepPlan, items: readonly WorkItem[]): Promise<WorkItem[]> {
+  const unfinished: WorkItem[] = [];
+  for (const item of items) {
+    const work = await resolveWorkItem(out, plan, item);
+    if (work && !(await isWorkDone(work))) unfinished.push(item);
+  }
+  return unfinished;
+}
+
+type CellPlace = Pick<SweepCell, "row" | "column">;
+
+function isSameCell(cell: SweepCell, { row, column }: CellPlace): boolean {
   return cell.row === row && cell.column === column;
 }

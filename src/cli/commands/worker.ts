@@ -39,15 +39,20 @@ export function define(command: Command, io: Io): void {
 
 /** Executes each request that the parent process sends, and answers when it is done. */
 async function executeMessages(io: Io, trust: Trust): Promise<void> {
-  if (!process.send || !process.channel) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
-  process.channel.ref();
-  // If the parent process ends, so does this one.
-  for await (const [message] of on(process, "message") as AsyncIterable<[unknown]>) {
-    const { requestPath, resultPath } = validate(workFilesSchema, message, "message");
-    await runRequest(io, requestPath, resultPath, trust);
-    // The worker may wait for its next request, and others may need the memory.
-    emptyAllCaches();
-    process.send("done");
+  const { channel } = process;
+  if (!process.send || !channel) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
+  channel.ref();
+  try {
+    for await (const [message] of on(process, "message") as AsyncIterable<[unknown]>) {
+      const { requestPath, resultPath } = validate(workFilesSchema, message, "message");
+      await runRequest(io, requestPath, resultPath, trust);
+      // The worker may wait for its next request, and others may need the memory.
+      emptyAllCaches();
+      process.send("done");
+    }
+  } finally {
+    // A request that did not succeed ends the process.
+    channel.unref();
   }
 }
 
