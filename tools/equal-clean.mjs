@@ -1,22 +1,28 @@
 #!/usr/bin/env node
 // Compares two methods at equal clean accuracy. Each method has several strengths, which are rows of a sweep.
-//   node tools/equal-clean.mjs OUT/table.json --column sst2-1000 --first rift-2,rift-5,rift-20 --second ptwd-1,ptwd-3
+//   node tools/equal-clean.mjs OUT/table.json --columns sst2-1000 --first rift-2,rift-5,rift-20 --second ptwd-1,ptwd-3
 // Per seed, each curve is interpolated linearly between its strengths. The difference is taken at clean accuracies that
 // the curves of all seeds reach, and tested over the seeds (paired, two-sided), with Holm's correction over the points.
-// The last line tests the mean over the points, one number per seed.
-//   --figure FILE.svg [--others standard,mixout]   draws both curves, and other rows as points
-import { readFileSync, writeFileSync } from "node:fs";
+// The last line tests the mean over the points, one number per seed. Several columns also get a test of the mean over them.
+//   --figure FILE.svg [--others standard,mixout]   draws both curves of the first column, and other rows as points
+import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import {
+  compareSeeds,
+  createRowReader,
+  formatDifference,
+  formatPercent,
+  holmCorrection,
+  mean,
+  standardDeviation,
+} from "./seed-tests.mjs";
 
 const root = resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "..");
-const { mean, pairedTTest, holmCorrection, standardDeviation } = await import(
-  resolve(root, "dist/evaluation/statistics.js")
-);
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    column: { type: "string" },
+    columns: { type: "string" },
     first: { type: "string" },
     second: { type: "string" },
     metric: { type: "string", default: "pwws" },
@@ -27,31 +33,21 @@ const { values, positionals } = parseArgs({
 });
 if (positionals.length !== 1 || !values.first || !values.second) {
   console.error(
-    "usage: equal-clean.mjs TABLE.json [--column ID] --first ROW,… --second ROW,… [--metric pwws] [--points 4] " +
+    "usage: equal-clean.mjs TABLE.json [--columns ID,…] --first ROW,… --second ROW,… [--metric pwws] [--points 4] " +
       "[--figure FILE.svg] [--others ROW,…]",
   );
   process.exit(2);
 }
-// OUT/table.json is a table; `temper table --json` prints a list of them.
-const [table] = [JSON.parse(readFileSync(positionals[0], "utf8"))].flat();
-const column = values.column ?? table.columns[0].id;
-const count = table.seeds.length;
-
-function findRow(name) {
-  const row = table.rows.find(({ id }) => id === name);
-  if (row) return row;
-  console.error(`there is no row ${name}; the rows are ${table.rows.map(({ id }) => id).join(", ")}`);
-  process.exit(2);
-}
-
-const readCells = ({ cells }) => [cells[`${column}/accuracy`], cells[`${column}/${values.metric}`]];
+const { table, findRow, readValues } = createRowReader(positionals[0]);
+const columns = values.columns?.split(",") ?? [table.columns[0].id];
+const pointCount = Number(values.points);
+const seeds = [...table.seeds.keys()];
 
 /** The points of a method for one seed, by clean accuracy. */
-function readCurve(names, seed) {
+function readCurve(names, column, seed) {
   return names
     .split(",")
-    .map((name) => readCells(findRow(name)).map((cell) => cell?.values[seed]))
-    .filter((point) => point.every((value) => typeof value === "number"))
+    .map((name) => ["accuracy", values.metric].map((metric) => readValues(name, column, metric)[seed]))
     .sort(([a], [b]) => a - b);
 }
 
@@ -62,42 +58,56 @@ function interpolate(curve, clean) {
   return x1 === x0 ? y1 : y0 + ((clean - x0) / (x1 - x0)) * (y1 - y0);
 }
 
-const seeds = Array.from({ length: count }, (_, seed) => seed);
-const curves = [values.first, values.second].map((names) => seeds.map((seed) => readCurve(names, seed)));
-const low = Math.max(...curves.flat().map((curve) => curve[0][0]));
-const high = Math.min(...curves.flat().map((curve) => curve.at(-1)[0]));
-if (!(low < high)) {
-  console.error(`the curves of all seeds have no clean accuracy in common (${low} to ${high})`);
-  process.exit(1);
-}
-const total = Number(values.points);
-/** The two methods with one value per seed, and the p-value of their difference. */
-function test(clean, first, second) {
-  const { p } = pairedTTest(first, second);
-  // The function is one-sided.
-  return { clean, first, second, p: Math.min(1, 2 * Math.min(p, 1 - p)) };
-}
-const percent = (value) => (100 * value).toFixed(1);
-const rows = Array.from({ length: total }, (_, i) => {
-  const clean = low + ((high - low) * (total === 1 ? 0.5 : i)) / Math.max(1, total - 1);
-  return test(percent(clean), ...curves.map((all) => all.map((curve) => interpolate(curve, clean))));
-});
-const corrected = holmCorrection(rows.map(({ p }) => p));
-const [first, second] = ["first", "second"].map((side) =>
-  seeds.map((seed) => mean(rows.map((row) => row[side][seed]))),
-);
-console.log(`| clean | ${values.first} | ${values.second} | difference | p | p, Holm |\n|---|---|---|---|---|---|`);
-for (const [i, row] of [...rows, test("mean", first, second)].entries()) {
-  const differences = row.first.map((value, seed) => value - row.second[seed]);
-  console.log(
-    `| ${row.clean} | ${percent(mean(row.first))} | ${percent(mean(row.second))} | ` +
-      `${percent(mean(differences))} ± ${percent(standardDeviation(differences))} | ${row.p.toFixed(3)} | ${corrected[i]?.toFixed(3) ?? "–"} |`,
+/** The mean over rows of the table, per seed and method, as a row of its own. */
+function averageRows(name, rows) {
+  const [first, second] = ["first", "second"].map((side) =>
+    seeds.map((seed) => mean(rows.map((row) => row[side][seed]))),
   );
+  return { name, ...compareSeeds(first, second) };
 }
-if (values.figure) writeFileSync(values.figure, await drawFigure());
+
+/** Both methods at clean accuracies that the curves of all seeds reach. */
+function compareColumn(column) {
+  const curves = [values.first, values.second].map((names) => seeds.map((seed) => readCurve(names, column, seed)));
+  const low = Math.max(...curves.flat().map((curve) => curve[0][0]));
+  const high = Math.min(...curves.flat().map((curve) => curve.at(-1)[0]));
+  if (!(low < high)) {
+    console.error(`${column}: the curves of all seeds have no clean accuracy in common (${low} to ${high})`);
+    process.exit(1);
+  }
+  return Array.from({ length: pointCount }, (_, i) => {
+    const clean = low + ((high - low) * (pointCount === 1 ? 0.5 : i)) / Math.max(1, pointCount - 1);
+    const at = curves.map((all) => all.map((curve) => interpolate(curve, clean)));
+    return { name: formatPercent(clean), ...compareSeeds(...at) };
+  });
+}
+
+function print(column, rows) {
+  const header = `${column}, clean | ${values.first} | ${values.second} | difference | p | p, Holm`;
+  console.log(`| ${header} |\n|---|---|---|---|---|---|`);
+  for (const row of rows) {
+    const means = [row.first, row.second].map((side) => formatPercent(mean(side))).join(" | ");
+    console.log(
+      `| ${row.name} | ${means} | ${formatDifference(row)} | ${row.p.toFixed(3)} | ${row.corrected?.toFixed(3) ?? "–"} |`,
+    );
+  }
+}
+
+const averages = columns.map((column) => {
+  const points = compareColumn(column);
+  const corrected = holmCorrection(points.map(({ p }) => p));
+  const average = averageRows("mean", points);
+  print(column, [...points.map((point, i) => ({ ...point, corrected: corrected[i] })), average]);
+  return { ...average, name: column };
+});
+if (columns.length > 1) {
+  const corrected = holmCorrection(averages.map(({ p }) => p));
+  print("columns", [...averages.map((row, i) => ({ ...row, corrected: corrected[i] })), averageRows("mean", averages)]);
+}
+if (values.figure) writeFileSync(values.figure, await drawFigure(columns[0]));
 
 /** Both curves and the other rows: means over the seeds with their standard deviations. */
-async function drawFigure() {
+async function drawFigure(column) {
   const { loadPlot } = await import(resolve(root, "dist/analysis/load-plot.js"));
   const { renderFigure } = await import(resolve(root, "dist/analysis/figure.js"));
   const { getColor } = await import(resolve(root, "dist/analysis/colors.js"));
@@ -108,7 +118,9 @@ async function drawFigure() {
       .filter(Boolean)
       .map((name) => {
         const { title } = findRow(name);
-        const [clean, attacked] = readCells(findRow(name)).map(({ values: all }) => all.map((value) => 100 * value));
+        const [clean, attacked] = ["accuracy", values.metric].map((metric) =>
+          readValues(name, column, metric).map((value) => 100 * value),
+        );
         const [x, y, dx, dy] = [mean(clean), mean(attacked), standardDeviation(clean), standardDeviation(attacked)];
         const label = group === 2 ? title : title.split(" ").at(-1); // the strength
         return { x, y, low: y - dy, high: y + dy, left: x - dx, right: x + dx, title, label, color: getColor(group) };
@@ -120,7 +132,7 @@ async function drawFigure() {
   return renderFigure({
     title: `Accuracy under ${values.metric} against clean accuracy`,
     caption:
-      `Means over ${count} seeds; the lines through a point are the standard deviations of both numbers. Up and to the right is ` +
+      `Means over ${seeds.length} seeds; the lines through a point are the standard deviations of both numbers. Up and to the right is ` +
       `better. Numbers are the strengths of ${one} and ${two}.`,
     legend: [one, two].map((label, group) => ({ label, color: getColor(group), shape: "line" })),
     panels: [
