@@ -1,18 +1,25 @@
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { listResources, loadAttack } from "../attacks/load-attack.js";
+import type { ResourceName } from "../attacks/resources.js";
 import { UserError } from "../errors.js";
+import { checkLocalModel } from "../models/checkpoint/resolve-model.js";
 import type { RunConfig } from "../runs/config.js";
 import { isRemoteData } from "../tasks/index.js";
 import { isModulePath } from "../trust.js";
 import { listInputFiles } from "./list-inputs.js";
 import type { NewSweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
+import { parseStageModel } from "./stages.js";
 
 /**
  * Checks what would otherwise fail only after hours of training: the columns and labels of the
- * user's files, and the substitutions of every attack. Nothing is downloaded.
+ * user's files, models in folders and packages, and the resources of every attack. Nothing is
+ * downloaded.
  */
 export async function checkSweep(sweep: NewSweepPlan): Promise<void> {
-  await checkSubstitutions(sweep);
+  const needs = await listNeeds(sweep.plan);
+  checkSubstitutions(sweep, needs);
+  await checkModels(sweep, needs);
   const checked = new Set<string>();
   for (const config of Object.values(sweep.configs)) {
     const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = config;
@@ -31,13 +38,37 @@ export function checkInputFiles(sweep: NewSweepPlan): void {
   throw new UserError(lines.join("\n"));
 }
 
-async function checkSubstitutions({ plan, configs }: NewSweepPlan): Promise<void> {
-  const { attacks, options, columns } = plan.settings.evaluation;
-  const needs: string[] = [];
-  // A dry run imports no module of the file.
-  for (const [name, given] of Object.entries(attacks))
-    if (!isModulePath(name)) needs.push(...listResources(await loadAttack({ name, options: given ?? {} })));
-  if (!needs.some((need) => need === "substitutions" || need === "caseInsensitiveSubstitutes")) return;
+/** What the attacks of a sweep need or can use. A dry run imports no module of the file. */
+async function listNeeds({ settings }: SweepPlan): Promise<ReadonlySet<ResourceName>> {
+  const needs = new Set<ResourceName>();
+  for (const [name, given] of Object.entries(settings.evaluation.attacks))
+    if (!isModulePath(name))
+      for (const need of listResources(await loadAttack({ name, options: given ?? {} }))) needs.add(need);
+  return needs;
+}
+
+/** The models of the runs, and the masked language model of the attacks in each column. */
+async function checkModels({ plan, configs }: NewSweepPlan, needs: ReadonlySet<ResourceName>): Promise<void> {
+  const models = new Set(Object.values(configs).map(({ model }) => model));
+  for (const model of models) if (parseStageModel(model) === null) await checkLocalModel(model);
+  if (!needs.has("mlm")) return;
+  const { options, columns } = plan.settings.evaluation;
+  for (const { id } of plan.columns) {
+    const { resources } = columns[id] ?? {};
+    const { maskedLm } = { ...options.resources, ...(resources as object | undefined) };
+    const place = "evaluation.options.resources.maskedLm";
+    if (maskedLm === null)
+      throw new UserError(`${place}: expected a masked language model for the attacks, received none.`);
+    await checkLocalModel(maskedLm).catch((error: unknown) => {
+      if (!(error instanceof UserError)) throw error;
+      throw new UserError(`${place}: ${error.message} \`temper pretrain\` trains one.`, { cause: error });
+    });
+  }
+}
+
+function checkSubstitutions({ plan, configs }: NewSweepPlan, needs: ReadonlySet<ResourceName>): void {
+  if (!needs.has("substitutions") && !needs.has("caseInsensitiveSubstitutes")) return;
+  const { options, columns } = plan.settings.evaluation;
   for (const { row, column, points } of plan.cells) {
     const { resources: changed } = columns[column] ?? {};
     const given = { ...options.resources, ...(changed as object | undefined) }.substitutions;

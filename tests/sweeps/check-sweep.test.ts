@@ -43,3 +43,21 @@ test("a missing table of substitutions is rejected before the first run", async 
   const { code, stderr } = await invoke(["sweep", file, "--out", join(folder, "out"), "--no-estimate"]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("substitutions.json is missing") });
 });
+
+test("a missing model in a folder is rejected before the first run", async () => {
+  const missing = join(folder, "none/model");
+  for (const error of await getErrors({ model: missing })) expect(error).toContain(`${missing}: no such folder`);
+  const rows = { standard: null, other: { model: missing } };
+  for (const error of await getErrors({ rows })) expect(error).toContain(`${missing}: no such folder`);
+});
+
+test("a missing masked language model is rejected before the first run", async () => {
+  const missing = join(folder, "masked-lm/model");
+  const evaluate = (maskedLm?: string) => ({
+    evaluation: { attacks: ["bert-attack"], numExamples: 4, options: { resources: { maskedLm } } },
+  });
+  for (const error of await getErrors(evaluate()))
+    expect(error).toContain("maskedLm: expected a masked language model for the attacks, received none");
+  for (const error of await getErrors(evaluate(missing)))
+    expect(error).toMatch(/maskedLm: .*masked-lm\/model: no such folder.*`temper pretrain` trains one/s);
+});

@@ -114,10 +114,19 @@ async function resolveHubModel(reference: string, options: ResolveOptions): Prom
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }
 
+/** Whether a model is a folder, a file or a package, which may be missing. Otherwise it is on the hub. */
+async function isLocalModel(reference: string): Promise<boolean> {
+  return reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference));
+}
+
+/** Rejects a folder or a package without a model. Nothing is downloaded. */
+export async function checkLocalModel(reference: string): Promise<void> {
+  if (await isLocalModel(reference)) await resolveModel(reference);
+}
+
 /** Lists the files of a model on the hub, or null if the model is a folder or a package. */
 export async function listModelFiles(reference: string): Promise<HubFile[] | null> {
-  if (reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference)))
-    return null;
+  if (await isLocalModel(reference)) return null;
   const [name = "", revision] = reference.replace(/^hf:/, "").split(/@(.*)/, 2);
   const files = await listHubFiles(await openHubSnapshot({ type: "model", name, ...(revision && { revision }) }));
   const needed = new Set(
