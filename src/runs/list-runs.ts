@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
 import { UserError } from "../errors.js";
+import { type AttackReport, readAttackReport } from "./attack-folder.js";
 import { findRunFolders } from "./run-files.js";
 import { RunFolder, type RunState } from "./run-folder.js";
 import { readDegeneracy } from "./run-metrics.js";
@@ -27,6 +28,8 @@ export interface RunSummary {
   readonly accuracy: number | null;
   /** The number of texts of that accuracy. */
   readonly testExamples: number | null;
+  /** The attack of the last report that left the lowest accuracy; null before an attack. */
+  readonly underAttack: { readonly attack: string; readonly accuracy: number; readonly examples: number } | null;
   /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
   readonly degeneracy: string | null;
   /** The best validation value so far, and its metric. */
@@ -56,6 +59,7 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
   const { metricForBestModel } = run.config.train;
   const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
   const [timings, { mtime }] = await Promise.all([run.timings(), stat(run.path("environment"))]);
+  const report = await readAttackReport(run.path("attacks"));
   return {
     folder,
     task: results?.task ?? run.task,
@@ -70,11 +74,20 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
     steps: status?.steps ?? null,
     accuracy: results?.test.accuracy ?? null,
     testExamples: results?.test.examples ?? null,
+    underAttack: report && findStrongestAttack(report),
     degeneracy: await readDegeneracy(run),
     bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
     metricForBestModel,
     failure: state === "failed" ? (status?.failure ?? null) : null,
   };
+}
+
+function findStrongestAttack({ attacks, examples }: AttackReport): RunSummary["underAttack"] {
+  const accuracies = Object.entries(attacks).map(
+    ([attack, { accuracyUnderAttack }]) => [attack, accuracyUnderAttack] as const,
+  );
+  const [strongest] = accuracies.sort(([, a], [, b]) => a - b);
+  return strongest ? { attack: strongest[0], accuracy: strongest[1], examples } : null;
 }
 
 function describeDamage(folder: string, error: unknown): RunSummary {
@@ -94,6 +107,7 @@ function describeDamage(folder: string, error: unknown): RunSummary {
     ...{
       accuracy: null,
       testExamples: null,
+      underAttack: null,
       degeneracy: null,
       bestValidation: null,
       metricForBestModel: null,

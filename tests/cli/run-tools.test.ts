@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { train } from "../../src/actions/train/train.js";
 import { run } from "../../src/cli/main.js";
+import { readAttackReport } from "../../src/runs/attack-folder.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -32,6 +33,17 @@ test("runs shows model, date, duration, size and tags", async () => {
     /first +tiny-bert +reviews .* finished .* 20\d\d-\d\d-\d\d \d\d:\d\d +0:\d\d +[\d.]+ [kM]B +final$/,
   );
   expect(stdout).toMatch(/2 runs, [\d.]+ [kM]B\n$/);
+});
+
+test("runs shows the lowest accuracy under attack, and sorts by it", async () => {
+  const [head, first, second] = (await invoke(["runs", runs, "--sort", "under-attack"])).stdout.split("\n");
+  expect(head).toContain("under attack");
+  expect(first).toMatch(/first .* [\d.]+% of \d+ \(greedy\)/);
+  expect(second).not.toContain("greedy");
+  const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as { underAttack: unknown }[];
+  const { attacks, examples } = (await readAttackReport(join(runs, "first", "attacks")))!;
+  const accuracy = attacks.greedy!.accuracyUnderAttack;
+  expect(listed.map(({ underAttack }) => underAttack)).toEqual([{ attack: "greedy", accuracy, examples }, null]);
 });
 
 test("runs are filtered and sorted", async () => {

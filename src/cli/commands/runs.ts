@@ -10,6 +10,7 @@ import { formatTable, printJson } from "../output.js";
 export const examples = [
   "temper runs",
   "temper runs --filter task=sst2 --filter tag=final --sort accuracy",
+  "temper runs --sort under-attack",
   "temper runs runs/sst2 --json",
 ];
 
@@ -30,6 +31,7 @@ const sortKeys: Readonly<Record<string, (run: ListedRun) => number>> = {
   date: (run) => Date.parse(run.started ?? "1970-01-01"),
   // A degenerate model is never the best one.
   accuracy: (run) => (run.degeneracy === null ? (run.accuracy ?? -1) : -1),
+  "under-attack": (run) => (run.degeneracy === null ? (run.underAttack?.accuracy ?? -1) : -1),
   duration: (run) => run.seconds,
   size: (run) => run.bytes,
 };
@@ -78,24 +80,29 @@ function formatRuns(io: Io, runs: readonly ListedRun[]): string {
   const { cyan, yellow, green, red } = getColors(io.stdout);
   const colors = { running: cyan, stopped: yellow, finished: green, failed: red, damaged: red };
   const hasTags = runs.some(({ tags }) => tags.length > 0);
+  const hasAttacks = runs.some(({ underAttack }) => underAttack !== null);
   const rows = runs.map((run) => [
     ...[run.folder, shortenModel(run.model), run.task ?? "", run.method ?? ""].map(removeEscapes),
     run.seed ?? "",
     ...[colors[run.state](run.state), formatSteps(run), formatAccuracy(run)],
+    ...(hasAttacks ? [formatUnderAttack(run)] : []),
     ...[run.started?.slice(0, 16).replace("T", " ") ?? "", formatDuration(1000 * run.seconds), formatBytes(run.bytes)],
     ...(hasTags ? [removeEscapes(run.tags.join(" "))] : []),
   ]);
   const head = [
-    ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy", "started (UTC)", "duration", "size"],
+    ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy"],
+    ...(hasAttacks ? ["under attack"] : []),
+    ...["started (UTC)", "duration", "size"],
     ...(hasTags ? ["tags"] : []),
   ];
+  const numeric = ["seed", "steps", "accuracy", "under attack", "duration", "size"].map((name) => head.indexOf(name));
   const failures = runs.flatMap(({ folder, failure, degeneracy }) => [
     ...(failure ? [removeEscapes(`${folder}: ${failure}\n`)] : []),
     ...(degeneracy ? [removeEscapes(`${folder} is degenerate: ${degeneracy}.\n`)] : []),
   ]);
   const total = runs.reduce((sum, { bytes }) => sum + bytes, 0);
   const last = `${runs.length === 1 ? "1 run" : `${formatCount(runs.length)} runs`}, ${formatBytes(total)}\n`;
-  return `${formatTable(io.stdout, rows, { head, numeric: [4, 6, 7, 9, 10] })}\n${failures.join("")}${last}`;
+  return `${formatTable(io.stdout, rows, { head, numeric })}\n${failures.join("")}${last}`;
 }
 
 /** The last part of a path or of a reference names the model. */
@@ -114,4 +121,11 @@ function formatAccuracy(run: RunSummary): string {
   if (accuracy !== null)
     return degeneracy === null ? `${formatPercent(accuracy)} of ${formatCount(testExamples!)}` : "degenerate";
   return bestValidation === null ? "" : `validation ${metricForBestModel} ${bestValidation.toFixed(3)}`;
+}
+
+/** The lowest accuracy under an attack, and which attack it was. */
+function formatUnderAttack({ underAttack, degeneracy }: RunSummary): string {
+  if (underAttack === null || degeneracy !== null) return "";
+  const { attack, accuracy, examples } = underAttack;
+  return removeEscapes(`${formatPercent(accuracy)} of ${formatCount(examples)} (${attack})`);
 }
