@@ -11,6 +11,7 @@ import { noRepeat } from "../../src/attacks/constraints/repeat.js";
 import { computeAngular, minSentenceSimilarity } from "../../src/attacks/constraints/sentence-similarity.js";
 import { keepStopWords } from "../../src/attacks/constraints/stop-words.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
+import { createGoal } from "../../src/attacks/goals/create-goal.js";
 import { hardLabel } from "../../src/attacks/goals/hard-label.js";
 import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
 import { targeted } from "../../src/attacks/goals/targeted.js";
@@ -302,6 +303,13 @@ describe("goals", () => {
     expect(target.isReached(score(0.2, 0.3, 0.5), 0, text)).toBe(true);
     expect([target.attacksLabel!(2), target.attacksLabel!(0)]).toEqual([false, true]);
     expect(hardLabel(untargeted).computeValue(score(0.9, 0.1), 0, text, original)).toBe(0);
+    // With scores: probabilities, the score of the original text does not matter.
+    const create = (target: number | null) =>
+      createGoal({ target, hardLabel: false, scores: "probabilities" }, ["a", "b", "c"]);
+    expect(create(null).computeValue(score(0.6, 0.1, 0.3), 0, text, original)).toBeCloseTo(0.4, 12);
+    expect(create(2).computeValue(score(0.6, 0.1, 0.3), 0, text, original)).toBe(0.3);
+    expect(create(null).isReached(score(0.4, 0.3, 0.3), 0, text)).toBe(false);
+    expect(create(2).isReached(score(0.2, 0.3, 0.5), 0, text)).toBe(true);
     const shorter = text.apply({ kind: "delete", position: 0 });
     expect(inputReduction.computeValue(original, 0, shorter, original)).toBeCloseTo(0.25 + 0.25 * (1 - values[0]!));
     expect(inputReduction.computeValue(score(0.2, 0.8), 0, shorter, original)).toBe(0);

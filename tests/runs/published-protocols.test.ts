@@ -33,6 +33,7 @@ test("textdefender has the attacks and limits of its publication, unless the req
   expect(attacks[0]!.options).toMatchObject({ neighbors: 50, similarity: 0.840845057, wordSimilarity: -1 });
   expect(attacks[1]!.options).toMatchObject({ neighbors: 50, characters: false });
   expect(attacks[2]!.options).toMatchObject({ candidates: 50 });
+  for (const { options } of attacks) expect(options).toMatchObject({ compat: "textattack", scores: "probabilities" });
   expect(sample.numExamples).toBe(1000);
   expect(constraints).toMatchObject({ queriesPerWord: 50, queryBudget: null });
   const rates = ["imdb", "ag-news", "sst2"].map(

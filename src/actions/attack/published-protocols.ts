@@ -22,15 +22,18 @@ const minWords = 5;
 /** The angular similarity of windows that TextFooler published, for the Universal Sentence Encoder. */
 const similarity = 0.840845057;
 
+/** The recipes of TextAttack. Its searches compare probabilities. */
+const textattack = { compat: "textattack", scores: "probabilities" };
+
 /**
  * Li et al. 2021, Searching for an Effective Defender, as in the released code: TextFooler and
  * TextBugger swap words with 50 neighbors of any distance, BERT-Attack with 50 predicted words.
  */
 const textdefender: Protocol = {
   attacks: [
-    { name: "textfooler", options: { compat: "textattack", neighbors, wordSimilarity: -1, similarity } },
-    { name: "textbugger", options: { compat: "textattack", neighbors, characters: false } },
-    { name: "bert-attack", options: { compat: "textattack", candidates: neighbors } },
+    { name: "textfooler", options: { ...textattack, neighbors, wordSimilarity: -1, similarity } },
+    { name: "textbugger", options: { ...textattack, neighbors, characters: false } },
+    { name: "bert-attack", options: { ...textattack, candidates: neighbors } },
   ],
   queriesPerWord: neighbors,
   isAttacked: ({ texts }) => texts[0]!.split(" ").length >= minWords,

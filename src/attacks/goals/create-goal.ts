@@ -1,12 +1,21 @@
 import { z } from "zod";
 import { didYouMean } from "../../did-you-mean.js";
 import { UserError } from "../../errors.js";
+import { byProbability } from "./by-probability.js";
 import type { Goal } from "./goal.js";
 import { hardLabel } from "./hard-label.js";
 import { targeted } from "./targeted.js";
 import { untargeted } from "./untargeted.js";
 
 const labelSchema = z.union([z.string(), z.int().min(0)]);
+
+/** What a search compares. It has no default, so that journals mention it only if it is chosen. */
+export const scoresOption = {
+  scores: z
+    .enum(["margins", "probabilities"])
+    .optional()
+    .describe("compare logit margins, or probabilities, as papers and other tools do; default: margins"),
+};
 
 /** The options of every recipe that wants a wrong class. */
 export const goalOptions = {
@@ -15,6 +24,7 @@ export const goalOptions = {
     .default(null)
     .describe("class that the victim should predict, by name or index; null: any wrong class"),
   hardLabel: z.boolean().default(false).describe("use only the predicted class, not its probability"),
+  ...scoresOption,
 };
 
 /** The version of a recipe: that of its paper, or that of TextAttack 0.3.11. */
@@ -24,12 +34,16 @@ export const compatOption = {
 
 /** Creates the goal that the options of a recipe describe. */
 export function createGoal(
-  options: { readonly target: string | number | null; readonly hardLabel: boolean },
+  { target: wanted, hardLabel: isHard, scores }: GoalOptions,
   labels: readonly string[],
 ): Goal {
-  const goal = options.target === null ? untargeted : targeted(findLabel(options.target, labels));
-  return options.hardLabel ? hardLabel(goal) : goal;
+  const target = wanted === null ? null : findLabel(wanted, labels);
+  const goal = target === null ? untargeted : targeted(target);
+  if (isHard) return hardLabel(goal);
+  return scores === "probabilities" ? byProbability(goal, target) : goal;
 }
+
+type GoalOptions = Readonly<z.output<z.ZodObject<typeof goalOptions>>>;
 
 /** Finds a class by name or index. */
 export function findLabel(label: string | number, labels: readonly string[]): number {

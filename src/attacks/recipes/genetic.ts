@@ -2,7 +2,7 @@ import { z } from "zod";
 import { fitContext } from "../constraints/context.js";
 import { allowedByLanguageModel } from "../constraints/language-model.js";
 import { defineAttack } from "../define-attack.js";
-import { untargeted } from "../goals/untargeted.js";
+import { createGoal, scoresOption } from "../goals/create-goal.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 
@@ -18,13 +18,14 @@ export const genetic = defineAttack({
       .enum(["read", "all"])
       .optional()
       .describe("words that may change: those that the model reads, or all of the text (RIFT's code); default: read"),
+    ...scoresOption,
   }),
   resources: ["caseInsensitiveSubstitutes"],
   optional: ["context", "lmConstraint"],
   hasBudget: true,
   differences: "Unlike in the released code, the last generation is checked, too.",
   build: (options, { caseInsensitiveSubstitutes, context, lmConstraint }) => ({
-    goal: untargeted,
+    goal: createGoal({ target: null, hardLabel: false, scores: options.scores }, []),
     transformations: [swapFromTable(caseInsensitiveSubstitutes)],
     constraints: [...(lmConstraint ? [allowedByLanguageModel(lmConstraint)] : []), ...fitContext(context)],
     search: geneticSearch({ ...options, mutation: "best" }),

@@ -18,34 +18,29 @@ const numWords = 40;
 const numTexts = 30;
 const [population, iterations] = [8, 5];
 
-/** The logit margin of an original text. Temper's searches divide the margins of a text by it and multiply them by 4. */
-const originalMargin = 4;
-
-/** A logit without an effect: the class is impossible. */
-const impossible = -100;
-
 /**
- * The victims. An unknown word is [UNK], so that substitutes can be equally good. In Genetic there are none: of equally
- * good words, Temper keeps that of the text, and the code takes the first of its list. PWWS in the code looks at p(y), and
- * Temper at y against the best other class, which is the same if the third class of a pair is impossible.
+ * The victims, with the logits of an original text and of no other class than these. An unknown word is [UNK], so that
+ * substitutes can be equally good. In Genetic there are none: of equally good words, Temper keeps that of the text, and the
+ * code takes the first of its list. The code compares p(y), as Temper does with scores: probabilities, and on pairs Genetic
+ * compares margins. By default, Temper divides margins by that of the original text and multiplies them by 4. So its
+ * searches equal those of the code if that margin is 4, and in PWWS only for two classes.
  */
 const victims = {
-  pwws: { unknown: /w3\d|NULL/g, numLikely: 2 },
-  genetic: { unknown: /(?!)/g, numLikely: 2 },
-  pwwsOnPairs: { unknown: /w3\d|NULL/g, numLikely: 2, numClasses: 3 },
-  geneticOnPairs: { unknown: /(?!)/g, numLikely: 3 },
+  pwws: { unknown: /w3\d|NULL/g, original: [4, 0] },
+  pwwsOnPairs: { unknown: /w3\d|NULL/g, original: [2.5, 0, -1] },
+  genetic: { unknown: /(?!)/g, original: [2.5, 0] },
+  geneticOnPairs: { unknown: /(?!)/g, original: [4, 0, -1] },
 };
 
 /** A victim: how it reads texts, and its logits, which depend on what it reads only. released_attacks.py has the same. */
-function createVictim(inputs, { unknown, numLikely, numClasses = numLikely }) {
+function createVictim(inputs, { unknown, original }) {
   const read = (texts) => texts.join(" [SEP] ").replaceAll(unknown, "[UNK]");
   const originals = new Set(inputs.map(read));
-  const complete = (logits) => [...logits, ...new Array(numClasses - numLikely).fill(impossible)];
   const score = (text) => {
-    if (originals.has(text)) return complete([originalMargin, 0, -1].slice(0, numLikely));
+    if (originals.has(text)) return original;
     const digest = createHash("sha256").update(text).digest();
-    const weights = Array.from({ length: numLikely }, (_, i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
-    return complete(weights.map((weight, i) => Math.log(i === 0 ? 20 * weight : weight)));
+    const weights = original.map((_, i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
+    return weights.map((weight, i) => Math.log(i === 0 ? 20 * weight : weight));
   };
   return { read, score };
 }
@@ -122,27 +117,29 @@ export async function prepareAttacks(folder) {
   const pairs = createTexts(rng).map((premise, i) => [premise, texts[i]]);
   const substitutions = parseSubstitutionTable(table, "toy table");
   const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["0", "1", "2"] };
-  const [pwws, genetic, shorter] = await Promise.all(
-    [
-      { name: "pwws", options: { saliencyWord: "NULL", ties: "last" } },
-      { name: "genetic", options: { population, iterations } },
-      { name: "genetic", options: { population, iterations: iterations - 1 } },
-    ].map(loadAttack),
-  );
+  const scores = "probabilities";
+  const loadPwws = (more = {}) =>
+    loadAttack({ name: "pwws", options: { saliencyWord: "NULL", ties: "last", ...more } });
+  // The code never checks its last generation.
+  const loadGenetic = (more = {}) =>
+    Promise.all(
+      [iterations, iterations - 1].map((each) =>
+        loadAttack({ name: "genetic", options: { population, iterations: each, ...more } }),
+      ),
+    );
   const singles = texts.map((text) => [text]);
   const runs = {
-    pwws: { inputs: singles, attacks: [pwws], fields: [0] },
-    genetic: { inputs: singles, attacks: [genetic, shorter], fields: [0] },
-    pwwsOnPairs: { inputs: pairs, attacks: [pwws], fields: [1] },
-    geneticOnPairs: { inputs: pairs, attacks: [genetic, shorter], fields: [1] },
+    pwws: { inputs: singles, attacks: [await loadPwws()], fields: [0] },
+    genetic: { inputs: singles, attacks: await loadGenetic({ scores }), fields: [0] },
+    pwwsOnPairs: { inputs: pairs, attacks: [await loadPwws({ scores })], fields: [1] },
+    geneticOnPairs: { inputs: pairs, attacks: await loadGenetic(), fields: [1] },
   };
   const live = Object.entries(runs).map(([name, { inputs, attacks, fields }]) => {
     const ready = attacks.map((attack) => createRecipeAttack(attack, resources, [onlyFields(fields)]));
     return [name, { inputs, attacks: ready, victim: createVictim(inputs, victims[name]) }];
   });
   const requests = Object.entries(runs).map(([name, { inputs }]) => {
-    const { numLikely, numClasses = numLikely } = victims[name];
-    return [name, { inputs, numLikely, numClasses, vocabularyPath: writeVocabulary(folder, name) }];
+    return [name, { inputs, original: victims[name].original, vocabularyPath: writeVocabulary(folder, name) }];
   });
   const request = { table, texts, population, iterations, mixing, mutation, tablePath, scoresPath };
   return {
@@ -191,7 +188,6 @@ function compareGenetic(name, released, { inputs, attacks, victim }, { mixing, m
       inputs.length,
       count((texts, i) => hashSorted(run(attacks[0], texts).queries) !== released[i].queries),
     ),
-    // The code never checks its last generation.
     compareCounts(
       `${name}: outcomes without the last generation`,
       inputs.length,
@@ -205,8 +201,8 @@ export function compareAttacks(released, { request, constraint, ...live }) {
   const countTexts = (isDifferent) => texts.filter(isDifferent).length;
   return [
     ...comparePwws("PWWS", released.pwws, live.pwws),
-    ...comparePwws("PWWS, pairs", released.pwwsOnPairs, live.pwwsOnPairs),
-    ...compareGenetic("Genetic", released.genetic, live.genetic, request),
+    ...comparePwws("PWWS, pairs, scores: probabilities", released.pwwsOnPairs, live.pwwsOnPairs),
+    ...compareGenetic("Genetic, scores: probabilities", released.genetic, live.genetic, request),
     ...compareGenetic("Genetic, pairs", released.geneticOnPairs, live.geneticOnPairs, request),
     compareCounts(
       "Language-model constraint: texts",

@@ -18,7 +18,7 @@ class Victim:
     device = "cpu"
 
     def __init__(self, folder, request):
-        self.likely, self.impossible = request["numLikely"], request["numClasses"] - request["numLikely"]
+        self.original = request["original"]
         self.vocabulary = Path(request["vocabularyPath"]).read_text().split("\n")
         _, self.tokenize, _ = load_data(folder, "bert", request["vocabularyPath"])
         encoded = [self.tokenize(" [SEP] ".join(texts), max_length) for texts in request["inputs"]]
@@ -34,12 +34,12 @@ class Victim:
         text = self.read(ids[0].tolist(), mask[0].tolist())
         self.queries.append(text)
         if text in self.originals:
-            logits = [4, 0, -1][: self.likely]
+            logits = self.original
         else:
             digest = hashlib.sha256(text.encode()).digest()
-            weights = [0.01 + int.from_bytes(digest[4 * i : 4 * i + 4], "little") / 2**32 for i in range(self.likely)]
+            weights = [0.01 + int.from_bytes(digest[4 * i : 4 * i + 4], "little") / 2**32 for i in range(len(self.original))]
             logits = [math.log(20 * weight if i == 0 else weight) for i, weight in enumerate(weights)]
-        return torch.tensor([logits + [-100] * self.impossible], dtype=torch.float64)
+        return torch.tensor([logits], dtype=torch.float64)
 
 
 def run_pwws(folder, request, key):
@@ -109,7 +109,7 @@ def run_genetic(folder, request, key, surface):
         else:
             wrapped, attack = module.WrappedModelNli(victim.tokenize, max_length, "bert"), adversary.attack_nli
         connection, victim.queries = Connection(victim), []
-        attack(connection, wrapped, *texts, np.eye(request[key]["numClasses"])[0])
+        attack(connection, wrapped, *texts, np.eye(len(request[key]["original"]))[0])
         np.random.choice = choose
         queries = hashlib.sha256("\n".join(sorted(victim.queries)).encode()).hexdigest()
         results.append({"queries": queries, "isSuccess": connection.result == 0})
