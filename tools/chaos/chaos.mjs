@@ -122,6 +122,18 @@ async function waitForGroup(/** @type {number} */ group) {
     await delay(100);
 }
 
+/**
+ * Resumes a workload undisturbed. Ranks outlive a killed launcher until they have saved their state. So long, a resume is
+ * refused, and a user would wait.
+ */
+async function resume(/** @type {Workload} */ workload, /** @type {string} */ out) {
+  for (let attempt = 1; ; attempt++) {
+    const ended = await start(workload.getCommand(out, temper), {}).ended;
+    if (attempt === 30 || !/is writing there/.test(ended.stderr)) return ended;
+    await delay(1000);
+  }
+}
+
 /** Runs a workload undisturbed and measures it. @param {Workload} workload */
 async function measureReference(workload) {
   const out = join(folder, `reference-${workload.name}`);
@@ -182,7 +194,7 @@ async function runRound(/** @type {number} */ round) {
     const count = /** @type {Record<string, number>} */ (counts.get(workload.name));
     count[fault] = (count[fault] ?? 0) + 1;
   }
-  const last = await start(workload.getCommand(out, temper), {}).ended;
+  const last = await resume(workload, out);
   for (const tree of trees) send(-tree.pid, "SIGKILL");
   const problems = [];
   if (last.code !== 0)
