@@ -107,7 +107,7 @@ export class Worker {
     child.stdout!.on("data", print);
     child.stderr!.on("data", print);
     this.#ending = new Promise((resolve) => {
-      child.once("error", (error) => resolve(getErrorMessage(error)));
+      child.on("error", (error) => resolve(getErrorMessage(error)));
       // After its exit, and after all that it printed has been read.
       child.once("close", (code, signal) => resolve(signal === null ? `exit code ${code}` : describeCrash(signal)));
     });
