@@ -1,6 +1,6 @@
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
-import { listResources, loadAttack } from "../attacks/load-attack.js";
-import type { ResourceName } from "../attacks/resources.js";
+import { getNeeds } from "../attacks/define-attack.js";
+import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import { checkLocalModel } from "../models/checkpoint/resolve-model.js";
 import type { RunConfig } from "../runs/config.js";
@@ -17,9 +17,9 @@ import { parseStageModel } from "./stages.js";
  * downloaded.
  */
 export async function checkSweep(sweep: NewSweepPlan): Promise<void> {
-  const needs = await listNeeds(sweep.plan);
-  checkSubstitutions(sweep, needs);
-  await checkModels(sweep, needs);
+  const attacks = await loadAttacks(sweep.plan);
+  checkSubstitutions(sweep, attacks);
+  await checkModels(sweep, attacks);
   const checked = new Set<string>();
   for (const config of Object.values(sweep.configs)) {
     const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = config;
@@ -38,25 +38,25 @@ export function checkInputFiles(sweep: NewSweepPlan): void {
   throw new UserError(lines.join("\n"));
 }
 
-/** What the attacks of a sweep need or can use. A dry run imports no module of the file. */
-async function listNeeds({ settings }: SweepPlan): Promise<ReadonlySet<ResourceName>> {
-  const needs = new Set<ResourceName>();
-  for (const [name, given] of Object.entries(settings.evaluation.attacks))
-    if (!isModulePath(name))
-      for (const need of listResources(await loadAttack({ name, options: given ?? {} }))) needs.add(need);
-  return needs;
+/** The attacks of a sweep. A dry run imports no module of the file. */
+async function loadAttacks({ settings }: SweepPlan): Promise<LoadedAttack[]> {
+  const specs = Object.entries(settings.evaluation.attacks).filter(([name]) => !isModulePath(name));
+  return Promise.all(specs.map(([name, given]) => loadAttack({ name, options: given ?? {} })));
 }
 
 /** The models of the runs, and the masked language model of the attacks in each column. */
-async function checkModels({ plan, configs }: NewSweepPlan, needs: ReadonlySet<ResourceName>): Promise<void> {
+async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly LoadedAttack[]): Promise<void> {
   const models = new Set(Object.values(configs).map(({ model }) => model));
   for (const model of models) if (parseStageModel(model) === null) await checkLocalModel(model);
-  if (!needs.has("mlm")) return;
+  if (!attacks.some((attack) => listResources(attack).includes("mlm"))) return;
+  // Some attacks can do without one.
+  const isNeeded = attacks.some(({ definition, options }) => getNeeds(definition, options).includes("mlm"));
   const { options, columns } = plan.settings.evaluation;
   for (const { id } of plan.columns) {
     const { resources } = columns[id] ?? {};
     const { maskedLm } = { ...options.resources, ...(resources as object | undefined) };
     const place = "evaluation.options.resources.maskedLm";
+    if (maskedLm === null && !isNeeded) continue;
     if (maskedLm === null)
       throw new UserError(`${place}: expected a masked language model for the attacks, received none.`);
     await checkLocalModel(maskedLm).catch((error: unknown) => {
@@ -66,7 +66,8 @@ async function checkModels({ plan, configs }: NewSweepPlan, needs: ReadonlySet<R
   }
 }
 
-function checkSubstitutions({ plan, configs }: NewSweepPlan, needs: ReadonlySet<ResourceName>): void {
+function checkSubstitutions({ plan, configs }: NewSweepPlan, attacks: readonly LoadedAttack[]): void {
+  const needs = new Set(attacks.flatMap(listResources));
   if (!needs.has("substitutions") && !needs.has("caseInsensitiveSubstitutes")) return;
   const { options, columns } = plan.settings.evaluation;
   for (const { row, column, points } of plan.cells) {

@@ -60,4 +60,8 @@ test("a missing masked language model is rejected before the first run", async (
     expect(error).toContain("maskedLm: expected a masked language model for the attacks, received none");
   for (const error of await getErrors(evaluate(missing)))
     expect(error).toMatch(/maskedLm: .*masked-lm\/model: no such folder.*`temper pretrain` trains one/s);
+  // Alzantot can use one, but works without it.
+  const evaluation = { attacks: ["alzantot"], numExamples: 4 };
+  const optional = await writeTinySweep(folder, { evaluation });
+  expect(await invoke(["sweep", optional, "--dry-run", "--no-estimate"])).toMatchObject({ code: 0 });
 });
