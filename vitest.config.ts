@@ -71,6 +71,7 @@ export default defineConfig({
     alias: [
       { find: /^temper-nlp$/, replacement: `${source}/index.ts` },
       { find: /^temper-nlp\/(models|tensor|nn)$/, replacement: `${source}/$1/public.ts` },
+      { find: "temper-nlp/certificates", replacement: `${source}/proofs/certificates/index.ts` },
       { find: /^temper-nlp\/(\w+)$/, replacement: `${source}/$1/index.ts` },
     ],
   },

@@ -18,9 +18,9 @@ import { formatModelCard } from "../src/actions/model-card/model-card.js";
 import { loadClassifier } from "../src/actions/predict/text-classifier.js";
 import { pushModel } from "../src/actions/push/push.js";
 import { readTiming } from "../src/attacks/run-attack.js";
-import { readLineEntries } from "../src/checked-lines.js";
-import { openForAppending, openRegularFile, readText } from "../src/files.js";
-import { findLivingOwner } from "../src/lock.js";
+import { readLineEntries } from "../src/base/checked-lines.js";
+import { openForAppending, openRegularFile, readText } from "../src/base/files.js";
+import { findLivingOwner } from "../src/base/lock.js";
 import { loadModel } from "../src/models/checkpoint/load.js";
 import { openSafetensors } from "../src/models/checkpoint/safetensors.js";
 import { saveTokenizer } from "../src/models/checkpoint/save-tokenizer.js";
@@ -151,16 +151,16 @@ test("an ONNX model reads no file outside of its folder", async () => {
   }
 });
 
-/** Who reads files by other means than src/files.ts, and why that is safe. */
+/** Who reads files by other means than src/base/files.ts, and why that is safe. */
 const otherReaders: Record<string, string> = {
   "src/actions/doctor/doctor.ts": "the package and /proc",
-  "src/cache.ts": "the cache of this user",
+  "src/base/cache.ts": "the cache of this user",
   "src/cli/main.ts": "the package",
   "src/hub/download.ts": "writes the cache, without links",
   "src/hub/hub-cache.ts": "the cache of this user",
-  "src/lock.ts": "refuses pipes, and shows only process IDs",
-  "src/processes.ts": "/proc",
-  "src/result-cache.ts": "the cache of this user",
+  "src/base/lock.ts": "refuses pipes, and shows only process IDs",
+  "src/base/processes.ts": "/proc",
+  "src/base/result-cache.ts": "the cache of this user",
   "src/attacks/score-cache.ts": "the cache of this user",
   "src/actions/train/tensorboard.ts": "writes a new file",
   "src/runs/environment.ts": "the package",
@@ -174,7 +174,7 @@ const otherReaders: Record<string, string> = {
   "src/text/wordnet.ts": "a package",
 };
 
-test("only src/files.ts reads files of folders from elsewhere", () => {
+test("only src/base/files.ts reads files of folders from elsewhere", () => {
   const found = readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && !name.startsWith(join("studio", "page")))
     .map((name) => `src/${name}`)
@@ -182,7 +182,7 @@ test("only src/files.ts reads files of folders from elsewhere", () => {
       const imports = readFileSync(path, "utf8").match(/import \{[^}]*\} from "node:fs(\/promises)?"/g) ?? [];
       return imports.some((line) => /\b(readFile|readFileSync|createReadStream|open|openSync)\b/.test(line));
     });
-  expect(found.sort()).toEqual([...Object.keys(otherReaders), "src/files.ts"].sort());
+  expect(found.sort()).toEqual([...Object.keys(otherReaders), "src/base/files.ts"].sort());
   for (const path of found) expect(readFileSync(path, "utf8")).not.toMatch(/import \* as \w+ from "node:fs/);
 });
 

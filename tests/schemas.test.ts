@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { runConfigSchema } from "../src/runs/config.js";
+import { runConfigSchema } from "../src/settings/config.js";
 import { sweepSettingsSchema } from "../src/sweeps/schema.js";
 
 // A sweep file has the settings of its runs, too. Profiles change any of them.

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Rng } from "../src/base/rng.js";
 import type { SafetensorsTensor } from "../src/models/checkpoint/safetensors-writer.js";
-import { type RunConfig, runConfigSchema } from "../src/runs/config.js";
-import { Rng } from "../src/tensor/random.js";
+import { type RunConfig, runConfigSchema } from "../src/settings/config.js";
 import { writeTinyModel } from "./cli/tiny-model.js";
 
 const special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { tryLock } from "../src/lock.js";
+import { tryLock } from "../src/base/lock.js";
 
 /** Acquires a lock file as soon as no other process has it. Returns a function that releases it. */
 export async function waitForLock(path: string): Promise<() => void> {

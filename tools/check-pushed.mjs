@@ -9,6 +9,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AutoModelForSequenceClassification, AutoTokenizer, env, Tensor } from "@huggingface/transformers";
 import { createPushedFiles } from "../dist/actions/push/push.js";
+import { Rng } from "../dist/base/rng.js";
+import { softmax } from "../dist/base/softmax.js";
 import { loadClassifier, loadTask, train as trainRun } from "../dist/index.js";
 import { openSafetensors } from "../dist/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../dist/models/checkpoint/safetensors-writer.js";
@@ -16,8 +18,6 @@ import { classify as classifyTokens, tokenizeAll } from "../dist/models/index.js
 import { findOnnxRuntime } from "../dist/onnx/find-onnx-runtime.js";
 import { openOnnxClassifier } from "../dist/onnx/onnx-classifier.js";
 import { RunFolder } from "../dist/runs/run-folder.js";
-import { softmax } from "../dist/softmax.js";
-import { Rng } from "../dist/tensor/random.js";
 import { loadTokenizer } from "../dist/text/tokenizer.js";
 
 const numTexts = 1000;

@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Rng } from "../dist/base/rng.js";
 import { evaluate, loadTask, train } from "../dist/index.js";
-import { Rng } from "../dist/tensor/random.js";
 
 const rareLabel = "spam";
 const [rows, rareRows, testRows] = [600, 30, 600];

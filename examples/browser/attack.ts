@@ -6,7 +6,7 @@ import { greedy } from "../../src/attacks/recipes/greedy.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, runRecipe } from "../../src/attacks/run-recipe.js";
 import { createVictimInput } from "../../src/attacks/victim-input.js";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import type { Substitutions } from "../../src/text/substitutions.js";
 import type { BrowserModel } from "./model.js";
 

@@ -1,7 +1,7 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as runtime from "onnxruntime-web/wasm";
+import { softmax } from "../../src/base/softmax.js";
 import { openOnnxClassifier } from "../../src/onnx/onnx-classifier.js";
-import { softmax } from "../../src/softmax.js";
 import { padBatch } from "../../src/text/batch.js";
 import type { Encoding } from "../../src/text/encoding.js";
 

@@ -5,7 +5,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The files of src/ that need Node.js, and what the page has instead. */
 const replaced = {
-  [here("../../src/sha256.ts")]: here("sha256.ts"),
+  [here("../../src/base/sha256.ts")]: here("sha256.ts"),
   [here("../../src/text/load-tagger.ts")]: here("load-tagger.ts"),
 };
 

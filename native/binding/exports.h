@@ -10,6 +10,7 @@ void defineTensors(napi_env env, napi_value exports);
 void defineAutograd(napi_env env, napi_value exports);
 void defineRuntime(napi_env env, napi_value exports);
 void defineCrashReports(napi_env env, napi_value exports);
+void defineJitter(napi_env env, napi_value exports);
 void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
 void defineKernels(napi_env env, napi_value exports);

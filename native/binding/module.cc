@@ -44,6 +44,7 @@ static napi_value initialize(napi_env env, napi_value exports) {
     temper::defineAutograd(env, exports);
     temper::defineRuntime(env, exports);
     temper::defineCrashReports(env, exports);
+    temper::defineJitter(env, exports);
     temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
     temper::defineKernels(env, exports);

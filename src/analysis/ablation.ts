@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { formatPercent } from "../base/format.js";
 import { describeMetric } from "../evaluation/metric-table.js";
 import { mean, standardDeviation } from "../evaluation/statistics.js";
-import { formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";

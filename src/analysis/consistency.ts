@@ -1,16 +1,16 @@
 import { z } from "zod";
 import { prepareRun } from "../actions/train/prepare-run.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { reportProgress, warn } from "../base/events.js";
+import { formatCount, formatPercent } from "../base/format.js";
+import { isModulePath } from "../base/trust.js";
 import { inconsistencyPrefix } from "../evaluation/metric-table.js";
-import { reportProgress, warn } from "../events.js";
-import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
-import { resolveRun } from "../runs/read-config.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { runtimeOptions } from "../runs/runtime-config.js";
+import { resolveRun } from "../settings/read-config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 import { singleRank, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
-import { isModulePath } from "../trust.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import type { Callbacks } from "../events.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
 import type { Results } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../runs/runtime-config.js";
+import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../settings/runtime-config.js";
 import type { Figure } from "./figure.js";
 import { labelRuns } from "./run-labels.js";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { formatPercent } from "../format.js";
-import { groupBy } from "../group-by.js";
+import { formatPercent } from "../base/format.js";
+import { groupBy } from "../base/group-by.js";
 import type { Model } from "../models/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { type Device, free } from "../tensor/index.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import type { Rng } from "../base/rng.js";
 import { bootstrapIntervals, mean } from "../evaluation/statistics.js";
-import type { Rng } from "../tensor/random.js";
 import { intervalSchema } from "./flatness.js";
 import { squaredDistance } from "./tsne.js";
 

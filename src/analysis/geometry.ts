@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { formatNumber, formatWithInterval } from "../format.js";
+import { UserError } from "../base/errors.js";
+import { formatNumber, formatWithInterval } from "../base/format.js";
+import { Rng } from "../base/rng.js";
 import type { Model } from "../models/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { Rng } from "../tensor/random.js";
 import { getWheelColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import {

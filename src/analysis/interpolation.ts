@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { formatInterval, formatNumber, formatPercent } from "../base/format.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { formatInterval, formatNumber, formatPercent } from "../format.js";
 import { readModelConfig } from "../models/config.js";
 import { interpolateWeights } from "../models/mix-weights.js";
 import type { Weights } from "../nn/index.js";

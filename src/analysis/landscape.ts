@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { formatNumber, formatWithInterval } from "../format.js";
+import { UserError } from "../base/errors.js";
+import { formatNumber, formatWithInterval } from "../base/format.js";
+import { openResultCache, type ResultCache } from "../base/result-cache.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
-import { openResultCache, type ResultCache } from "../result-cache.js";
 import { hashExamples } from "../runs/environment.js";
 import { free, Rng, scope } from "../tensor/index.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";

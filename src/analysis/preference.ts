@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { msgsProbes } from "../tasks/msgs.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";

@@ -1,7 +1,7 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { methods } from "../methods/index.js";
-import type { RunConfig } from "../runs/config.js";
 import type { RunFolder } from "../runs/run-folder.js";
+import type { RunConfig } from "../settings/config.js";
 
 /** Settings that say where a run is computed, not what. */
 const runtimeKeys: ReadonlySet<string> = new Set(["device", "threads", "precision", "cudaGraphs"]);

@@ -1,8 +1,8 @@
 import type { z } from "zod";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
 import { standardDeviation } from "../evaluation/statistics.js";
-import type { Callbacks } from "../events.js";
 import {
   batchByLength,
   checkOutputs,

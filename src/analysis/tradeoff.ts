@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { formatInterval, formatPercent } from "../base/format.js";
 import { type Interval, intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
-import { type Callbacks, warn } from "../events.js";
-import { formatInterval, formatPercent } from "../format.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { assignColors } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";

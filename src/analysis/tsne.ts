@@ -1,4 +1,4 @@
-import type { Rng } from "../tensor/random.js";
+import type { Rng } from "../base/rng.js";
 
 export interface TsneOptions {
   readonly perplexity?: number;

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { validate } from "../validate.js";
+import { validate } from "../base/validate.js";
 import type { Attacker } from "./attacker.js";
 import type { AttackParts, Recipe } from "./protocol.js";
 import type { AttackResources, ResourceName } from "./resources.js";

@@ -1,6 +1,6 @@
-import { describeOptions, type OptionDescription } from "../describe-options.js";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { describeOptions, type OptionDescription } from "../base/describe-options.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
 import { type AttackDefinition, getNeeds, usesGradients } from "./define-attack.js";
 import { attackNames } from "./load-attack.js";
 import { attacks } from "./recipes/index.js";

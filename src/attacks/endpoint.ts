@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 
 export const httpVictimSchema = z.strictObject({
   batchSize: z.int().min(1).default(32).describe("texts per request"),

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { findWordPlaces } from "../text/find-words.js";
 import type { PreparedInput, Victim } from "./victim.js";
 

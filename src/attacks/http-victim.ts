@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { findWordPlaces } from "../text/find-words.js";
-import { validate } from "../validate.js";
 import {
   type Endpoint,
   type HttpVictimOptions,

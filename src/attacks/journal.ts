@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { type LineEntry, type LineFormat, LineWriter, parseHeader, readCheckedLines } from "../checked-lines.js";
+import { type LineEntry, type LineFormat, LineWriter, parseHeader, readCheckedLines } from "../base/checked-lines.js";
 import { attackResultSchema, journalHeaderSchema } from "./journal-schema.js";
 import type { AttackResult } from "./result.js";
 

@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { z } from "zod";
-import { didYouMean } from "../did-you-mean.js";
-import { getErrorMessage, UserError } from "../errors.js";
-import { sha256File } from "../files.js";
-import { parseSpec } from "../spec.js";
-import { type SourceLocation, validate } from "../validate.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { sha256File } from "../base/files.js";
+import { parseSpec } from "../base/spec.js";
+import { type SourceLocation, validate } from "../base/validate.js";
 import type { Attacker } from "./attacker.js";
 import { type AttackDefinition, type AttackSpec, getNeeds, usesGradients } from "./define-attack.js";
 import { createPoolAttacker, type SearchPool } from "./pool.js";

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { softmax } from "../base/softmax.js";
 import {
   type Classifier,
   classify,
@@ -9,7 +10,6 @@ import {
   type Model,
 } from "../models/index.js";
 import { getMaxInputLevel } from "../nn/index.js";
-import { softmax } from "../softmax.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import { type Encoding, unknownCharacter } from "../text/encoding.js";

@@ -1,5 +1,5 @@
+import { Rng } from "../base/rng.js";
 import type { Example } from "../tasks/example.js";
-import { Rng } from "../tensor/random.js";
 import { findWordPlaces, type WordFinder } from "../text/find-words.js";
 import {
   type Attacker,

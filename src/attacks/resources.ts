@@ -1,6 +1,6 @@
+import type { ResultCache } from "../base/result-cache.js";
 import type { LocalModel } from "../hull/hull-model.js";
 import type { Model } from "../models/index.js";
-import type { ResultCache } from "../result-cache.js";
 import type { LmConstraint } from "../text/lm-constraint.js";
 import type { PartOfSpeech } from "../text/part-of-speech.js";
 import type { Resource } from "./requests.js";

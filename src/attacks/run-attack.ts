@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { readJson, writeFileAtomic } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { readJson, writeFileAtomic } from "../base/files.js";
 import type { Example } from "../tasks/example.js";
 import type { Attacker, QueryBudget } from "./attacker.js";
 import { type JournalHeader, openJournal } from "./journal.js";

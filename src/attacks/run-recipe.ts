@@ -1,6 +1,6 @@
-import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import type { Rng } from "../base/rng.js";
 import type { Example } from "../tasks/example.js";
-import type { Rng } from "../tensor/random.js";
 import type { AttackSpaceSize } from "../text/replacements.js";
 import type { EditedText } from "./edited-text.js";
 import { isMisclassified, logitMargin, margin, nearTieMargin, type Score } from "./goals/score.js";

@@ -14,9 +14,9 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { getCacheFolder } from "../cache.js";
-import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
+import { getCacheFolder } from "../base/cache.js";
+import { UserError } from "../base/errors.js";
+import { createFileError } from "../base/files.js";
 import type { Victim } from "./victim.js";
 
 /** Bytes per key: half a SHA-256, which makes collisions practically impossible. */

@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { createScore, logitMargin, type Score } from "./goals/score.js";
 import type { ScoreUse } from "./run-recipe.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";

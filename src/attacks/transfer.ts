@@ -1,6 +1,6 @@
 import { basename } from "node:path";
-import { UserError } from "../errors.js";
-import { sha256File } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { sha256File } from "../base/files.js";
 import { untargeted } from "./goals/untargeted.js";
 import { readJournal } from "./journal.js";
 import { type Constraint, type Search, score } from "./protocol.js";

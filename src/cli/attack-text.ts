@@ -1,6 +1,6 @@
 import type { AttackRequest } from "../actions/attack/attack-request.js";
 import { createTextAttacker, type TextAttack, type TextAttacker } from "../actions/attack/attack-text.js";
-import { formatCount, formatPercent } from "../format.js";
+import { formatCount, formatPercent } from "../base/format.js";
 import { readLines } from "../text/read-inputs.js";
 import { getColors, type Io, write } from "./io.js";
 import { formatTable } from "./output.js";

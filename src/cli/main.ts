@@ -2,8 +2,8 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
-import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
-import { interruptedExitCode } from "../processes.js";
+import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../base/errors.js";
+import { interruptedExitCode } from "../base/processes.js";
 import { ExitCode, formatHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
@@ -101,7 +101,7 @@ if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLTo
   // A reader that stops early (`| head`) is not an error.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    void import("../files.js").then(({ createFileError }) =>
+    void import("../base/files.js").then(({ createFileError }) =>
       process.exit(reportError(createFileError(error, "the output", "write"), process)),
     );
   });

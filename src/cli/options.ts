@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "@commander-js/extra-typings";
 import { z } from "zod";
 import { httpVictimSchema } from "../attacks/endpoint.js";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
-import { toFlag } from "../shell.js";
-import { parseScalar } from "../spec.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { toFlag } from "../base/shell.js";
+import { parseScalar } from "../base/spec.js";
 import { parseSplit } from "../tasks/index.js";
 
 /** Creates a parser for integers within bounds. */

@@ -1,7 +1,7 @@
 import { isAbsolute, relative } from "node:path";
 import Table from "cli-table3";
+import { formatCommandLine } from "../base/shell.js";
 import { formatDegeneracy } from "../evaluation/degenerate.js";
-import { formatCommandLine } from "../shell.js";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
 
 /** Prints a value as indented JSON: the complete output of a command with --json. */

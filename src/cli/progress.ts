@@ -1,5 +1,5 @@
-import type { TemperEvent } from "../events.js";
-import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
+import type { TemperEvent } from "../base/events.js";
+import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../base/format.js";
 import { getColors, type Io, type OutputStream, removeControls } from "./io.js";
 
 export interface ProgressOptions {

@@ -1,4 +1,4 @@
-import { interruptedExitCode, onStopSignals } from "../processes.js";
+import { interruptedExitCode, onStopSignals } from "../base/processes.js";
 import type { Io } from "./io.js";
 
 /** Waits for a signal to stop. The next signal ends the process. */

@@ -1,4 +1,4 @@
-import { formatPercent } from "../format.js";
+import { formatPercent } from "../base/format.js";
 import { RunFolder, readResults } from "../runs/run-folder.js";
 import { getRunFolder } from "../sweeps/plan.js";
 import type { WorkItemResult } from "../sweeps/run-work.js";

@@ -1,5 +1,5 @@
-import type { TemperEvent } from "../events.js";
-import { formatCount, formatNumber, formatPercent } from "../format.js";
+import type { TemperEvent } from "../base/events.js";
+import { formatCount, formatNumber, formatPercent } from "../base/format.js";
 import type { Io } from "./io.js";
 import { createCallbacks, createProgress, type Progress } from "./progress.js";
 

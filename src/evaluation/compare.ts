@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { type Callbacks, warn } from "../events.js";
-import { formatPercent, formatPValue } from "../format.js";
-import { Rng } from "../tensor/random.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { formatPercent, formatPValue } from "../base/format.js";
+import { Rng } from "../base/rng.js";
 import { describeMetric } from "./metric-table.js";
 import type { ModelOutcomes } from "./outcomes.js";
 import { describePower, holmCorrection, mcNemar, mean, pairedBootstrap, pairedTTest } from "./statistics.js";

@@ -1,4 +1,4 @@
-import { formatCount, formatInterval, formatPercent } from "../format.js";
+import { formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { confusionMatrix as createConfusionMatrix } from "./metrics.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
 

@@ -1,4 +1,4 @@
-import { formatPercent } from "../format.js";
+import { formatPercent } from "../base/format.js";
 
 /**
  * What the values of a metric are: a fraction of the examples, a score without such a count, or a

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { formatPercent } from "../format.js";
+import { formatPercent } from "../base/format.js";
 import type { AttackSuiteSummary } from "./attack-summary.js";
 import { describeDegeneracy, formatDegeneracy } from "./degenerate.js";
 

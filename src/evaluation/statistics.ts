@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Rng } from "../tensor/random.js";
+import type { Rng } from "../base/rng.js";
 import {
   betaQuantile,
   chiSquareTail,

@@ -1,4 +1,4 @@
-import { type Callbacks, warn } from "../events.js";
+import { type Callbacks, warn } from "../base/events.js";
 import { isAttackMetric } from "./metric-table.js";
 import type { ExampleOutcomes, ModelOutcomes } from "./outcomes.js";
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { attackGroups } from "../actions/attack/attack-request.js";
-import { dataOptions, runConfigSchema } from "../runs/config.js";
-import { runtimeOptions } from "../runs/runtime-config.js";
+import { countSchema, orNull, seedSchema } from "../base/validate.js";
+import { dataOptions, runConfigSchema } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
 import { trainSettingsSchema } from "../train/index.js";
-import { countSchema, orNull, seedSchema } from "../validate.js";
 
 const { validationData, testData, tokenization } = runConfigSchema.shape;
 const { attackedLabel } = attackGroups.sample.shape;

@@ -1,12 +1,12 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
+import { createFolder, exists, readText, writeFileAtomic } from "../base/files.js";
+import { formatCount, formatPercent } from "../base/format.js";
 import { quantile } from "../evaluation/statistics.js";
-import type { Callbacks } from "../events.js";
-import { createFolder, exists, readText, writeFileAtomic } from "../files.js";
-import { formatCount, formatPercent } from "../format.js";
-import { type RunConfigInput, runConfigSchema } from "../runs/config.js";
+import { type RunConfigInput, runConfigSchema } from "../settings/config.js";
 import { formatDataName } from "../tasks/custom-task.js";
 import { type Example, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
 import { splitExamples } from "../tasks/split-examples.js";

@@ -1,6 +1,6 @@
+import { formatPercent, formatPValue } from "../base/format.js";
+import { formatCommandLine } from "../base/shell.js";
 import type { MetricComparison } from "../evaluation/compare.js";
-import { formatPercent, formatPValue } from "../format.js";
-import { formatCommandLine } from "../shell.js";
 
 /** What the verdict is about. In both comparisons, the robust model is the first one. */
 export interface Measured {

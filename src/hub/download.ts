@@ -3,10 +3,10 @@ import { constants, type FileHandle, lstat, mkdir, open, readdir, rename, stat, 
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { UserError } from "../errors.js";
-import type { Callbacks } from "../events.js";
-import { createFileError, exists, getErrorCode, hashFile } from "../files.js";
-import { isAlive } from "../processes.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
+import { createFileError, exists, getErrorCode, hashFile } from "../base/files.js";
+import { isAlive } from "../base/processes.js";
 
 /** The progress of the download of one file, in bytes. */
 export interface DownloadProgress {

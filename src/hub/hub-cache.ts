@@ -1,8 +1,8 @@
 import { constants, copyFile, mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
-import { UserError } from "../errors.js";
-import type { Callbacks } from "../events.js";
-import { createFileError, exists, getErrorCode, writeFileAtomic } from "../files.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
+import { createFileError, exists, getErrorCode, writeFileAtomic } from "../base/files.js";
 import { download } from "./download.js";
 import {
   createHubConnection,

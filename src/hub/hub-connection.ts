@@ -1,8 +1,8 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { getErrorMessage, UserError } from "../errors.js";
-import { getErrorCode } from "../files.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { getErrorCode } from "../base/files.js";
 
 /**
  * A repository on the Hugging Face Hub. The revision is a branch, tag or commit. Default: "main".

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
-import { formatConfigIdentity } from "../runs/config-identity.js";
+import { formatConfigIdentity } from "../settings/config-identity.js";
 import type { WorkRequest } from "./work-request.js";
 
 /** Keys that say where and how a request runs, not what it computes. */

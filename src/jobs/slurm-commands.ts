@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { userInfo } from "node:os";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
-import { formatCommandLine, shellQuote } from "../shell.js";
-import type { Trust } from "../trust.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { formatCommandLine, shellQuote } from "../base/shell.js";
+import type { Trust } from "../base/trust.js";
 import type { SlurmSettings } from "./slurm-settings.js";
 import { temperProgram } from "./temper-program.js";
 import { formatTrust } from "./worker-process.js";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { acceptOne, countSchema } from "../validate.js";
+import { acceptOne, countSchema } from "../base/validate.js";
 
 /** The settings of Slurm jobs. */
 export const slurmKeys = {

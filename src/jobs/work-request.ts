@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { exactRequestSchema } from "../actions/exact/exact-request.js";
-import { readJson } from "../files.js";
+import { readJson } from "../base/files.js";
+import { readJsonIfExists } from "../base/read-json.js";
+import { orNull, validate } from "../base/validate.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
-import { readJsonIfExists } from "../read-json.js";
-import { runConfigSchema } from "../runs/config.js";
-import { runtimeOptions } from "../runs/runtime-config.js";
-import { orNull, validate } from "../validate.js";
+import { runConfigSchema } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
 
 /** One request of a sweep as data. A worker process executes it. */
 export const workRequestSchema = z.discriminatedUnion("kind", [

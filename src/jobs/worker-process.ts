@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, writeSync } from "node:fs";
-import { getErrorMessage } from "../errors.js";
-import { createFileError, openForAppending, writeFileAtomic } from "../files.js";
-import { describeCrash } from "../processes.js";
-import type { Trust } from "../trust.js";
+import { getErrorMessage } from "../base/errors.js";
+import { createFileError, openForAppending, writeFileAtomic } from "../base/files.js";
+import { describeCrash } from "../base/processes.js";
+import type { Trust } from "../base/trust.js";
 import { hashRequest } from "./hash-request.js";
 import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkFiles, type WorkRequest, type WorkResult } from "./work-request.js";

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { TrainedCertificate } from "../certificates/trained-certificate.js";
+import { validate } from "../base/validate.js";
+import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
 import type { TrainingMethod } from "../train/index.js";
-import { validate } from "../validate.js";
 
 /** Multiples of the time of a standard step, by device. */
 export interface MethodCost {

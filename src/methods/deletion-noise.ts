@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { createDeletionKernel } from "../certificates/deletion.js";
+import { countSchema } from "../base/validate.js";
+import { createDeletionKernel } from "../proofs/certificates/deletion.js";
 import type { Example } from "../tasks/example.js";
-import { countSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 
 /**

@@ -1,4 +1,4 @@
-import { describeOptions, type OptionDescription } from "../describe-options.js";
+import { describeOptions, type OptionDescription } from "../base/describe-options.js";
 import type { MethodCost } from "./define-method.js";
 import { loadMethods, methods, resolveMethods } from "./index.js";
 

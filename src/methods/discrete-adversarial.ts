@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { orNull } from "../base/validate.js";
 import { keep, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 import {
@@ -11,7 +12,6 @@ import {
   type TrainingMethod,
   toDataset,
 } from "../train/index.js";
-import { orNull } from "../validate.js";
 import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
 
 const optionsSchema = z.strictObject({

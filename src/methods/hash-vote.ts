@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { splitIntoGroups, wordHashVersion } from "../certificates/hash-groups.js";
-import { countVoters, sumScores, toGroupProbabilities } from "../certificates/hash-vote.js";
+import { countSchema, orNull, seedSchema } from "../base/validate.js";
 import { computeMetrics } from "../evaluation/metrics.js";
 import { tokenizeAll } from "../models/index.js";
+import { splitIntoGroups, wordHashVersion } from "../proofs/certificates/hash-groups.js";
+import { countVoters, sumScores, toGroupProbabilities } from "../proofs/certificates/hash-vote.js";
 import type { Example } from "../tasks/example.js";
 import { type Tensor, topk, where } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
@@ -15,7 +16,6 @@ import {
   type TrainingJob,
   type TrainingMethod,
 } from "../train/index.js";
-import { countSchema, orNull, seedSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 
 const optionsSchema = z.strictObject({
@@ -46,7 +46,7 @@ const role = { exclusiveRoles: { examples: "replaces each text by groups of its 
 
 /**
  * Hash-vote: the model classifies groups of the words of a text, and the groups vote
- * (src/certificates/hash-vote.ts). By default, each text is replaced by the sub-texts of its groups.
+ * (src/proofs/certificates/hash-vote.ts). By default, each text is replaced by the sub-texts of its groups.
  * The groups never change, so all sub-texts together have the words of the text once.
  */
 export const hashVote = defineMethod({

@@ -9,13 +9,13 @@
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { TrainedCertificate } from "../certificates/trained-certificate.js";
-import { didYouMean } from "../did-you-mean.js";
-import { getErrorMessage, UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { isModulePath } from "../base/trust.js";
+import { validate } from "../base/validate.js";
 import { metrics } from "../evaluation/metrics.js";
+import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
 import type { TrainingMethod } from "../train/index.js";
-import { isModulePath } from "../trust.js";
-import { validate } from "../validate.js";
 import { ascc } from "./ascc/ascc.js";
 import { bitfit } from "./bitfit.js";
 import { childTuning } from "./child-tuning.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
 import { getLayerIndex, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, type Rng, scope, type Tensor, tensor, zeros } from "../tensor/index.js";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { listWindowSizes } from "../certificates/windows.js";
+import { countSchema } from "../base/validate.js";
+import { listWindowSizes } from "../proofs/certificates/windows.js";
 import type { Example } from "../tasks/example.js";
 import { findWords } from "../text/find-words.js";
-import { countSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 
 /**

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { readJson, readText } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { readJson, readText } from "../base/files.js";
+import { validate } from "../base/validate.js";
 import { normalizations } from "../text/canonical-tokenizer.js";
 import { tokenizations } from "../text/encoding.js";
-import { validate } from "../validate.js";
 import { commonFields, count } from "./families/config-fields.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily, modelTypes } from "./families/index.js";

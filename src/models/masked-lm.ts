@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { evalMode, type ForwardMode, type Weights } from "../nn/index.js";
 import { noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";

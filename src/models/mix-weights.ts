@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { mapWeights, type Weights } from "../nn/index.js";
 import { keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 

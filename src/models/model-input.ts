@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { type Device, type HostTensor, type StagingBuffers, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { Encoding, Tokenizer } from "../text/encoding.js";

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readBackend } from "../backend.js";
-import { UserError } from "../errors.js";
+import { readBackend } from "../base/backend.js";
+import { UserError } from "../base/errors.js";
 import { findWeightsFile } from "../models/checkpoint/checkpoint.js";
 import { findOnnxPath, type ModelFolder, onnxNames } from "../models/checkpoint/resolve-model.js";
 import { prefersOnnx } from "../tensor/native.js";

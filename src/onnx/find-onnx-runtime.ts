@@ -1,5 +1,5 @@
-import { requireBinaryPackage } from "../binary-packages.js";
-import { getErrorMessage, UserError } from "../errors.js";
+import { requireBinaryPackage } from "../base/binary-packages.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
 
 type Runtime = typeof import("onnxruntime-node");
 

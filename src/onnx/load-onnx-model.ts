@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { UserError } from "../errors.js";
-import { checkRegularFile, sha256File } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { checkRegularFile, sha256File } from "../base/files.js";
 import { readTextSettings } from "../models/checkpoint/load.js";
 import type { Model, ModelSession } from "../models/index.js";
 import type { Tokenization } from "../text/encoding.js";

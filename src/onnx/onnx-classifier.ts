@@ -1,5 +1,5 @@
 import type { InferenceSession, InferenceSessionFactory, Tensor as OnnxRuntimeTensor } from "onnxruntime-node";
-import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
 import type { Classifier } from "../models/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
-import { UserError } from "../errors.js";
-import { createFolder, createFolderAtomic, writeFileAtomic } from "../files.js";
-import { formatBytes } from "../format.js";
+import { UserError } from "../base/errors.js";
+import { createFolder, createFolderAtomic, writeFileAtomic } from "../base/files.js";
+import { formatBytes } from "../base/format.js";
 import { describeIncompatibility } from "../models/checkpoint/compatibility.js";
 import { createTokenizerFiles, getTokenizerSource } from "../models/checkpoint/save-tokenizer.js";
 import { getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";

@@ -1,8 +1,8 @@
 import { assignColors } from "../analysis/colors.js";
 import { renderFigure } from "../analysis/figure.js";
+import { formatCount, formatPercent } from "../base/format.js";
 import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
-import { formatCount, formatPercent } from "../format.js";
 import type { ComparedMetric, ComparisonRow } from "./comparison.js";
 import { capitalize, type Html, html } from "./html.js";
 

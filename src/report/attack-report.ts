@@ -1,5 +1,5 @@
-import { exists } from "../files.js";
-import { formatCount, formatInterval, formatPercent } from "../format.js";
+import { exists } from "../base/files.js";
+import { formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { type AttackFolder, readAttackFolder } from "../runs/attack-folder.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { getRunPath } from "../runs/run-files.js";

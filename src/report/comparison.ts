@@ -1,9 +1,9 @@
 import { type MeasuredSeed, toModelOutcomes } from "../actions/compare/compare.js";
+import { Rng } from "../base/rng.js";
 import { compareModels, type MetricComparison } from "../evaluation/compare.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { type Interval, mean, pairedBootstrap, standardDeviation, wilsonInterval } from "../evaluation/statistics.js";
 import { unifyWorstCase } from "../evaluation/worst-case.js";
-import { Rng } from "../tensor/random.js";
 import type { RunGroup, TaskGroups } from "./groups.js";
 import type { ReportRun } from "./report-run.js";
 

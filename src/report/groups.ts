@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { labelRuns, listSettings } from "../analysis/run-labels.js";
-import { groupBy } from "../group-by.js";
+import { groupBy } from "../base/group-by.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 

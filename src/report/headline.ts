@@ -1,6 +1,6 @@
+import { formatCount, formatInterval, formatPercent, formatPValue } from "../base/format.js";
 import { isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
-import { formatCount, formatInterval, formatPercent, formatPValue } from "../format.js";
 import { selectMainMetric } from "./accuracy-chart.js";
 import type { ComparedMetric, ComparisonRow } from "./comparison.js";
 

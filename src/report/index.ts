@@ -1,11 +1,11 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { createFileError, exists, readText, writeFileAtomic } from "../files.js";
-import { formatCount } from "../format.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, exists, readText, writeFileAtomic } from "../base/files.js";
+import { formatCount } from "../base/format.js";
+import { validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { validate } from "../validate.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";

@@ -3,8 +3,11 @@ import { basename, join } from "node:path";
 import { z } from "zod";
 import { parseJournalHeader } from "../attacks/journal.js";
 import { getTimingPath } from "../attacks/run-attack.js";
-import { readLineEntries } from "../checked-lines.js";
-import { UserError } from "../errors.js";
+import { readLineEntries } from "../base/checked-lines.js";
+import { UserError } from "../base/errors.js";
+import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { acquireLock } from "../base/lock.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import {
   type AttackSuiteSummary,
   attackSuiteSummarySchema,
@@ -14,9 +17,6 @@ import {
   summarizeJournal,
 } from "../evaluation/attack-summary.js";
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
-import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
-import { acquireLock } from "../lock.js";
-import { readJsonIfExists } from "../read-json.js";
 
 const files = { report: "report.json", lock: "attack.lock", shards: "shards" } as const;
 const journalSuffix = ".jsonl";

@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { z } from "zod";
-import { writeFileAtomic } from "../files.js";
-import { readJsonIfExists } from "../read-json.js";
+import { writeFileAtomic } from "../base/files.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import { getRunPath } from "./run-files.js";
 
 const calibrationSchema = z.object({

@@ -1,11 +1,11 @@
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { guardSummarySchema } from "../certificates/guard.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { acquireLock } from "../base/lock.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import { intervalSchema } from "../evaluation/statistics.js";
-import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
-import { acquireLock } from "../lock.js";
-import { readJsonIfExists } from "../read-json.js";
+import { guardSummarySchema } from "../proofs/certificates/guard.js";
 
 /** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
 export const certificateReportSchema = z.object({

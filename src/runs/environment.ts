@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { type Example, formatExample } from "../tasks/example.js";
 import { packageRoot } from "../tensor/native.js";
 

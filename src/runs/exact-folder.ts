@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import { intervalSchema } from "../evaluation/statistics.js";
-import { exists, readFolder, writeFileAtomic } from "../files.js";
-import { readJsonIfExists } from "../read-json.js";
 
 const number = z.number();
 const count = z.int().min(0);

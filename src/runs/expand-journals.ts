@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { findJournals, getJournalPath } from "./attack-folder.js";
 import { RunFolder } from "./run-folder.js";
 

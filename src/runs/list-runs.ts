@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { type AttackReport, readAttackReport } from "./attack-folder.js";
 import { findRunFolders } from "./run-files.js";
 import { RunFolder, type RunState } from "./run-folder.js";

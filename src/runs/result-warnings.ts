@@ -1,6 +1,6 @@
+import { formatNumber } from "../base/format.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { mean } from "../evaluation/statistics.js";
-import { formatNumber } from "../format.js";
 import type { TrainSettings } from "../train/index.js";
 import type { EvaluationResult } from "./results.js";
 import type { RunEvent } from "./run-folder.js";

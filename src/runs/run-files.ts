@@ -2,9 +2,9 @@ import { existsSync, lstatSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { stringify } from "yaml";
-import { exists, listSubfolders } from "../files.js";
+import { exists, listSubfolders } from "../base/files.js";
+import { dataFile, type RunConfig } from "../settings/config.js";
 import { CheckpointStore } from "../train/checkpoint.js";
-import type { RunConfig } from "./config.js";
 
 /**
  * The files and folders of a run folder. Other files use the keys, so the names are known only
@@ -12,7 +12,7 @@ import type { RunConfig } from "./config.js";
  */
 export const files = {
   config: "config.yaml",
-  data: "data.jsonl",
+  data: dataFile,
   environment: "environment.json",
   status: "status.json",
   events: "events.jsonl",
@@ -35,9 +35,6 @@ export const files = {
   log: "log.txt",
   lock: "run.lock",
 } as const;
-
-/** The name of the file in which a run stores the examples of an array. */
-export const dataFile = files.data;
 
 /** The examples of a resumed run, until they are compared with those that it started with. */
 export const freshDataFile = `.${files.data}.fresh`;

@@ -1,6 +1,6 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { findLivingOwner } from "../lock.js";
+import { findLivingOwner } from "../base/lock.js";
 import { getRunPath, type RunFile } from "./run-files.js";
 
 /** The files that change while a run trains. Attacks and analyses write into folders. */

@@ -1,8 +1,7 @@
 import { readdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
-import type { TrainedCertificate } from "../certificates/trained-certificate.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import {
   checkEntries,
   createFolder,
@@ -12,16 +11,17 @@ import {
   readJson,
   readText,
   writeFileAtomic,
-} from "../files.js";
-import { readJsonLines } from "../json-lines.js";
-import { findLivingOwner } from "../lock.js";
+} from "../base/files.js";
+import { readJsonLines } from "../base/json-lines.js";
+import { findLivingOwner } from "../base/lock.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
-import { readJsonIfExists } from "../read-json.js";
+import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
+import { formatMethodNames, type RunConfig } from "../settings/config.js";
+import { readConfigFile } from "../settings/read-config.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
-import { formatMethodNames, type RunConfig } from "./config.js";
 import { type Environment, environmentSchema } from "./environment.js";
-import { readConfigFile } from "./read-config.js";
 import { type Results, resultsSchema } from "./results.js";
 import { files, findRunFolders, formatConfig, getRunPath, type RunFile } from "./run-files.js";
 import { formatTaskName } from "./run-name.js";

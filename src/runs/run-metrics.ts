@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { readJsonIfExists } from "../base/read-json.js";
 import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import {
@@ -12,7 +13,6 @@ import {
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
-import { readJsonIfExists } from "../read-json.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import { formatMethodNames, type RunConfig } from "../settings/config.js";
 import { formatDataName } from "../tasks/custom-task.js";
-import { formatMethodNames, type RunConfig } from "./config.js";
 
 /** A task's name that is safe in a path; for a file of the user's, the file's name. */
 export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {

@@ -11,12 +11,12 @@ import {
 } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { UserError } from "../errors.js";
-import { createFileError, createFolder, exists, sha256File, writeFileAtomic } from "../files.js";
-import { formatBytes } from "../format.js";
-import { acquireLock } from "../lock.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, createFolder, exists, sha256File, writeFileAtomic } from "../base/files.js";
+import { formatBytes } from "../base/format.js";
+import { acquireLock } from "../base/lock.js";
+import type { RunConfig } from "../settings/config.js";
 import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
-import type { RunConfig } from "./config.js";
 import type { Environment } from "./environment.js";
 import type { Results } from "./results.js";
 import {

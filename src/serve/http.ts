@@ -2,8 +2,8 @@ import type { IncomingMessage, Server } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
-import { getErrorMessage, UserError } from "../errors.js";
-import { getErrorCode } from "../files.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { getErrorCode } from "../base/files.js";
 
 /** A response with a status other than 200: `{"error": "…"}`. */
 export class HttpError extends Error {

@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Handler, Hono, MiddlewareHandler } from "hono";
-import type { CertifiedAnswer } from "../certificates/certified-models.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { toPredictions } from "../evaluation/metrics.js";
-import { validate } from "../validate.js";
+import type { CertifiedAnswer } from "../proofs/certificates/certified-models.js";
 import { BatchQueue } from "./batch-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
 import { InferenceMetrics } from "./inference-metrics.js";

@@ -1,6 +1,6 @@
 import { readdir, stat } from "node:fs/promises";
 import { extname, join } from "node:path";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { readTable, tableExtensions } from "../tasks/read-table.js";
 import type { DataPreview } from "./api.js";
 

@@ -5,7 +5,7 @@ import { getNeeds } from "../attacks/define-attack.js";
 import { attacks } from "../attacks/recipes/index.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
-import { runConfigSchema } from "../runs/config.js";
+import { runConfigSchema } from "../settings/config.js";
 import { taskNames } from "../tasks/index.js";
 import type { AttackChoice, FormField, FormOption, FormPreset, JobRow } from "./api.js";
 

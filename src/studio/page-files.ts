@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import type { Hono } from "hono";
-import { UserError } from "../errors.js";
-import { getErrorCode } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { getErrorCode } from "../base/files.js";
 import { html } from "../report/html.js";
 import { HttpError } from "../serve/http.js";
 import { packageRoot } from "../tensor/native.js";

@@ -5,7 +5,7 @@ import type { SearchStep } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { attackNames } from "../attacks/load-attack.js";
 import type { AttackResult } from "../attacks/result.js";
-import { getErrorMessage } from "../errors.js";
+import { getErrorMessage } from "../base/errors.js";
 import type { AttackMessage } from "./api.js";
 import { attackChoices, toRequest } from "./forms.js";
 import { toAttackedText } from "./journal-search.js";

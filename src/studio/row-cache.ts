@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { z } from "zod";
-import { createFolder, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, readJson, writeFileAtomic } from "../base/files.js";
 import type { RunRow } from "./api.js";
 
 /** A row, and the fingerprint of the files that it was read from. */

@@ -1,6 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
-import { exists } from "../files.js";
+import { exists } from "../base/files.js";
 import { onnxNames } from "../models/checkpoint/resolve-model.js";
 import { isRunFolder, walkRunFolders } from "../runs/run-files.js";
 import { readRunFingerprint } from "../runs/run-fingerprint.js";

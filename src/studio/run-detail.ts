@@ -1,11 +1,11 @@
 import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
-import { formatCount, formatDuration } from "../format.js";
+import { formatCount, formatDuration } from "../base/format.js";
+import { formatSpec } from "../base/spec.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { renderCertificatesSection } from "../report/sections/certificates.js";
-import { type RunConfig, runConfigSchema } from "../runs/config.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { formatSpec } from "../spec.js";
+import { type RunConfig, runConfigSchema } from "../settings/config.js";
 import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";
 import { readCharts } from "./charts.js";
 

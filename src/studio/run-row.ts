@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { dirname, relative } from "node:path";
 import { listSettings } from "../analysis/run-labels.js";
+import { exists } from "../base/files.js";
+import { formatSpec } from "../base/spec.js";
 import { describeMetric } from "../evaluation/metric-table.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { exists } from "../files.js";
 import { summarizeRunFolder } from "../runs/list-runs.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type MetricValue, readMetrics } from "../runs/run-metrics.js";
-import { formatSpec } from "../spec.js";
 import type { MetricCell, RunRow } from "./api.js";
 
 export interface RunPlace {

@@ -1,12 +1,12 @@
 import type { Context, Hono } from "hono";
 import { z } from "zod";
 import { assignColors } from "../analysis/colors.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { renderComparison } from "../report/render-comparison.js";
 import { readReportRun } from "../report/report-run.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
-import { validate } from "../validate.js";
 import type { ChartData, ComparisonAnswer, LiveMessage, Series } from "./api.js";
 import { readCharts } from "./charts.js";
 import type { JournalSearch } from "./journal-search.js";

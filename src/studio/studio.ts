@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { type Callbacks, warn } from "../events.js";
-import { createFolder } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { createFolder } from "../base/files.js";
+import { validate } from "../base/validate.js";
 import { listen } from "../serve/http.js";
-import { validate } from "../validate.js";
 import type { JobRow, LiveMessage } from "./api.js";
 import { addJobRoutes } from "./job-routes.js";
 import { JobStore } from "./jobs.js";

@@ -1,11 +1,11 @@
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { getNeeds } from "../attacks/define-attack.js";
 import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
+import { isModulePath } from "../base/trust.js";
 import { checkLocalModel } from "../models/checkpoint/resolve-model.js";
-import type { RunConfig } from "../runs/config.js";
+import type { RunConfig } from "../settings/config.js";
 import { isRemoteData } from "../tasks/index.js";
-import { isModulePath } from "../trust.js";
 import { listInputFiles } from "./list-inputs.js";
 import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";

@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { isBetter } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
 import type { Results } from "../runs/results.js";

@@ -1,5 +1,5 @@
 import type { CompareRequest } from "../actions/compare/compare.js";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { groupRuns } from "../report/groups.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { selectBest } from "./collect-results.js";

@@ -1,7 +1,7 @@
-import { UserError } from "../errors.js";
-import { runConfigSchema } from "../runs/config.js";
-import type { ConfigObject } from "../runs/read-config.js";
-import { type KeyPath, splitKey } from "../yaml.js";
+import { UserError } from "../base/errors.js";
+import { type KeyPath, splitKey } from "../base/yaml.js";
+import { runConfigSchema } from "../settings/config.js";
+import type { ConfigObject } from "../settings/read-config.js";
 
 export function isConfigObject(value: unknown): value is ConfigObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { collectResults } from "./collect-results.js";
 import { readSweepPlan } from "./plan.js";
 import { type PublishedTable, readPublishedTable } from "./published-results.js";

@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunEstimate } from "../actions/train/estimate-run.js";
-import { UserError } from "../errors.js";
-import { type Callbacks, reportProgress } from "../events.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, reportProgress } from "../base/events.js";
+import type { Trust } from "../base/trust.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runWorker } from "../jobs/worker-process.js";
-import type { RunConfig } from "../runs/config.js";
-import type { Trust } from "../trust.js";
+import type { RunConfig } from "../settings/config.js";
 import type { NewSweepPlan } from "./plan.js";
 import { resolveInitialModel } from "./stages.js";
 

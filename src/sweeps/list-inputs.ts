@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { getTablePath } from "../actions/substitutions/build-substitutions.js";
-import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
 import { listModelFiles } from "../models/checkpoint/resolve-model.js";
-import type { RunConfig } from "../runs/config.js";
-import { resolveTablePath } from "../runs/read-config.js";
+import type { RunConfig } from "../settings/config.js";
+import { resolveTablePath } from "../settings/read-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { findTaskSource } from "../tasks/index.js";
 import type { NewSweepPlan } from "./plan.js";

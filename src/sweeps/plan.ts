@@ -1,11 +1,11 @@
 import { join, resolve } from "node:path";
-import { UserError } from "../errors.js";
-import { createFolder, exists, writeFileAtomic } from "../files.js";
-import { readJsonIfExists } from "../read-json.js";
-import type { RunConfig } from "../runs/config.js";
-import { readConfigFile } from "../runs/read-config.js";
+import { UserError } from "../base/errors.js";
+import { createFolder, exists, writeFileAtomic } from "../base/files.js";
+import { readJsonIfExists } from "../base/read-json.js";
 import { getRunPath } from "../runs/run-files.js";
 import { planRun } from "../runs/run-folder.js";
+import type { RunConfig } from "../settings/config.js";
+import { readConfigFile } from "../settings/read-config.js";
 import { expandSweep } from "./expand.js";
 import { type SweepPlan, sweepPlanSchema } from "./plan-schema.js";
 import type { SweepFile } from "./read-sweep.js";

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
+import { readYaml } from "../base/yaml.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { packageRoot } from "../tensor/native.js";
-import { validate } from "../validate.js";
-import { readYaml } from "../yaml.js";
 import { getMetric, type TableCell } from "./table.js";
 
 /** A mean in percent, or a mean and a standard deviation. */

@@ -1,11 +1,11 @@
 import { basename, dirname, extname } from "node:path";
 import { checkAttack } from "../attacks/load-attack.js";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
-import type { ConfigObject } from "../runs/read-config.js";
-import { isModulePath, type ModulePolicy, rejectModules, resolveModule, type Trust } from "../trust.js";
-import { validate } from "../validate.js";
-import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { isModulePath, type ModulePolicy, rejectModules, resolveModule, type Trust } from "../base/trust.js";
+import { validate } from "../base/validate.js";
+import { type KeyPath, parseAssignment, readYaml } from "../base/yaml.js";
+import type { ConfigObject } from "../settings/read-config.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
 import {
   attackOptionsSchema,

@@ -1,6 +1,6 @@
+import { formatCount } from "../base/format.js";
 import { significanceLevel } from "../evaluation/compare.js";
 import { formatMetric } from "../evaluation/metric-table.js";
-import { formatCount } from "../format.js";
 import {
   getPublishedValue,
   hasDisjointIntervals,

@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { groupRuns } from "../report/groups.js";
 import { type FinishedRun, RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";

@@ -2,10 +2,10 @@ import { z } from "zod";
 import { attackGroups, attackRequestSchema } from "../actions/attack/attack-request.js";
 import type { AnalysisDefinition } from "../analysis/define-analysis.js";
 import { analyses } from "../analysis/definitions.js";
+import { parseSpec } from "../base/spec.js";
+import { acceptOne, countSchema, orNull, seedSchema } from "../base/validate.js";
 import { slurmSchema } from "../jobs/slurm-settings.js";
-import { runConfigSchema } from "../runs/config.js";
-import { parseSpec } from "../spec.js";
-import { acceptOne, countSchema, orNull, seedSchema } from "../validate.js";
+import { runConfigSchema } from "../settings/config.js";
 
 const configObjectSchema = z.record(z.string(), z.unknown());
 

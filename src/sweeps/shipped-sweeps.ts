@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readYaml } from "../yaml.js";
+import { readYaml } from "../base/yaml.js";
 import { isConfigObject } from "./config-overlay.js";
 
 const folder = fileURLToPath(new URL("../../experiments", import.meta.url));

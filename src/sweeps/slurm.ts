@@ -3,9 +3,12 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { warn } from "../events.js";
-import { createFolder, readJson, writeFileAtomic } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { warn } from "../base/events.js";
+import { createFolder, readJson, writeFileAtomic } from "../base/files.js";
+import { formatCommandLine } from "../base/shell.js";
+import type { Trust } from "../base/trust.js";
+import { validate } from "../base/validate.js";
 import { hashRequest } from "../jobs/hash-request.js";
 import {
   createJobScript,
@@ -19,9 +22,6 @@ import {
 import type { SlurmSettings } from "../jobs/slurm-settings.js";
 import { readWorkResult } from "../jobs/work-request.js";
 import { recordFailure, Worker } from "../jobs/worker-process.js";
-import { formatCommandLine } from "../shell.js";
-import type { Trust } from "../trust.js";
-import { validate } from "../validate.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemFailure } from "./run-local.js";

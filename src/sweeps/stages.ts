@@ -1,5 +1,5 @@
-import { UserError } from "../errors.js";
-import type { RunConfig } from "../runs/config.js";
+import { UserError } from "../base/errors.js";
+import type { RunConfig } from "../settings/config.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { checkName } from "./read-sweep.js";
 

@@ -1,4 +1,4 @@
-import type { TemperEvent } from "../events.js";
+import type { TemperEvent } from "../base/events.js";
 import type { SweepEstimate } from "./estimate.js";
 import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemResult } from "./run-work.js";

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { exists } from "../files.js";
+import { exists } from "../base/files.js";
 import { hashRequest } from "../jobs/hash-request.js";
 import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
-import type { RunConfig } from "../runs/config.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
+import type { RunConfig } from "../settings/config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { selectBest } from "./collect-results.js";
 import { isConfigObject } from "./config-overlay.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { UserError } from "../errors.js";
-import { readJson } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { readJson } from "../base/files.js";
 import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import { type GlueName, getHubTexts, glueDatasets } from "./glue.js";

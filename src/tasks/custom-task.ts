@@ -1,10 +1,10 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { warn } from "../events.js";
-import { createFileError, writeFileAtomic } from "../files.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { warn } from "../base/events.js";
+import { createFileError, writeFileAtomic } from "../base/files.js";
+import { validate } from "../base/validate.js";
 import type { DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
 import { type ColumnOptions, inferColumns, inferLabels } from "./infer-columns.js";

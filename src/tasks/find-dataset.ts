@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { UserError } from "../errors.js";
-import { exists } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { exists } from "../base/files.js";
 import { type HubDataset, type HubLocation, openHubDataset } from "./hub-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";
 

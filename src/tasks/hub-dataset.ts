@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import type { HubFile } from "../hub/hub-cache.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import type { Example } from "./example.js";

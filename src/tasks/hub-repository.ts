@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { warn } from "../events.js";
+import { warn } from "../base/events.js";
 import {
   describeNotCached,
   downloadHubFile,

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
 import type { HubFile } from "../hub/hub-cache.js";
 import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
 import { type DatasetCard, readCardClassNames } from "./dataset-card.js";

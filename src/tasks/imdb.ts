@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { UserError } from "../errors.js";
-import { exists } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { exists } from "../base/files.js";
 import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";

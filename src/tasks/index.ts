@@ -1,6 +1,6 @@
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
-import { toFlag } from "../shell.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { toFlag } from "../base/shell.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
 import { loadAgNewsTask } from "./ag-news.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";

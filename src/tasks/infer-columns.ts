@@ -1,5 +1,5 @@
-import { UserError } from "../errors.js";
-import { type Callbacks, warn } from "../events.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
 import type { DataTable } from "./data-table.js";
 import { createTableError, formatColumns, readCell, requireColumns } from "./parse-examples.js";
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { readBytes } from "../files.js";
+import { readBytes } from "../base/files.js";
 import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubDataset } from "./hub-dataset.js";

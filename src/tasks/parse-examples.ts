@@ -1,7 +1,7 @@
 import { basename } from "node:path";
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
-import { type Callbacks, warn } from "../events.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
 import { readTable } from "./read-table.js";

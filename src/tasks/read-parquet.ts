@@ -1,6 +1,6 @@
 import type { FileMetaData, parquetSchema } from "hyparquet";
-import { getErrorMessage, UserError } from "../errors.js";
-import { readBytes } from "../files.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { readBytes } from "../base/files.js";
 import type { DataTable } from "./data-table.js";
 
 type SchemaTree = ReturnType<typeof parquetSchema>;

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { basename, extname } from "node:path";
-import { getErrorMessage, UserError } from "../errors.js";
-import { readBytes, readJson } from "../files.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { readBytes, readJson } from "../base/files.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import { readParquet } from "./read-parquet.js";
 

@@ -1,5 +1,5 @@
 import { extname } from "node:path";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { readInputs, type TextInput } from "../text/read-inputs.js";
 import { inferTextColumns } from "./infer-columns.js";
 import { readTable } from "./read-table.js";

@@ -1,4 +1,4 @@
-import { Rng } from "../tensor/random.js";
+import { Rng } from "../base/rng.js";
 import type { Example } from "./example.js";
 import { computeDedupKey } from "./split-examples.js";
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { groupBy } from "../group-by.js";
+import { groupBy } from "../base/group-by.js";
 import { normalizeUnicode } from "../text/normalize.js";
 import type { Example } from "./example.js";
 

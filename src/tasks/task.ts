@@ -1,5 +1,5 @@
-import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { UserError } from "../base/errors.js";
 import type { HubFile } from "../hub/hub-cache.js";
 import type { Example } from "./example.js";
 import { splitExamples } from "./split-examples.js";

@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { nativeCuda } from "./native.js";
 import { operator } from "./operator.js";
 import { free } from "./scope.js";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { getCacheFolder } from "../cache.js";
+import { getCacheFolder } from "../base/cache.js";
 import { getBuildFolder, native, nativeCuda, packageRoot } from "./native.js";
 import { type Device, type DType, getGpuIndex } from "./types.js";
 

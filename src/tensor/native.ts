@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readBackend } from "../backend.js";
-import { getErrorMessage, UserError } from "../errors.js";
-import { getErrorCode } from "../files.js";
+import { readBackend } from "../base/backend.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { getErrorCode } from "../base/files.js";
 
 /**
  * An operator of the addon. Tensors are passed as handles. `returns` has one letter per result:
@@ -71,6 +71,11 @@ export interface Native {
   cpuFeatures(words: CpuidWords): CpuFeatures;
   /** The level of oneDNN's instructions that is in force: the user's, or the addon's; null: all. */
   isaLimit(): string | null;
+  /**
+   * Moves the results of matrix products and reductions by random last bits, as another processor
+   * would. For tests; `TEMPER_JITTER=SEED` does the same from the start. Returns the seed before.
+   */
+  jitter(seed: number | null): number | null;
   /** If the process crashes, writes `before`, the name of the signal and `after` to stderr. */
   reportCrashes(before: string, after: string): void;
   op(name: string, overload?: string): NativeOperator;

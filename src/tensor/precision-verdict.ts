@@ -4,11 +4,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { getCacheFolder } from "../cache.js";
-import { UserError } from "../errors.js";
-import { tryLock } from "../lock.js";
-import { describeSignal } from "../processes.js";
-import { openResultCache, type ResultCache } from "../result-cache.js";
+import { getCacheFolder } from "../base/cache.js";
+import { UserError } from "../base/errors.js";
+import { tryLock } from "../base/lock.js";
+import { describeSignal } from "../base/processes.js";
+import { openResultCache, type ResultCache } from "../base/result-cache.js";
 import { getBuildFolder, native, packageRoot } from "./native.js";
 
 /** The precisions of a CPU that are tested before their first use on a host. */

@@ -1,4 +1,4 @@
-import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
 import { empty, tensor } from "./create.js";
 import { type NativeDistributed, nativeDistributed } from "./native.js";
 import { scope } from "./scope.js";

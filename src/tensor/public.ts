@@ -7,11 +7,12 @@
  *
  * @module
  */
+
+export { Rng } from "../base/rng.js";
 export * from "./autograd.js";
 export * from "./create.js";
 export { type OperatorCall, operator } from "./operator.js";
 export * from "./ops.js";
-export { Rng } from "./random.js";
 export { chooseDevice, getMemoryStats, getNumThreads, isTf32Allowed, seedGenerator, setNumThreads } from "./runtime.js";
 export { free, keep, scope } from "./scope.js";
 export { Tensor } from "./tensor.js";

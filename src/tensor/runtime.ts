@@ -1,5 +1,5 @@
 // Process-wide settings and statistics of libtorch: threads, TF32, random generators, memory.
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { getLoadedNative, type MemoryStats, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import protobuf from "protobufjs/minimal.js";
-import { UserError } from "../errors.js";
-import { readBytes } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { readBytes } from "../base/files.js";
 import { type AddedToken, createSpecialToken, createTokenLookup } from "./added-tokens.js";
 import { checkCharsmap } from "./charsmap.js";
 import {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { readJson, readText } from "../files.js";
+import { readJson, readText } from "../base/files.js";
 import { createSpecialToken, createTokenLookup, readVocabulary } from "./added-tokens.js";
 import type { TokenizerConfig } from "./tokenizer-config.js";
 import { createBertProcessor, createRobertaProcessor, type TokenizerFile } from "./tokenizer-file.js";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { readJson } from "../files.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { readJson } from "../base/files.js";
+import { validate } from "../base/validate.js";
 import type { WordRange } from "./find-words.js";
 
 /**

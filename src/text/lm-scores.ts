@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { readLines } from "./read-inputs.js";
 
 /** A place in a file: the number of bytes and lines before it. */

@@ -1,5 +1,5 @@
-import { UserError } from "../errors.js";
-import { readJson } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { readJson } from "../base/files.js";
 import { parseSubstitutionTable, type Substitutions } from "./substitutions.js";
 
 /**

@@ -1,4 +1,4 @@
-import type { Rng } from "../tensor/random.js";
+import type { Rng } from "../base/rng.js";
 import type { Tokenizer } from "./encoding.js";
 import type { PackedSequence } from "./pack-sequences.js";
 

@@ -1,8 +1,8 @@
 import { createReadStream } from "node:fs";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { createFileError } from "../base/files.js";
+import { validate } from "../base/validate.js";
 
 /** A line of a text file and its number, from 1. */
 interface TextLine {

@@ -1,5 +1,5 @@
-import { UserError } from "../errors.js";
-import { sha256Hex } from "../sha256.js";
+import { UserError } from "../base/errors.js";
+import { sha256Hex } from "../base/sha256.js";
 import type { Tokenizer } from "./encoding.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { validate } from "../validate.js";
+import { validate } from "../base/validate.js";
 import { checkCharsmap } from "./charsmap.js";
 import { isKnownPattern } from "./known-patterns.js";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { readJson } from "../files.js";
-import { validate } from "../validate.js";
+import { readJson } from "../base/files.js";
+import { validate } from "../base/validate.js";
 import { type AddedToken, addedTokenFields, createSpecialToken, readVocabulary } from "./added-tokens.js";
 import type { Normalizer, PreTokenizer } from "./tokenizer-components.js";
 import type { TokenizerFile } from "./tokenizer-file.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { type AddedToken, addedTokenFields, tokenId } from "./added-tokens.js";
 import type { LayoutPart, SequenceLayout } from "./encoding.js";
 import {

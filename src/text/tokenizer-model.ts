@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { validate } from "../validate.js";
+import { UserError } from "../base/errors.js";
+import { validate } from "../base/validate.js";
 import { createTokenLookup, readVocabulary, tokenId } from "./added-tokens.js";
 
 /** Longer words take cubic time. All published models use 100 or 200. */

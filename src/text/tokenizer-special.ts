@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import type { Tokenizer } from "./encoding.js";
 import type { TokenizerConfig } from "./tokenizer-config.js";
 import type { TokenizerFile } from "./tokenizer-file.js";

@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
-import { resolveBinaryPackage } from "../binary-packages.js";
-import { UserError } from "../errors.js";
+import { resolveBinaryPackage } from "../base/binary-packages.js";
+import { UserError } from "../base/errors.js";
 
 /**
  * The package answers only through promises, but most callers of a tokenizer are synchronous. One

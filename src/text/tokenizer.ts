@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { UserError } from "../errors.js";
-import { createFileError, readJson } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, readJson } from "../base/files.js";
 import { createAsciiEncoder } from "./ascii-encoder.js";
 import {
   buildOffsets,

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
-import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { createFileError } from "../base/files.js";
 import { readLines } from "./read-inputs.js";
 
 /** Word vectors, one row per word. */

@@ -1,5 +1,5 @@
-import { requireBinaryPackage } from "../binary-packages.js";
-import { UserError } from "../errors.js";
+import { requireBinaryPackage } from "../base/binary-packages.js";
+import { UserError } from "../base/errors.js";
 import { limitText } from "./part-encoder.js";
 import { toSequence } from "./tokenizer-components.js";
 import type { TokenizerFile } from "./tokenizer-file.js";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { getCachedBytes } from "../cache.js";
+import { getCachedBytes } from "../base/cache.js";
 import { analyzeInflection, inflect } from "./inflection.js";
 import { LineIndex } from "./line-index.js";
 import type { PartOfSpeech } from "./part-of-speech.js";

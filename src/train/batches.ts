@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import type { Rng } from "../tensor/index.js";
 import { bucketBatches } from "../text/batch.js";
 import type { Dataset } from "./dataset.js";

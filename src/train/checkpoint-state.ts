@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { createFileError, getErrorCode, readBytes, sha256File, writeFileAtomic } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, getErrorCode, readBytes, sha256File, writeFileAtomic } from "../base/files.js";
 
 /** The groups of tensors in a checkpoint, one file each. */
 export const checkpointGroups = ["weights", "moments", "buffers"] as const;

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { UserError } from "../errors.js";
-import { createFileError, getErrorCode, syncFolder } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, getErrorCode, syncFolder } from "../base/files.js";
 import { openSafetensors } from "../models/checkpoint/safetensors.js";
 import { toSafetensorsTensor, writeSafetensors } from "../models/checkpoint/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";

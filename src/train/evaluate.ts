@@ -1,5 +1,6 @@
-import { didYouMean } from "../did-you-mean.js";
-import { Interrupted, UserError } from "../errors.js";
+import { didYouMean } from "../base/did-you-mean.js";
+import { Interrupted, UserError } from "../base/errors.js";
+import { reportProgress } from "../base/events.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import {
   describeMetric,
@@ -9,7 +10,6 @@ import {
   type MetricDescription,
 } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
-import { reportProgress } from "../events.js";
 import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import type { Encoding } from "../text/encoding.js";
 import type { Dataset } from "./dataset.js";

@@ -1,4 +1,4 @@
-export { Interrupted } from "../errors.js";
+export { Interrupted } from "../base/errors.js";
 export type { Batch, HostBatch } from "./batch.js";
 export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";

@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import type { Weights } from "../nn/index.js";
 import {
   computeTaskGradients,

@@ -1,4 +1,4 @@
-import { isCudaOutOfMemory, UserError } from "../errors.js";
+import { isCudaOutOfMemory, UserError } from "../base/errors.js";
 import { nativeCuda } from "../tensor/native.js";
 import type { HostBatch } from "./batch.js";
 import { toHostBatch } from "./batch-transfer.js";

@@ -1,4 +1,4 @@
-import { isCudaOutOfMemory, UserError } from "../errors.js";
+import { isCudaOutOfMemory, UserError } from "../base/errors.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch.js";
 import type { Ranks } from "./ranks.js";

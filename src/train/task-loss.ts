@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import { crossEntropy, crossEntropyPerExample } from "../nn/index.js";
 import { type Device, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { TrainSettings } from "./settings.js";

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
-import { Interrupted, UserError } from "../errors.js";
-import { warn } from "../events.js";
-import { createFileError } from "../files.js";
+import { Interrupted, UserError } from "../base/errors.js";
+import { warn } from "../base/events.js";
+import { createFileError } from "../base/files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";

@@ -1,5 +1,5 @@
-import { Interrupted, UserError } from "../errors.js";
-import { reportProgress, warn } from "../events.js";
+import { Interrupted, UserError } from "../base/errors.js";
+import { reportProgress, warn } from "../base/events.js";
 import { isHeadParameter } from "../models/index.js";
 import { AdamW, copyAll_, mapWeights, type Weights } from "../nn/index.js";
 import {

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, fsyncSync, ftruncateSync, writeSync } from "node:fs";
-import { UserError } from "../errors.js";
-import { createFileError, openForAppending } from "../files.js";
+import { UserError } from "../base/errors.js";
+import { createFileError, openForAppending } from "../base/files.js";
 import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
 import type { TrainingFiles } from "./training-job.js";

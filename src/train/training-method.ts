@@ -1,4 +1,4 @@
-import type { Callbacks } from "../events.js";
+import type { Callbacks } from "../base/events.js";
 import type { DeviceConfig, EncoderInput, Model, ModelOutput } from "../models/index.js";
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
 import type { Example } from "../tasks/example.js";

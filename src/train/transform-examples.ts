@@ -1,4 +1,4 @@
-import { UserError } from "../errors.js";
+import { UserError } from "../base/errors.js";
 import type { Example } from "../tasks/example.js";
 import type { Task } from "../tasks/task.js";
 import type { Rng } from "../tensor/index.js";

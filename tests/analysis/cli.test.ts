@@ -7,7 +7,7 @@ import { train } from "../../src/actions/train/train.js";
 import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
 import { type JournalHeader, openJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";

@@ -4,7 +4,7 @@ import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis
 import { linspace, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
 import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";

@@ -12,8 +12,8 @@ import { projectToCircle } from "../../src/analysis/geometry.js";
 import { linspace } from "../../src/analysis/interpolation.js";
 import { createAxis, measureGrid as measureLosses } from "../../src/analysis/landscape.js";
 import { squaredDistance, tsne } from "../../src/analysis/tsne.js";
+import { Rng } from "../../src/base/rng.js";
 import { matthewsCorrelation } from "../../src/evaluation/metrics.js";
-import { Rng } from "../../src/tensor/random.js";
 
 /** The corners of a square on the unit circle. */
 const square = [

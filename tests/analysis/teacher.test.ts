@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { analyze } from "../../src/analysis/index.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { Interrupted } from "../../src/train/index.js";

@@ -5,7 +5,7 @@ import { computeTogether } from "../../src/attacks/requests.js";
 import type { ContextFilter, SentenceEncoder } from "../../src/attacks/resources.js";
 import { expandText } from "../../src/attacks/run-recipe.js";
 import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { createTable } from "./scripted.js";
 
 /** An encoder that knows only words: each word is one direction, and "sailor" is near "tar". */

@@ -9,7 +9,7 @@ import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
-import { UserError } from "../../src/errors.js";
+import { UserError } from "../../src/base/errors.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
 import { summarizeJournal } from "../../src/evaluation/attack-summary.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";

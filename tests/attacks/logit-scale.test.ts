@@ -3,7 +3,7 @@ import { attackNames } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import type { Victim } from "../../src/attacks/victim.js";
-import { softmax } from "../../src/softmax.js";
+import { softmax } from "../../src/base/softmax.js";
 import { chooseExtent } from "../extent.js";
 import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 

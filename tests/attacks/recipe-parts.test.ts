@@ -42,7 +42,7 @@ import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { type Rewriting, rewriteText, rewritings } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
 import { createVictimInput } from "../../src/attacks/victim-input.js";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";

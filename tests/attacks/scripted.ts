@@ -7,8 +7,8 @@ import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, type RecipeAttack, runRecipe } from "../../src/attacks/run-recipe.js";
 import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
 import { createVictimInput } from "../../src/attacks/victim-input.js";
+import type { Rng } from "../../src/base/rng.js";
 import type { Example } from "../../src/tasks/example.js";
-import type { Rng } from "../../src/tensor/random.js";
 import type { WordFinder } from "../../src/text/find-words.js";
 
 export interface ScriptedInput extends PreparedInput {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { maxModificationRate, maxWordsChanged } from "../../src/attacks/constraints/max-words-changed.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { collect, createExample, createTableAttack, drive, type Replacements, scriptedVictim } from "./scripted.js";
 
 const replacements = [["the"], ["good", "fine", "nice"], ["old", "aged"], ["film", "movie"]];

@@ -7,7 +7,7 @@ import { computeTogether } from "../../src/attacks/requests.js";
 import { expandText } from "../../src/attacks/run-recipe.js";
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import type { LmConstraint } from "../../src/text/lm-constraint.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 

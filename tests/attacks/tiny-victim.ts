@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { exportModel } from "../../src/actions/export/export.js";
 import { train } from "../../src/actions/train/train.js";
-import type { RunConfig } from "../../src/runs/config.js";
+import type { RunConfig } from "../../src/settings/config.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
 import { waitForLock } from "../wait-for-lock.js";
 

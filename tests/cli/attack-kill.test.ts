@@ -3,7 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test, vi } from "vitest";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";

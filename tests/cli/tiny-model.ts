@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Rng } from "../../src/base/rng.js";
 import { type SafetensorsTensor, writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../src/models/encoder.js";
-import { Rng } from "../../src/tensor/random.js";
 
 const words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "quiet", "film", ".", "##s"];
 

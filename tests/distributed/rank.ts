@@ -3,7 +3,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
 import { createRanks, type Ranks, train } from "../../src/train/index.js";

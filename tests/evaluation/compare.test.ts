@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { listen } from "../../src/base/events.js";
+import { formatPercent } from "../../src/base/format.js";
 import {
   type CompareOptions,
   compareModels,
@@ -7,8 +9,6 @@ import {
 } from "../../src/evaluation/compare.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../../src/evaluation/outcomes.js";
 import { holmCorrection } from "../../src/evaluation/statistics.js";
-import { listen } from "../../src/events.js";
-import { formatPercent } from "../../src/format.js";
 
 /** Returns outcomes of examples 0, 1, … from a string such as "1101". */
 const outcomes = (bits: string, from = 0): ExampleOutcomes =>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { Rng } from "../../src/base/rng.js";
 import { computeDifferenceBounds, estimateNeededExamples, judgeDrop } from "../../src/evaluation/non-inferiority.js";
-import { Rng } from "../../src/tensor/random.js";
 
 /** Draws pairs: each example is only right for the first or the second model with some probability. */
 function draw(rng: Rng, examples: number, first: number, second: number) {

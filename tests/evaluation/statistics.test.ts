@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { Rng } from "../../src/base/rng.js";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
   bootstrapMean,
@@ -16,7 +17,6 @@ import {
   standardDeviation,
   wilsonInterval,
 } from "../../src/evaluation/statistics.js";
-import { Rng } from "../../src/tensor/random.js";
 
 // Expected values are from SciPy 1.x; the comment next to each has the expression.
 describe("special functions", () => {

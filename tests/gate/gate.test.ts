@@ -4,7 +4,7 @@ import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runGate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
-import type { TemperEvent } from "../../src/events.js";
+import type { TemperEvent } from "../../src/base/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim, trainVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";

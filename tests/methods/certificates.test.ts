@@ -4,7 +4,6 @@ import { beforeAll, expect, test } from "vitest";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
-import { listWindowSizes, listWindows, splitIntoGroups } from "../../src/certificates/index.js";
 import {
   createMethods,
   deletionNoise,
@@ -13,8 +12,9 @@ import {
   methods,
   randomWindows,
 } from "../../src/methods/index.js";
-import type { RunConfig } from "../../src/runs/config.js";
-import { readConfigFile, resolveRun, userModules } from "../../src/runs/read-config.js";
+import { listWindowSizes, listWindows, splitIntoGroups } from "../../src/proofs/certificates/index.js";
+import type { RunConfig } from "../../src/settings/config.js";
+import { readConfigFile, resolveRun, userModules } from "../../src/settings/read-config.js";
 import type { Example, Task } from "../../src/tasks/index.js";
 import { free, Rng } from "../../src/tensor/index.js";
 import { type TrainingMethod, transformExamples } from "../../src/train/index.js";

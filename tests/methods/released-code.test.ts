@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
+import { listen } from "../../src/base/events.js";
 import { toPredictions } from "../../src/evaluation/metrics.js";
-import { listen } from "../../src/events.js";
 import type { ModifiableWords } from "../../src/hull/convex-hull.js";
 import { ascc } from "../../src/methods/ascc/ascc.js";
 import { computeRobustAccuracy } from "../../src/methods/ascc/robust-accuracy.js";

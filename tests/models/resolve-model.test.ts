@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { UserError } from "../../src/errors.js";
+import { UserError } from "../../src/base/errors.js";
 import { openCheckpoint } from "../../src/models/checkpoint/checkpoint.js";
 import { resolveModel } from "../../src/models/checkpoint/resolve-model.js";
 import { readModelConfig } from "../../src/models/config.js";

@@ -13,10 +13,10 @@ import { hashVote } from "../../src/methods/index.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
-import { trainCertified } from "../certificates/certified-run.js";
 import { main } from "../cli/built.js";
 import { chooseExtent } from "../extent.js";
 import { isLong } from "../long.js";
+import { trainCertified } from "../proofs/certificates/certified-run.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type MeasuredSeed, toModelOutcomes } from "../../src/actions/compare/compare.js";
 import type { AttackResult } from "../../src/attacks/result.js";
+import { Rng } from "../../src/base/rng.js";
 import { compareModels, type MetricComparison } from "../../src/evaluation/compare.js";
 import { getComparisonMark } from "../../src/evaluation/comparison-mark.js";
 import { describeDegeneracy } from "../../src/evaluation/degenerate.js";
@@ -24,7 +25,6 @@ import {
   type TableCell,
   type TableRow,
 } from "../../src/sweeps/table.js";
-import { Rng } from "../../src/tensor/random.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";

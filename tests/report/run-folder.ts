@@ -2,10 +2,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openJournal } from "../../src/attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
-import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import type { Environment } from "../../src/runs/environment.js";
 import type { Results } from "../../src/runs/results.js";
 import { planRun } from "../../src/runs/run-folder.js";
+import { type RunConfig, runConfigSchema } from "../../src/settings/config.js";
 
 export interface FakeRun {
   readonly methods?: unknown[];

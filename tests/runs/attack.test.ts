@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
 import type { AttackCallbacks } from "../../src/actions/attack/attack-request.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
 import { attackFlat as attack, type FlatRequest } from "../attack-request.js";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { train as trainRun } from "../../src/actions/train/train.js";
-import type { RunConfig } from "../../src/runs/config.js";
+import type { RunConfig } from "../../src/settings/config.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";

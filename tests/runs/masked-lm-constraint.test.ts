@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-constraint.js";
 import { createSubstituteScorer } from "../../src/actions/substitutions/masked-lm-scores.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { loadMaskedLm, scoreTokens } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type PretrainRequest, pretrain } from "../../src/actions/pretrain/pretrain.js";
 import { createMaskedDataset } from "../../src/actions/pretrain/pretraining-data.js";
-import { type Callbacks, listen } from "../../src/events.js";
+import { type Callbacks, listen } from "../../src/base/events.js";
 import { fillMasks, loadMaskedLm, loadModel } from "../../src/models/index.js";
 import { free, Rng } from "../../src/tensor/index.js";
 import { maskTokens } from "../../src/text/mask-tokens.js";

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
 import { createMethods, methods } from "../../src/methods/index.js";
-import { readRun } from "../../src/runs/read-config.js";
+import { readRun } from "../../src/settings/read-config.js";
 import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";

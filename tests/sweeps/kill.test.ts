@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
+import { Rng } from "../../src/base/rng.js";
 import { runSweep } from "../../src/sweeps/index.js";
 import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
-import { Rng } from "../../src/tensor/random.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isAlive } from "../../src/processes.js";
+import { isAlive } from "../../src/base/processes.js";
 import { collectResults } from "../../src/sweeps/collect-results.js";
 import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RunConfig } from "../../src/runs/config.js";
+import type { RunConfig } from "../../src/settings/config.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";

@@ -1,14 +1,14 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { UserError } from "../../src/errors.js";
-import { acquireLock } from "../../src/lock.js";
-import { readRun } from "../../src/runs/read-config.js";
+import { UserError } from "../../src/base/errors.js";
+import { acquireLock } from "../../src/base/lock.js";
+import type { Trust } from "../../src/base/trust.js";
+import { readRun } from "../../src/settings/read-config.js";
 import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
-import type { Trust } from "../../src/trust.js";
 import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
 import { testLong } from "../long.js";

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { UserError } from "../../src/errors.js";
-import { listen } from "../../src/events.js";
+import { UserError } from "../../src/base/errors.js";
+import { listen } from "../../src/base/events.js";
 import { executeRequest, executeToResult } from "../../src/jobs/execute-request.js";
 import { hashRequest } from "../../src/jobs/hash-request.js";
 import { type WorkRequest, workRequestSchema } from "../../src/jobs/work-request.js";
-import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import { readResults } from "../../src/runs/run-folder.js";
+import { type RunConfig, runConfigSchema } from "../../src/settings/config.js";
 import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { getDataRoots } from "../../src/tasks/find-dataset.js";
 import { loadTask, taskNames } from "../../src/tasks/index.js";
 import { loadMsgsPart } from "../../src/tasks/msgs.js";

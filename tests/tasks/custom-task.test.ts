@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { type InMemoryExample, loadTask, writeExamplesFile } from "../../src/tasks/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { makeFolder } from "./folder.js";

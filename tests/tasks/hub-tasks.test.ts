@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { train } from "../../src/actions/train/train.js";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import type { DownloadProgress } from "../../src/hub/download.js";
 import { loadTask, type Task } from "../../src/tasks/index.js";
 import { sha256, startFakeHub } from "../models/fake-hub.js";

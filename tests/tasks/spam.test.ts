@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import type { Example } from "../../src/tasks/example.js";
 import { loadTask } from "../../src/tasks/index.js";
 import { countOverlap } from "../../src/tasks/sample.js";

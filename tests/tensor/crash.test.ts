@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { describeCrash } from "../../src/processes.js";
+import { describeCrash } from "../../src/base/processes.js";
 import { getBuildFolder } from "../../src/tensor/native.js";
 
 // Node has its own handler for SIGSEGV, which must run before ours.

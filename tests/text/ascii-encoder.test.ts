@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Tokenizer as Official } from "tokenizers";
 import { describe, expect, it } from "vitest";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { createAsciiEncoder } from "../../src/text/ascii-encoder.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { createTokenizer } from "../../src/text/tokenizer.js";

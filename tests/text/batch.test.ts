@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { bucketBatches, bucketLength, padBatch } from "../../src/text/batch.js";
 import type { Encoding } from "../../src/text/encoding.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";

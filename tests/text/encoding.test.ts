@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { splitWords } from "../../src/text/words.js";
 import { strangeText } from "./strange-texts.js";

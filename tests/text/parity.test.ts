@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { createTokenizer } from "../../src/text/tokenizer.js";
 import { readTokenizerJson } from "../../src/text/tokenizer-file.js";

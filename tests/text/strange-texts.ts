@@ -1,4 +1,4 @@
-import type { Rng } from "../../src/tensor/random.js";
+import type { Rng } from "../../src/base/rng.js";
 
 const ranges: readonly (readonly [number, number])[] = [
   [0x20, 0x7e],

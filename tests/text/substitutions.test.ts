@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { UserError } from "../../src/errors.js";
+import { UserError } from "../../src/base/errors.js";
 import { locateWords } from "../../src/text/find-words.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { loadSubstitutions } from "../../src/text/load-substitutions.js";

@@ -1,8 +1,8 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { UserError } from "../../src/errors.js";
-import { Rng } from "../../src/tensor/random.js";
+import { UserError } from "../../src/base/errors.js";
+import { Rng } from "../../src/base/rng.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { temporaryFolder } from "../temporary.js";
 import { strangeText } from "./strange-texts.js";

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Rng } from "../../src/tensor/random.js";
+import { Rng } from "../../src/base/rng.js";
 import { strangeText } from "./strange-texts.js";
 
 /** The tokenizers of the families, and a digest of what transformers returned for some texts. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { UserError } from "../../src/errors.js";
+import { UserError } from "../../src/base/errors.js";
 import { free, keep, tensor } from "../../src/tensor/index.js";
 import { CheckpointStore } from "../../src/train/checkpoint.js";
 import type { CheckpointState } from "../../src/train/checkpoint-state.js";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { forward, toModelInput } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { UserError } from "../../src/errors.js";
+import { UserError } from "../../src/base/errors.js";
 import { ascc, createMethods, type MethodSpec, ptwd, rDrop, rose } from "../../src/methods/index.js";
 import { free, getMemoryStats, tensor } from "../../src/tensor/index.js";
 import { toHostBatch } from "../../src/train/batch-transfer.js";

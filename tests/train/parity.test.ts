@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";

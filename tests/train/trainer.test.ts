@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { listen } from "../../src/events.js";
+import { listen } from "../../src/base/events.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, getMemoryStats, Rng, type Tensor } from "../../src/tensor/index.js";

@@ -4,7 +4,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { getCacheFolder } from "../../dist/cache.js";
+import { getCacheFolder } from "../../dist/base/cache.js";
 import { buildAddon } from "../../scripts/setup/build.mjs";
 import { TORCH_VERSION } from "../../scripts/setup/install.mjs";
 import { findOnPath } from "../../scripts/setup/process.mjs";

@@ -12,7 +12,7 @@ import { prepareRun } from "../../dist/actions/train/prepare-run.js";
 import { deferTextAttack } from "../../dist/actions/train/train.js";
 import { createMethods, discreteAdversarial } from "../../dist/methods/index.js";
 import { cpuFloat32, loadModel } from "../../dist/models/index.js";
-import { resolveRun, userModules } from "../../dist/runs/read-config.js";
+import { resolveRun, userModules } from "../../dist/settings/read-config.js";
 import { free, getMemoryStats, setNumThreads } from "../../dist/tensor/index.js";
 import { train as runTraining, singleRank } from "../../dist/train/index.js";
 import { createRandomDataset, createSteps } from "../gpu/workload.mjs";

@@ -13,7 +13,7 @@ import { evaluateExamples } from "../../dist/actions/evaluate/evaluate.js";
 import { prepareRun } from "../../dist/actions/train/prepare-run.js";
 import { resolveModel } from "../../dist/models/checkpoint/resolve-model.js";
 import { saveModel } from "../../dist/models/index.js";
-import { readRun } from "../../dist/runs/read-config.js";
+import { readRun } from "../../dist/settings/read-config.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { sampleExamples } from "../../dist/tasks/sample.js";
 import { free, getCpuSupport, getNumThreads, setNumThreads } from "../../dist/tensor/index.js";

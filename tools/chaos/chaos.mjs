@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Rng } from "../../dist/tensor/random.js";
+import { Rng } from "../../dist/base/rng.js";
 import { findBadEnd, findBrokenFiles } from "./find-damage.mjs";
 import { createWorkloads, writeInputs } from "./workloads.mjs";
 

@@ -2,10 +2,10 @@
 // on a model of a few hundred weights.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { Rng } from "../../dist/base/rng.js";
 import { writeSafetensors } from "../../dist/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../dist/models/config.js";
 import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
-import { Rng } from "../../dist/tensor/random.js";
 
 /**
  * @typedef {object} Workload

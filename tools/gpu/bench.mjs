@@ -5,9 +5,9 @@
 //     [--methods "r-drop ascc+rift"] [--method-size minilm]
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
+import { parseSpec } from "../../dist/base/spec.js";
 import { createMethods } from "../../dist/methods/index.js";
 import { classify, createClassifier, createEagerClassifier } from "../../dist/models/index.js";
-import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
 import {

@@ -3,9 +3,9 @@
 // torch and transformers).
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { parseSpec } from "../../dist/base/spec.js";
 import { createMethods } from "../../dist/methods/index.js";
 import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
-import { parseSpec } from "../../dist/spec.js";
 import { free, keep, noGrad, randn, scope, seedGenerator, synchronize, zeros } from "../../dist/tensor/index.js";
 import { createRandomDataset, createSteps, paddedLengths } from "./workload.mjs";
 

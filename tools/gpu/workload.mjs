@@ -1,6 +1,6 @@
 // Models of a given size with random weights, and batches of random tokens. The cost of a step does not depend on the values.
 
-import { listen } from "../../dist/events.js";
+import { listen } from "../../dist/base/events.js";
 import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";

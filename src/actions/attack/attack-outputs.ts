@@ -5,16 +5,16 @@ import { computeCosine } from "../../attacks/constraints/sentence-similarity.js"
 import { readJournal } from "../../attacks/journal.js";
 import type { MaskedLanguageModel, SentenceEncoder } from "../../attacks/resources.js";
 import type { AttackResult } from "../../attacks/result.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { checkWritable, createFileError, replaceFile, writeFileAtomic } from "../../base/files.js";
+import { orNull } from "../../base/validate.js";
 import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
 import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
-import { checkWritable, createFileError, replaceFile, writeFileAtomic } from "../../files.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
 import { getJournalPath, writeSimilarities } from "../../runs/attack-folder.js";
-import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
-import { orNull } from "../../validate.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 
 /** What an attack writes besides its journals. */

@@ -6,7 +6,7 @@ import { readJournal } from "../../attacks/journal.js";
 import { addCounters, createCounters } from "../../attacks/query-counters.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { readTiming } from "../../attacks/run-attack.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import { getShardFolder } from "../../runs/attack-folder.js";
 
 /** Some of the examples of an attack: those from `start` to `end` of the sample. */

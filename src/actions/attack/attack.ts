@@ -8,7 +8,11 @@ import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { openScoreCache, ScoreCache } from "../../attacks/score-cache.js";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../../base/events.js";
+import { createFolder } from "../../base/files.js";
+import { tryLock } from "../../base/lock.js";
+import { validate } from "../../base/validate.js";
 import {
   type AttackSuiteSummary,
   type JournalSummary,
@@ -16,9 +20,6 @@ import {
   summarizeJournal,
 } from "../../evaluation/attack-summary.js";
 import { runSanityChecks } from "../../evaluation/sanity-checks.js";
-import { type Callbacks, reportProgress, warn } from "../../events.js";
-import { createFolder } from "../../files.js";
-import { tryLock } from "../../lock.js";
 import {
   type AttackReport,
   findJournals,
@@ -30,7 +31,6 @@ import {
 } from "../../runs/attack-folder.js";
 import { hashExamples } from "../../runs/environment.js";
 import { Interrupted } from "../../train/index.js";
-import { validate } from "../../validate.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import {

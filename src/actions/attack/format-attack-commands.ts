@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { JournalHeader } from "../../attacks/journal.js";
+import { formatCommandLine, toFlag } from "../../base/shell.js";
+import { formatSpec, type Spec } from "../../base/spec.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { RunFolder } from "../../runs/run-folder.js";
-import { formatCommandLine, toFlag } from "../../shell.js";
-import { formatSpec, type Spec } from "../../spec.js";
 import { listChanges, type Settings } from "../train/format-train-command.js";
 import { attackGroups, attackRequestSchema } from "./attack-request.js";
 

@@ -7,8 +7,8 @@ import { protectedKinds, protectSpans } from "../../attacks/constraints/protecte
 import { protectStopWords } from "../../attacks/constraints/stop-words.js";
 import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources } from "../../attacks/resources.js";
-import { getErrorMessage, UserError } from "../../errors.js";
-import { orNull } from "../../validate.js";
+import { getErrorMessage, UserError } from "../../base/errors.js";
+import { orNull } from "../../base/validate.js";
 
 export const maxModificationRateSchema = z.number().gt(0).max(1);
 

@@ -1,4 +1,4 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import { type Example, formatSplit, type Split, type Task } from "../../tasks/index.js";
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import type { LmConstraint } from "../../text/lm-constraint.js";

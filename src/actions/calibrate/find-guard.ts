@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Guard } from "../../certificates/certified-models.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { countSchema, orNull } from "../../base/validate.js";
+import type { Guard } from "../../proofs/certificates/certified-models.js";
 import { readCalibration } from "../../runs/calibration.js";
 import type { RunFolder } from "../../runs/run-folder.js";
-import { countSchema, orNull } from "../../validate.js";
 
 /** The keys of every request that uses a model as a guard. */
 export const guardOptions = {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { certificateNames } from "../../certificates/kinds.js";
-import type { Callbacks } from "../../events.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
-import { countSchema, orNull, seedSchema } from "../../validate.js";
+import type { Callbacks } from "../../base/events.js";
+import { countSchema, orNull, seedSchema } from "../../base/validate.js";
+import { certificateNames } from "../../proofs/certificates/kinds.js";
+import { runtimeOptions } from "../../settings/runtime-config.js";
 import { attackGroups } from "../attack/attack-request.js";
 
 const substitutions = orNull(z.string()).describe(

@@ -3,8 +3,8 @@ import {
   type CertificateLine,
   createTextRng,
   type LabeledText,
-} from "../../certificates/kinds.js";
-import { runScoring, type ScoreTexts } from "../../certificates/scoring.js";
+} from "../../proofs/certificates/kinds.js";
+import { runScoring, type ScoreTexts } from "../../proofs/certificates/scoring.js";
 
 /** Texts that are certified together, so that their batches are full. */
 const textsPerRound = 32;

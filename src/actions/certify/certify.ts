@@ -1,23 +1,23 @@
-import { type CertificateHeader, openCertificates, readCertificates } from "../../certificates/journal.js";
-import { type CertificateKind, type CertificateLine, createCertificate } from "../../certificates/kinds.js";
-import type { ScoreTexts } from "../../certificates/scoring.js";
-import type { LineWriter } from "../../checked-lines.js";
-import { UserError } from "../../errors.js";
+import type { LineWriter } from "../../base/checked-lines.js";
+import { UserError } from "../../base/errors.js";
+import { reportProgress } from "../../base/events.js";
+import { validate } from "../../base/validate.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
-import { reportProgress } from "../../events.js";
 import { checkLabels, hashModelFolder } from "../../models/index.js";
+import { type CertificateHeader, openCertificates, readCertificates } from "../../proofs/certificates/journal.js";
+import { type CertificateKind, type CertificateLine, createCertificate } from "../../proofs/certificates/kinds.js";
+import type { ScoreTexts } from "../../proofs/certificates/scoring.js";
 import {
   type CertificateReport,
   getCertificateJournalPath,
   lockCertificateFolder,
   writeCertificateReport,
 } from "../../runs/certificate-folder.js";
-import { toDataRequest } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
+import { toDataRequest } from "../../settings/config.js";
 import type { Example } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
-import { validate } from "../../validate.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";

@@ -1,12 +1,16 @@
-import { type CertificateName, type CertificateOptions, certificateOptionsSchema } from "../../certificates/kinds.js";
-import { getTieMargin } from "../../certificates/near-ties.js";
-import { createSynonymClusters } from "../../certificates/synonyms.js";
-import type { TrainedCertificate } from "../../certificates/trained-certificate.js";
-import { UserError } from "../../errors.js";
-import { readJson } from "../../files.js";
+import { UserError } from "../../base/errors.js";
+import { readJson } from "../../base/files.js";
 import type { Model } from "../../models/index.js";
-import { resolveTablePath } from "../../runs/read-config.js";
+import {
+  type CertificateName,
+  type CertificateOptions,
+  certificateOptionsSchema,
+} from "../../proofs/certificates/kinds.js";
+import { getTieMargin } from "../../proofs/certificates/near-ties.js";
+import { createSynonymClusters } from "../../proofs/certificates/synonyms.js";
+import type { TrainedCertificate } from "../../proofs/certificates/trained-certificate.js";
 import type { RunFolder } from "../../runs/run-folder.js";
+import { resolveTablePath } from "../../settings/read-config.js";
 import type { Task } from "../../tasks/index.js";
 import { parseSubstitutionTable } from "../../text/substitutions.js";
 import { findGuard } from "../calibrate/find-guard.js";

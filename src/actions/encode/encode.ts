@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { UserError } from "../../errors.js";
-import { type Callbacks, reportProgress, warn } from "../../events.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../../base/events.js";
+import { countSchema, orNull, validate } from "../../base/validate.js";
 import { type EncodedText, encodeTexts } from "../../models/inference/encode-texts.js";
-import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
+import { applyRuntime, runtimeOptions } from "../../settings/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import { tokenizations } from "../../text/encoding.js";
-import { countSchema, orNull, validate } from "../../validate.js";
 import { loadRequestedModel } from "../load/load-local-model.js";
 
 /** Computes features of texts. */

@@ -1,7 +1,11 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { countCombinations } from "../../attacks/exact/combinations.js";
+import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import { createFolder, writeFileAtomic } from "../../base/files.js";
+import { tryLock } from "../../base/lock.js";
+import { readJsonIfExists } from "../../base/read-json.js";
+import { countCombinations } from "../../proofs/exact/combinations.js";
 import {
   type BlockLine,
   blockSize,
@@ -9,13 +13,9 @@ import {
   proofLineSchema,
   type Substitutions,
   type TextLine,
-} from "../../attacks/exact/proof-lines.js";
-import { findLastLevel, limitLevel, proveText } from "../../attacks/exact/prove-text.js";
-import { type Level, LevelScorer, listSubstitutions } from "../../attacks/exact/score-candidates.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
-import { createFolder, writeFileAtomic } from "../../files.js";
-import { tryLock } from "../../lock.js";
-import { readJsonIfExists } from "../../read-json.js";
+} from "../../proofs/exact/proof-lines.js";
+import { findLastLevel, limitLevel, proveText } from "../../proofs/exact/prove-text.js";
+import { type Level, LevelScorer, listSubstitutions } from "../../proofs/exact/score-candidates.js";
 import type { Example } from "../../tasks/index.js";
 import type { PreparedText } from "./prepare-exact.js";
 

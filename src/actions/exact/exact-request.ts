@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { maxSubstitutions } from "../../attacks/exact/proof-lines.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
-import type { Callbacks } from "../../events.js";
-import { countSchema, orNull } from "../../validate.js";
+import type { Callbacks } from "../../base/events.js";
+import { countSchema, orNull } from "../../base/validate.js";
+import { maxSubstitutions } from "../../proofs/exact/proof-lines.js";
 import { attackGroups, attackRequestSchema } from "../attack/attack-request.js";
 
 const { model, attacks, seed } = attackRequestSchema.shape;

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { fitContext } from "../../attacks/constraints/context.js";
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import type { EditedText } from "../../attacks/edited-text.js";
-import { createOriginal } from "../../attacks/exact/prove-text.js";
-import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../attacks/exact/substitution-space.js";
 import { computeTogether } from "../../attacks/requests.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import { expandText, findOpenPositions } from "../../attacks/run-recipe.js";
 import { swapFromTable } from "../../attacks/transformations/swap-from-table.js";
+import { Rng } from "../../base/rng.js";
+import { createOriginal } from "../../proofs/exact/prove-text.js";
+import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../proofs/exact/substitution-space.js";
 import type { Example } from "../../tasks/example.js";
-import { Rng } from "../../tensor/random.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 
 /** A text with the substitutions that matter. */

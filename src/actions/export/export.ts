@@ -1,20 +1,20 @@
 import { z } from "zod";
+import { type Callbacks, warn } from "../../base/events.js";
+import { checkNewFolder } from "../../base/files.js";
+import { softmax } from "../../base/softmax.js";
+import { countSchema, orNull, validate } from "../../base/validate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { type Callbacks, warn } from "../../events.js";
-import { checkNewFolder } from "../../files.js";
 import { classify, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import { findOnnxRuntime } from "../../onnx/find-onnx-runtime.js";
 import { openOnnxClassifier } from "../../onnx/onnx-classifier.js";
 import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
 import { createCalibrationFiles } from "../../runs/calibration.js";
-import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { createConfigFile } from "../../runs/run-files.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
-import { softmax } from "../../softmax.js";
+import { dataOptions } from "../../settings/config.js";
+import { runtimeOptions } from "../../settings/runtime-config.js";
 import { drawRandomly } from "../../tasks/sample.js";
-import { countSchema, orNull, validate } from "../../validate.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 

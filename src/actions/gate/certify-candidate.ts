@@ -1,8 +1,8 @@
-import { createCertificate } from "../../certificates/kinds.js";
-import { UserError } from "../../errors.js";
-import { type Callbacks, reportProgress } from "../../events.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress } from "../../base/events.js";
+import { createCertificate } from "../../proofs/certificates/kinds.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
 import { certifyRequestSchema } from "../certify/certify-request.js";
 import { certifyInRounds } from "../certify/certify-rounds.js";

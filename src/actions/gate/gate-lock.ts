@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { dirname, isAbsolute, relative, resolve } from "node:path";
 import { z } from "zod";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
-import { UserError } from "../../errors.js";
-import { exists, readJson, writeFileAtomic } from "../../files.js";
-import { resolveModule, type Trust } from "../../trust.js";
-import { validate } from "../../validate.js";
+import { UserError } from "../../base/errors.js";
+import { exists, readJson, writeFileAtomic } from "../../base/files.js";
+import { resolveModule, type Trust } from "../../base/trust.js";
+import { validate } from "../../base/validate.js";
 
 /** What a model did with one text, before and under each attack. */
 const measurementSchema = z.object({

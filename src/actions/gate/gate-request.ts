@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
-import { countSchema, orNull, seedSchema } from "../../validate.js";
+import { countSchema, orNull, seedSchema } from "../../base/validate.js";
 import { attackGroups } from "../attack/attack-request.js";
 import { gatePrecisions } from "./gate-lock.js";
 

@@ -1,3 +1,4 @@
+import { formatCount, formatPercent } from "../../base/format.js";
 import {
   computeDifferenceBounds,
   estimateNeededExamples,
@@ -6,7 +7,6 @@ import {
   type PairedCounts,
 } from "../../evaluation/non-inferiority.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
-import { formatCount, formatPercent } from "../../format.js";
 import type { CertifiedCandidate } from "./certify-candidate.js";
 import type { Measurement } from "./gate-lock.js";
 

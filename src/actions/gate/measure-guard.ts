@@ -1,8 +1,8 @@
-import { type Callbacks, reportProgress } from "../../events.js";
+import { type Callbacks, reportProgress } from "../../base/events.js";
 import { readCalibration } from "../../runs/calibration.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { singleRank } from "../../train/index.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";

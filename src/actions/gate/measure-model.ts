@@ -1,8 +1,8 @@
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
-import { UserError } from "../../errors.js";
-import type { Callbacks } from "../../events.js";
-import { clearFolder } from "../../owned-folder.js";
+import { UserError } from "../../base/errors.js";
+import type { Callbacks } from "../../base/events.js";
+import { clearFolder } from "../../base/owned-folder.js";
 import { findJournals, getJournalPath, isAttackFile } from "../../runs/attack-folder.js";
 import { attack } from "../attack/attack.js";
 import type { AttackRequest } from "../attack/attack-request.js";

@@ -1,12 +1,12 @@
 import { scoreTexts } from "../../attacks/score-texts.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../../base/events.js";
+import { formatCount } from "../../base/format.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { type Callbacks, reportProgress, warn } from "../../events.js";
-import { formatCount } from "../../format.js";
-import { toDataRequest } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
+import { toDataRequest } from "../../settings/config.js";
 import type { Example } from "../../tasks/index.js";
 import { isEndpoint, type LoadVictimOptions, loadVictim } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";

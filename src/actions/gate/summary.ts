@@ -1,6 +1,6 @@
-import { describeGuard } from "../../certificates/guard.js";
+import { formatCount, formatPercent } from "../../base/format.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
-import { formatCount, formatPercent } from "../../format.js";
+import { describeGuard } from "../../proofs/certificates/guard.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { formatCheck, type GateCheck } from "./judge.js";
 

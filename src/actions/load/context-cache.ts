@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { SentenceEncoder } from "../../attacks/resources.js";
-import { getCacheFolder } from "../../cache.js";
-import { openResultCache, type ResultCache } from "../../result-cache.js";
+import { getCacheFolder } from "../../base/cache.js";
+import { openResultCache, type ResultCache } from "../../base/result-cache.js";
 
 /** The similarities of substitutes in context that earlier attacks computed with an encoder. */
 export function openContextCache({ hash }: SentenceEncoder): ResultCache<readonly number[]> | undefined {

@@ -1,5 +1,5 @@
-import { UserError } from "../../errors.js";
-import type { Callbacks } from "../../events.js";
+import { UserError } from "../../base/errors.js";
+import type { Callbacks } from "../../base/events.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
 import { canMultiplyInFp8, closeModel, loadModel, type Model, type ModelSession } from "../../models/index.js";
 import { findOnnxFiles, type OnnxFiles } from "../../onnx/find-onnx-files.js";
@@ -10,7 +10,7 @@ import {
   type RuntimeConfig,
   type RuntimeOptions,
   resolveOnnxRuntime,
-} from "../../runs/runtime-config.js";
+} from "../../settings/runtime-config.js";
 import { type Device, getPrecisionVerdict, isClearlyFaster } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
 

@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { EncodedInput } from "../../attacks/model-victim.js";
 import type { PreparedInput, Victim, VictimInput } from "../../attacks/victim.js";
-import { createDeletionKernel } from "../../certificates/deletion.js";
-import type { NoiseKernel } from "../../certificates/smoothing.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { countSchema, orNull } from "../../base/validate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Model } from "../../models/index.js";
 import { forward } from "../../models/model.js";
 import { toModelInput } from "../../models/model-input.js";
 import { trainMode } from "../../nn/index.js";
+import { createDeletionKernel } from "../../proofs/certificates/deletion.js";
+import type { NoiseKernel } from "../../proofs/certificates/smoothing.js";
 import { type Device, noGrad, Rng, scope, seedGenerator } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
-import { countSchema, orNull } from "../../validate.js";
 
 /** A model that is random at test time. */
 export const noiseOptions = {

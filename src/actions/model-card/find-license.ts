@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { parse } from "yaml";
-import { exists, readText } from "../../files.js";
+import { exists, readText } from "../../base/files.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
 
 /**

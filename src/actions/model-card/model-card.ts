@@ -1,16 +1,16 @@
 import { basename, isAbsolute, join, resolve } from "node:path";
 import { stringify } from "yaml";
+import { writeFileAtomic } from "../../base/files.js";
+import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
+import { formatSpec } from "../../base/spec.js";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
 import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
-import { writeFileAtomic } from "../../files.js";
-import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import { readModelConfig, readTemperMetadata } from "../../models/config.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Results } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { readAttackMetrics, readDegeneracy } from "../../runs/run-metrics.js";
-import { formatSpec } from "../../spec.js";
 import { formatTrainCommand } from "../train/format-train-command.js";
 import { findLicense } from "./find-license.js";
 

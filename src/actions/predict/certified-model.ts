@@ -1,15 +1,15 @@
+import { UserError } from "../../base/errors.js";
+import type { Model } from "../../models/index.js";
 import {
   type CertifiedModel,
   createGuardModel,
   createVotingModel,
   type Guard,
-} from "../../certificates/certified-models.js";
-import { getTieMargin } from "../../certificates/near-ties.js";
-import { createVoteOptions } from "../../certificates/trained-certificate.js";
-import { UserError } from "../../errors.js";
-import type { Model } from "../../models/index.js";
+} from "../../proofs/certificates/certified-models.js";
+import { getTieMargin } from "../../proofs/certificates/near-ties.js";
+import { createVoteOptions } from "../../proofs/certificates/trained-certificate.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import type { RuntimeConfig } from "../../runs/runtime-config.js";
+import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
 import { findGuard, type GuardOptions } from "../calibrate/find-guard.js";
 

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { computeDeletionShift, createDeletionKernel } from "../../certificates/deletion.js";
-import { calibrateLabelSets, listLabels } from "../../certificates/label-sets.js";
-import { UserError } from "../../errors.js";
-import type { Callbacks } from "../../events.js";
-import { dataOptions } from "../../runs/config.js";
+import { UserError } from "../../base/errors.js";
+import type { Callbacks } from "../../base/events.js";
+import { Rng } from "../../base/rng.js";
+import { orNull, seedSchema } from "../../base/validate.js";
+import { computeDeletionShift, createDeletionKernel } from "../../proofs/certificates/deletion.js";
+import { calibrateLabelSets, listLabels } from "../../proofs/certificates/label-sets.js";
 import { RunFolder } from "../../runs/run-folder.js";
+import { dataOptions } from "../../settings/config.js";
 import { type Example, findModifiableFields } from "../../tasks/index.js";
 import { countOverlap } from "../../tasks/sample.js";
-import { Rng } from "../../tensor/random.js";
-import { orNull, seedSchema } from "../../validate.js";
 import { loadConfiguredTask, loadRequestedTask } from "../train/prepare-run.js";
 import type { Prediction, TextClassifier } from "./text-classifier.js";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { UserError } from "../../errors.js";
-import { type Callbacks, warn } from "../../events.js";
-import { runtimeOptions } from "../../runs/runtime-config.js";
-import { validate } from "../../validate.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, warn } from "../../base/events.js";
+import { validate } from "../../base/validate.js";
+import { runtimeOptions } from "../../settings/runtime-config.js";
 import { guardOptions } from "../calibrate/find-guard.js";
 import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
 import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { CertifiedEdits, CertifiedModel, Guard } from "../../certificates/certified-models.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import type { Callbacks } from "../../base/events.js";
+import { validate } from "../../base/validate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import type { Callbacks } from "../../events.js";
 import {
   type Classifier,
   classify,
@@ -12,10 +12,10 @@ import {
   type Model,
   tokenizeAll,
 } from "../../models/index.js";
+import type { CertifiedEdits, CertifiedModel, Guard } from "../../proofs/certificates/certified-models.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
+import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
 import type { Encoding } from "../../text/encoding.js";
-import { validate } from "../../validate.js";
 import type { GuardOptions } from "../calibrate/find-guard.js";
 import { loadLocalModel } from "../load/load-local-model.js";
 import { type CertifiedUse, classifyParts, encodeParts, findCertifiedUse } from "./certified-model.js";

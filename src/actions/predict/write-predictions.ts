@@ -1,6 +1,6 @@
 import { extname, resolve } from "node:path";
-import { UserError } from "../../errors.js";
-import { replaceFile, writeFileAtomic } from "../../files.js";
+import { UserError } from "../../base/errors.js";
+import { replaceFile, writeFileAtomic } from "../../base/files.js";
 import { encodeParquet, formatValue, replaceIntegers } from "../../tasks/write-parquet.js";
 import type { TextInput } from "../../text/read-inputs.js";
 import type { Prediction } from "./text-classifier.js";

@@ -1,4 +1,4 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import type { MaskedLm } from "../../models/index.js";
 import type { Example } from "../../tasks/index.js";
 import { Rng } from "../../tensor/index.js";

@@ -1,9 +1,9 @@
 import { rm } from "node:fs/promises";
 import { z } from "zod";
-import { measurePath } from "../../files.js";
+import { measurePath } from "../../base/files.js";
+import { validate } from "../../base/validate.js";
 import { listPrunable } from "../../runs/run-files.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { validate } from "../../validate.js";
 
 /** What `pruneRuns` accepts. */
 export const pruneRequestSchema = z.strictObject({

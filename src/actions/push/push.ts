@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { z } from "zod";
-import { getErrorMessage, UserError } from "../../errors.js";
-import { measurePath, readFolder } from "../../files.js";
+import { getErrorMessage, UserError } from "../../base/errors.js";
+import { measurePath, readFolder } from "../../base/files.js";
+import { validate } from "../../base/validate.js";
 import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
 import { checkWeights } from "../../models/checkpoint/load.js";
 import { readModelConfig, readTemperMetadata } from "../../models/config.js";
@@ -12,7 +13,6 @@ import { readPackageVersion } from "../../runs/environment.js";
 import type { Results } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { free } from "../../tensor/index.js";
-import { validate } from "../../validate.js";
 import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
 
 /** What `pushModel` accepts. */

@@ -1,20 +1,20 @@
 import { rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../errors.js";
-import { type Callbacks, reportProgress } from "../../events.js";
-import { createFileError, createFolder, writeFileAtomic } from "../../files.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress } from "../../base/events.js";
+import { createFileError, createFolder, writeFileAtomic } from "../../base/files.js";
+import { openResultCache, type ResultCache } from "../../base/result-cache.js";
+import { countSchema, orNull, validate } from "../../base/validate.js";
 import { hashModelFolder, loadMaskedLm } from "../../models/index.js";
-import { openResultCache, type ResultCache } from "../../result-cache.js";
-import { resolveTablePath } from "../../runs/read-config.js";
-import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
+import { resolveTablePath } from "../../settings/read-config.js";
+import { applyRuntime, runtimeOptions } from "../../settings/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import { type FilePosition, readLmScores, selectLikelySubstitutes } from "../../text/lm-scores.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { readInputs } from "../../text/read-inputs.js";
 import type { Substitutions } from "../../text/substitutions.js";
 import { Interrupted } from "../../train/index.js";
-import { countSchema, orNull, validate } from "../../validate.js";
 import { checkOutput, getPartPath } from "./build-substitutions.js";
 import { createSubstituteScorer, type PositionScores } from "./masked-lm-scores.js";
 

@@ -2,17 +2,17 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../errors.js";
-import { type Callbacks, reportProgress } from "../../events.js";
-import { createFolder, readJson, readText, sha256File, writeFileAtomic } from "../../files.js";
-import { openResultCache } from "../../result-cache.js";
-import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress } from "../../base/events.js";
+import { createFolder, readJson, readText, sha256File, writeFileAtomic } from "../../base/files.js";
+import { openResultCache } from "../../base/result-cache.js";
+import { countSchema, orNull, validate } from "../../base/validate.js";
+import { applyRuntime, runtimeOptions } from "../../settings/runtime-config.js";
 import { getDataRoots } from "../../tasks/find-dataset.js";
 import { createNeighborSearch, type NeighborBlock } from "../../text/neighbors.js";
 import { maxSubstitutes } from "../../text/substitutions.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { Interrupted } from "../../train/index.js";
-import { countSchema, orNull, validate } from "../../validate.js";
 
 /** What `buildSubstitutions` accepts. */
 export const buildSubstitutionsRequestSchema = z.strictObject({

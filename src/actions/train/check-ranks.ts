@@ -1,7 +1,7 @@
-import { UserError } from "../../errors.js";
-import type { RunConfig } from "../../runs/config.js";
-import { flattenConfig } from "../../runs/config-identity.js";
+import { UserError } from "../../base/errors.js";
 import { type Environment, hashExamples } from "../../runs/environment.js";
+import type { RunConfig } from "../../settings/config.js";
+import { flattenConfig } from "../../settings/config-identity.js";
 import type { Example } from "../../tasks/index.js";
 import type { Ranks } from "../../train/index.js";
 

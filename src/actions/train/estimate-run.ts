@@ -1,7 +1,7 @@
-import type { Callbacks } from "../../events.js";
+import type { Callbacks } from "../../base/events.js";
 import { predictProbabilities } from "../../models/index.js";
-import type { RunConfig, RunConfigInput } from "../../runs/config.js";
-import { type ResolvedRun, resolveRun, userModules } from "../../runs/read-config.js";
+import type { RunConfig, RunConfigInput } from "../../settings/config.js";
+import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
 import { free, getGpuIndex } from "../../tensor/index.js";
 import { nativeCuda } from "../../tensor/native.js";
 import { benchmarkSteps, singleRank, toDataset } from "../../train/index.js";

@@ -1,7 +1,7 @@
-import { runConfigSchema } from "../../runs/config.js";
+import { formatCommandLine, toFlag } from "../../base/shell.js";
+import { formatSpec } from "../../base/spec.js";
 import type { RunFolder } from "../../runs/run-folder.js";
-import { formatCommandLine, toFlag } from "../../shell.js";
-import { formatSpec } from "../../spec.js";
+import { runConfigSchema } from "../../settings/config.js";
 
 /** A tree of settings. */
 export type Settings = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
-import type { Callbacks } from "../../events.js";
-import type { ResolvedRun } from "../../runs/read-config.js";
+import type { Callbacks } from "../../base/events.js";
+import type { ResolvedRun } from "../../settings/read-config.js";
 import { free } from "../../tensor/index.js";
 import { type Ranks, train } from "../../train/index.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";

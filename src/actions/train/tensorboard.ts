@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import protobuf from "protobufjs/minimal.js";
-import { createFileError } from "../../files.js";
+import { createFileError } from "../../base/files.js";
 
 const { Writer } = protobuf;
 

@@ -1,17 +1,18 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { getErrorMessage, UserError } from "../../errors.js";
-import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../events.js";
+import { getErrorMessage, UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../base/events.js";
+import { validate } from "../../base/validate.js";
 import { saveModel } from "../../models/index.js";
-import type { RunConfig, RunConfigInput } from "../../runs/config.js";
-import { checkSameConfig } from "../../runs/config-identity.js";
 import { compareEnvironments } from "../../runs/environment.js";
-import { type ResolvedRun, resolveRun, userModules } from "../../runs/read-config.js";
 import { listLossWarnings, listResultWarnings } from "../../runs/result-warnings.js";
 import { type Results, resultsSchema } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
+import type { RunConfig, RunConfigInput } from "../../settings/config.js";
+import { checkSameConfig } from "../../settings/config-identity.js";
+import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
 import { free } from "../../tensor/index.js";
 import {
   type AttackTexts,
@@ -22,7 +23,6 @@ import {
   train as runTraining,
   singleRank,
 } from "../../train/index.js";
-import { validate } from "../../validate.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";

@@ -1,4 +1,4 @@
-import { formatCount } from "../../format.js";
+import { formatCount } from "../../base/format.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { computeDedupKey } from "../../tasks/split-examples.js";
 import type { TrainSettings } from "../../train/index.js";

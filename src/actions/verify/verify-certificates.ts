@@ -1,12 +1,12 @@
-import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../certificates/journal.js";
-import { type CertificateLine, createCertificate } from "../../certificates/kinds.js";
-import { getTieMargin } from "../../certificates/near-ties.js";
-import type { TextFields } from "../../certificates/scoring.js";
-import { UserError } from "../../errors.js";
-import { type Callbacks, reportProgress } from "../../events.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress } from "../../base/events.js";
 import { hashModelFolder, type Model } from "../../models/index.js";
+import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../proofs/certificates/journal.js";
+import { type CertificateLine, createCertificate } from "../../proofs/certificates/kinds.js";
+import { getTieMargin } from "../../proofs/certificates/near-ties.js";
+import type { TextFields } from "../../proofs/certificates/scoring.js";
 import { hashExamples } from "../../runs/environment.js";
-import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { certifyInRounds } from "../certify/certify-rounds.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 

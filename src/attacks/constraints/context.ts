@@ -1,5 +1,5 @@
-import type { ResultCache } from "../../result-cache.js";
-import { sha256 } from "../../sha256.js";
+import type { ResultCache } from "../../base/result-cache.js";
+import { sha256 } from "../../base/sha256.js";
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";
 import { request } from "../requests.js";

@@ -1,4 +1,4 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import type { LmConstraint } from "../../text/lm-constraint.js";
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { didYouMean } from "../../did-you-mean.js";
-import { UserError } from "../../errors.js";
+import { didYouMean } from "../../base/did-you-mean.js";
+import { UserError } from "../../base/errors.js";
 import { byProbability } from "./by-probability.js";
 import type { Goal } from "./goal.js";
 import { hardLabel } from "./hard-label.js";

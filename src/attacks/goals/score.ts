@@ -1,4 +1,4 @@
-import { softmax } from "../../softmax.js";
+import { softmax } from "../../base/softmax.js";
 
 /** The victim's answer for one text. */
 export interface Score {

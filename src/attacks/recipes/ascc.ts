@@ -1,4 +1,4 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import { findWorstCaseSubstitutions, type HullSelection } from "../../hull/attack-encodings.js";
 import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
 import { checkOutputs, forward, toModelInput } from "../../models/index.js";

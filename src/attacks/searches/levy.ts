@@ -1,4 +1,4 @@
-import type { Rng } from "../../tensor/random.js";
+import type { Rng } from "../../base/rng.js";
 
 const alpha = 1.5;
 /** Mantegna's constants for alpha = 1.5. */

@@ -1,4 +1,4 @@
-import type { Rng } from "../../tensor/random.js";
+import type { Rng } from "../../base/rng.js";
 import type { EditedText } from "../edited-text.js";
 import type { ScoredText } from "../protocol.js";
 

@@ -1,4 +1,4 @@
-import type { Rng } from "../../tensor/random.js";
+import type { Rng } from "../../base/rng.js";
 import type { Transformation } from "../protocol.js";
 import { homoglyphs, keyboardNeighbors } from "./character-tables.js";
 

@@ -1,8 +1,8 @@
 import type { Command, Option } from "@commander-js/extra-typings";
 import type { z } from "zod";
 import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
-import { interruptedExitCode, onStopSignals } from "../../processes.js";
-import { formatCommandLine, toFlag } from "../../shell.js";
+import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
+import { formatCommandLine, toFlag } from "../../base/shell.js";
 import { Interrupted } from "../../train/index.js";
 import { ExitCode, formatHelp } from "../command.js";
 import { type Io, write } from "../io.js";

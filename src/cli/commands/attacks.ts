@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type AttackDescription, describeAttack, describeAttacks } from "../../attacks/describe-attacks.js";
 import { loadAttack } from "../../attacks/load-attack.js";
-import { isModulePath } from "../../trust.js";
+import { isModulePath } from "../../base/trust.js";
 import { type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
 

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { calibrate, calibrateRequestSchema } from "../../actions/calibrate/calibrate.js";
-import { formatCount, formatNumber, formatPercent } from "../../format.js";
+import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";

@@ -1,8 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
 import { certify } from "../../actions/certify/certify.js";
 import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
-import { describeGuard } from "../../certificates/guard.js";
-import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
+import { describeGuard } from "../../proofs/certificates/guard.js";
 import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataGroupFlags, groupOptions, quietOption, runtimeFlags, splitOption } from "../options.js";

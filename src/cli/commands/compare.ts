@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
-import { listen, warn } from "../../events.js";
-import { formatCount, formatPercent, formatPValue } from "../../format.js";
+import { listen, warn } from "../../base/events.js";
+import { formatCount, formatPercent, formatPValue } from "../../base/format.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type Diagnosis, doctor, type EngineInfo } from "../../actions/doctor/doctor.js";
-import { formatBytes } from "../../format.js";
+import { formatBytes } from "../../base/format.js";
 import { lowPrecisions, type PrecisionVerdict } from "../../tensor/precision-verdict.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { encode, encodeRequestSchema } from "../../actions/encode/encode.js";
-import { formatCount, formatNumber } from "../../format.js";
+import { formatCount, formatNumber } from "../../base/format.js";
 import type { EncodedText } from "../../models/inference/encode-texts.js";
 import { readInputs, type TextInput } from "../../text/read-inputs.js";
 import { type Io, write } from "../io.js";

@@ -1,7 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { type ExactReport, exact } from "../../actions/exact/exact.js";
 import { exactRequestSchema } from "../../actions/exact/exact-request.js";
-import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
+import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { type Io, write } from "../io.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { exampleNames, exampleRequestSchema, writeExample } from "../../actions/example/write-example.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatNext, formatPath, printJson } from "../output.js";

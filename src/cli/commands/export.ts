@@ -5,7 +5,7 @@ import {
   exportModel,
   exportRequestSchema,
 } from "../../actions/export/export.js";
-import { formatBytes, formatNumber, formatPercent } from "../../format.js";
+import { formatBytes, formatNumber, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";

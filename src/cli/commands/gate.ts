@@ -4,7 +4,7 @@ import type { GateReport } from "../../actions/gate/gate-report.js";
 import { gateRequestSchema } from "../../actions/gate/gate-request.js";
 import { formatCheck } from "../../actions/gate/judge.js";
 import { describeGate } from "../../actions/gate/summary.js";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import {

@@ -1,10 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatPercent } from "../../base/format.js";
+import { interruptedExitCode } from "../../base/processes.js";
+import { formatCommandLine } from "../../base/shell.js";
 import { type HardenCallbacks, type HardenResult, harden } from "../../harden/harden.js";
 import { hardenRequestSchema } from "../../harden/harden-request.js";
 import type { HardenPlan } from "../../harden/plan.js";
-import { interruptedExitCode } from "../../processes.js";
-import { formatCommandLine } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";

@@ -7,10 +7,10 @@ import {
   readPretrainConfig,
   resolvePretrainRequest,
 } from "../../actions/pretrain/pretrain.js";
-import { UserError } from "../../errors.js";
-import { formatCount, formatNumber } from "../../format.js";
-import { interruptedExitCode } from "../../processes.js";
-import { formatCommandLine } from "../../shell.js";
+import { UserError } from "../../base/errors.js";
+import { formatCount, formatNumber } from "../../base/format.js";
+import { interruptedExitCode } from "../../base/processes.js";
+import { formatCommandLine } from "../../base/shell.js";
 import { Interrupted, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";

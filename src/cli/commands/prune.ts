@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type PrunedRun, pruneRequestSchema, pruneRuns } from "../../actions/prune/prune.js";
-import { formatBytes } from "../../format.js";
+import { formatBytes } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
 import { formatTable, printJson } from "../output.js";

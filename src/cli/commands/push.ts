@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type PushReport, pushModel, pushRequestSchema } from "../../actions/push/push.js";
-import { formatBytes } from "../../format.js";
+import { formatBytes } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
 import { formatTable, printJson } from "../output.js";

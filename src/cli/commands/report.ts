@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatBytes, formatCount } from "../../format.js";
+import { formatBytes, formatCount } from "../../base/format.js";
 import { type ReportResult, reportRequestSchema, writeReport } from "../../report/index.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";

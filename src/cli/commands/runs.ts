@@ -1,7 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import { UserError } from "../../errors.js";
-import { exists, measurePath } from "../../files.js";
-import { formatBytes, formatCount, formatDuration, formatPercent } from "../../format.js";
+import { UserError } from "../../base/errors.js";
+import { exists, measurePath } from "../../base/files.js";
+import { formatBytes, formatCount, formatDuration, formatPercent } from "../../base/format.js";
 import { listRuns, type RunSummary } from "../../runs/list-runs.js";
 import { getColors, type Io, removeEscapes, write } from "../io.js";
 import { appendValue } from "../options.js";

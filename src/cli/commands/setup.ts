@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { toFlag } from "../../shell.js";
+import { toFlag } from "../../base/shell.js";
 import { packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
 

@@ -4,10 +4,10 @@ import {
   buildSubstitutions,
   buildSubstitutionsRequestSchema,
 } from "../../actions/substitutions/build-substitutions.js";
-import type { Callbacks } from "../../events.js";
-import { formatCount, formatPercent } from "../../format.js";
-import { interruptedExitCode, onStopSignals } from "../../processes.js";
-import { formatCommandLine } from "../../shell.js";
+import type { Callbacks } from "../../base/events.js";
+import { formatCount, formatPercent } from "../../base/format.js";
+import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
+import { formatCommandLine } from "../../base/shell.js";
 import { Interrupted } from "../../train/index.js";
 import { ExitCode, formatHelp } from "../command.js";
 import { type Io, write } from "../io.js";

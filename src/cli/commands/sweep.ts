@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
+import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
+import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
+import { formatCommandLine } from "../../base/shell.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
-import { interruptedExitCode, onStopSignals } from "../../processes.js";
-import { formatCommandLine } from "../../shell.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
 import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type Verification, verify, verifyRequestSchema } from "../../actions/verify/verify.js";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";

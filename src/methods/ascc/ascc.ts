@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 import {
   computeInitialStd,
   countHullRows,

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { getCachedBytes } from "../../cache.js";
+import { getCachedBytes } from "../../base/cache.js";
 import { batchForInference, checkOutputs, extractFeatures, isHeadParameter, toModelInput } from "../../models/index.js";
 import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";

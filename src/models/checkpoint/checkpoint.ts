@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../errors.js";
-import { createFileError, readJson, sha256File } from "../../files.js";
-import { validate } from "../../validate.js";
+import { UserError } from "../../base/errors.js";
+import { createFileError, readJson, sha256File } from "../../base/files.js";
+import { validate } from "../../base/validate.js";
 import {
   explainPickleRejection,
   isPickleFile,

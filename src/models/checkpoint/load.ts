@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
-import { UserError } from "../../errors.js";
-import { type Callbacks, warn } from "../../events.js";
-import { sha256File } from "../../files.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, warn } from "../../base/events.js";
+import { sha256File } from "../../base/files.js";
 import { createCanonicalTokenizer, type Normalization } from "../../text/canonical-tokenizer.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { loadTokenizer } from "../../text/tokenizer.js";

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../files.js";
+import { writeFileAtomic } from "../../base/files.js";
 import type { Weights } from "../../nn/index.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";

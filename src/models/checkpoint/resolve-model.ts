@@ -1,9 +1,9 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { readBackend } from "../../backend.js";
-import { UserError } from "../../errors.js";
-import { exists } from "../../files.js";
-import { findPackage } from "../../find-package.js";
+import { readBackend } from "../../base/backend.js";
+import { UserError } from "../../base/errors.js";
+import { exists } from "../../base/files.js";
+import { findPackage } from "../../base/find-package.js";
 import {
   downloadHubSnapshot,
   type HubFile,

@@ -1,5 +1,5 @@
-import { UserError } from "../../errors.js";
-import { JsonError, parseJson } from "../../json.js";
+import { UserError } from "../../base/errors.js";
+import { JsonError, parseJson } from "../../base/json.js";
 
 /** Bytes per element, by the dtype names of the format. */
 export const elementSizes = {

@@ -1,5 +1,5 @@
 import type { FileHandle } from "node:fs/promises";
-import { replaceFile } from "../../files.js";
+import { replaceFile } from "../../base/files.js";
 import type { Tensor } from "../../tensor/index.js";
 import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
 

@@ -1,8 +1,8 @@
 import { readSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { basename, dirname } from "node:path";
-import { UserError } from "../../errors.js";
-import { createFileError, openRegularFile } from "../../files.js";
+import { UserError } from "../../base/errors.js";
+import { createFileError, openRegularFile } from "../../base/files.js";
 import { createDamagedError, parseHeader, quoteName, type SafetensorsHeader } from "./safetensors-header.js";
 
 export type { SafetensorsEntry } from "./safetensors-header.js";

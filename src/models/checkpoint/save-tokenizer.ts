@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, readBytes, readJson, writeFileAtomic } from "../../files.js";
+import { exists, readBytes, readJson, writeFileAtomic } from "../../base/files.js";
 import type { Tokenization, Tokenizer } from "../../text/encoding.js";
 import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
 import { createWordLevelJson } from "../../text/word-level-json.js";

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { sha256File, writeFileAtomic } from "../../files.js";
+import { sha256File, writeFileAtomic } from "../../base/files.js";
 import { getParameter, type Weights } from "../../nn/index.js";
 import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.js";
 import type { EncoderConfig } from "../families/family.js";

@@ -1,6 +1,6 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
+import { softmax } from "../../base/softmax.js";
 import { evalMode, type Weights } from "../../nn/index.js";
-import { softmax } from "../../softmax.js";
 import { emptyCache, free, noGrad, requirePrecision, scope, useCapturableStream } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding, Tokenizer } from "../../text/encoding.js";

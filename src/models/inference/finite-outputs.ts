@@ -1,4 +1,4 @@
-import { UserError } from "../../errors.js";
+import { UserError } from "../../base/errors.js";
 
 /**
  * Returns what a model computed, and throws if it contains NaN or infinity. The weights can be

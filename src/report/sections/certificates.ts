@@ -1,6 +1,6 @@
-import { describeGuard } from "../../certificates/guard.js";
+import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
 import { formatDegeneracy } from "../../evaluation/degenerate.js";
-import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import { describeGuard } from "../../proofs/certificates/guard.js";
 import { describeCertifiedEdits } from "../../runs/certificate-folder.js";
 import type { RunCertificates } from "../certificates.js";
 import { type Html, html } from "../html.js";

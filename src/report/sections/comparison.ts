@@ -1,7 +1,7 @@
+import { formatCount, formatInterval, formatPercent, formatPValue } from "../../base/format.js";
 import { type MetricComparison, significanceLevel } from "../../evaluation/compare.js";
 import { getComparisonMark } from "../../evaluation/comparison-mark.js";
 import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
-import { formatCount, formatInterval, formatPercent, formatPValue } from "../../format.js";
 import { renderAccuracyChart } from "../accuracy-chart.js";
 import type { ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";

@@ -1,4 +1,4 @@
-import { formatCount } from "../../format.js";
+import { formatCount } from "../../base/format.js";
 import type { TaskGroups } from "../groups.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";

@@ -1,4 +1,4 @@
-import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
+import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import type { ExactReport } from "../../runs/exact-folder.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";

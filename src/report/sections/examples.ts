@@ -1,7 +1,7 @@
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
+import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
-import { formatCount, formatNumber, formatPercent } from "../../format.js";
 import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";

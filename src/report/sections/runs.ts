@@ -1,6 +1,6 @@
 import { formatAttackCommands } from "../../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../../actions/train/format-train-command.js";
-import { formatCount, formatDuration, formatPercent } from "../../format.js";
+import { formatCount, formatDuration, formatPercent } from "../../base/format.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Environment } from "../../runs/environment.js";
 import { type Html, html } from "../html.js";

@@ -1,4 +1,4 @@
-import { formatCount } from "../../format.js";
+import { formatCount } from "../../base/format.js";
 import type { AttackMessage, DiffPiece, Scored } from "../api.js";
 import { DiffText, Probabilities } from "./attacked-texts.js";
 import { formatTestCase } from "./test-case.js";

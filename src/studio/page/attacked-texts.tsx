@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { formatCount, formatPercent } from "../../format.js";
-import { shellQuote } from "../../shell.js";
+import { formatCount, formatPercent } from "../../base/format.js";
+import { shellQuote } from "../../base/shell.js";
 import type { AttackedText, DiffPiece, JournalInfo, TextsPage } from "../api.js";
 import { get, getMessage } from "./api.js";
 import { Bar, formatCell, Loading, Problem, useDelayed } from "./widgets.js";

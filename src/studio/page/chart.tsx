@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { getColor } from "../../analysis/colors.js";
-import { formatNumber, formatPercent } from "../../format.js";
+import { formatNumber, formatPercent } from "../../base/format.js";
 import type { ChartData } from "../api.js";
 
 const height = 200;

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { formatPercent } from "../../format.js";
+import { formatPercent } from "../../base/format.js";
 import type { AttackMessage, PlaygroundModel, Scored } from "../api.js";
 import { getMessage, post, readEvents } from "./api.js";
 import { AttackView, type WatchedAttack } from "./attack-view.js";

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { formatNumber } from "../../base/format.js";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
-import { formatNumber } from "../../format.js";
 import type { RatingPair, RatingReport } from "../api.js";
 import { get, getMessage, post } from "./api.js";
 import type { LiveState } from "./live.js";

@@ -1,6 +1,6 @@
+import { formatCount, formatDuration } from "../../base/format.js";
 import { describeMetric, formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
-import { formatCount, formatDuration } from "../../format.js";
 import type { RunDetail, Setting } from "../api.js";
 import { get } from "./api.js";
 import { AttackedTexts } from "./attacked-texts.js";

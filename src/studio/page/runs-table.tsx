@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatPercent } from "../../base/format.js";
 import { linkTo } from "./route.js";
 import type { ShownRow } from "./run-rows.js";
 import { Bar, formatCell, Progress, StateBadge } from "./widgets.js";

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatDuration, formatInterval, formatPercent } from "../../format.js";
+import { formatDuration, formatInterval, formatPercent } from "../../base/format.js";
 import type { MetricCell, RunRow } from "../api.js";
 import { getMessage } from "./api.js";
 

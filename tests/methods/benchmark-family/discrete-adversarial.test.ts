@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { estimateRun } from "../../../src/actions/train/estimate-run.js";
 import { train as trainRun } from "../../../src/actions/train/train.js";
-import { listen } from "../../../src/events.js";
+import { listen } from "../../../src/base/events.js";
 import { createMethods } from "../../../src/methods/index.js";
 import { forward, toModelInput } from "../../../src/models/index.js";
 import { evalMode } from "../../../src/nn/index.js";

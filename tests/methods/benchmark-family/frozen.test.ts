@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { train as trainRun } from "../../../src/actions/train/train.js";
-import { listen } from "../../../src/events.js";
+import { listen } from "../../../src/base/events.js";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { openSafetensors } from "../../../src/models/checkpoint/safetensors.js";
 import { isHeadParameter } from "../../../src/models/index.js";

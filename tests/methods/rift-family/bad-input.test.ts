@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { listen } from "../../../src/events.js";
+import { listen } from "../../../src/base/events.js";
 import { createMethods } from "../../../src/methods/index.js";
 import { free } from "../../../src/tensor/index.js";
 import { parseSubstitutionTable } from "../../../src/text/substitutions.js";

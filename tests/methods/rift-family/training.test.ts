@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { listen } from "../../../src/events.js";
+import { listen } from "../../../src/base/events.js";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { UserError } from "../../../src/errors.js";
+import { UserError } from "../../../src/base/errors.js";
 import { createMethods, methods } from "../../../src/methods/index.js";
 import { computeTensorMask } from "../../../src/methods/rose/mask.js";
 import { granularities } from "../../../src/methods/rose/risk.js";

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { listen } from "../../../src/events.js";
+import { listen } from "../../../src/base/events.js";
 import { createMethods } from "../../../src/methods/index.js";
 import { crossEntropy } from "../../../src/nn/index.js";
 import { free } from "../../../src/tensor/index.js";

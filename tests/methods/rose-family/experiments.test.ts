@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { RunConfig } from "../../../src/runs/config.js";
-import { readRun } from "../../../src/runs/read-config.js";
+import type { RunConfig } from "../../../src/settings/config.js";
+import { readRun } from "../../../src/settings/read-config.js";
 import { readSweepCell } from "../../../src/sweeps/expand.js";
 
 const readCell = async (cell: Parameters<typeof readSweepCell>[0]): Promise<RunConfig> =>

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import {
+  isHeaderOf,
+  type LineFormat,
+  LineWriter,
+  readCheckedLines,
+  readHeader,
+  readLineEntries,
+} from "../../base/checked-lines.js";
+import { type CertificateKind, type CertificateLine, certificateOptionsSchema } from "./kinds.js";
+
+const headerSchema = z.object({
+  /** What is certified and how, so that the journal can be replayed. */
+  certificate: certificateOptionsSchema,
+  /** SHA-256 of model, tokenizer and examples. */
+  hashes: z.record(z.string(), z.string()),
+  /** Everything else that decides the results: task, split, precision. */
+  settings: z.record(z.string(), z.unknown()),
+  seed: z.number(),
+  /** Number of texts to certify. */
+  examples: z.int().min(1),
+});
+
+/**
+ * Everything that decides the lines of a journal. A journal is continued only with the same header.
+ */
+export type CertificateHeader = z.output<typeof headerSchema>;
+
+const certificateFormat: LineFormat<CertificateHeader> = {
+  format: "temper certificate journal",
+  version: 1,
+  header: headerSchema,
+  parts: ["settings", "certificate", "hashes"],
+};
+
+/** Whether a file is a journal of certificates. */
+export async function isCertificateJournal(path: string): Promise<boolean> {
+  for await (const { value } of readLineEntries(path)) return isHeaderOf(value, certificateFormat);
+  return false;
+}
+
+/** Reads the header of a journal of certificates. */
+export function readCertificateHeader(path: string): Promise<CertificateHeader> {
+  return readHeader(path, certificateFormat);
+}
+
+/**
+ * Reads the lines of a journal of certificates in order. Each is checked against its checksum and
+ * the schema of its kind.
+ */
+export async function* readCertificates<Line extends CertificateLine>(
+  path: string,
+  kind: CertificateKind<Line>,
+): AsyncGenerator<Line> {
+  const lines = readCheckedLines(path, certificateFormat, kind.lineSchema, "temper certify … --resume");
+  for await (const { value } of lines) yield value;
+}
+
+/** Starts a journal of certificates, or with `resume` continues or extends one. */
+export function openCertificates(
+  path: string,
+  examples: number,
+  createHeader: (examples: number) => CertificateHeader,
+  resume: boolean,
+): Promise<LineWriter<CertificateLine>> {
+  return LineWriter.open(path, certificateFormat, createHeader(examples), resume, createHeader);
+}

@@ -1,0 +1,238 @@
+import { createHash } from "node:crypto";
+import type { EditedText } from "../../attacks/edited-text.js";
+import { createScore, logitMargin } from "../../attacks/goals/score.js";
+import { callVictim, isUndecided, splitIntoCalls } from "../../attacks/text-scorer.js";
+import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import { Rng } from "../../base/rng.js";
+import { type Combination, enumerateCombinations } from "./combinations.js";
+import { type BlockLine, blockSize, type Substitutions, type TextLine } from "./proof-lines.js";
+import type { WordSubstitutes } from "./substitution-space.js";
+
+/** The texts of the first call of a level. It is small, because successes come early. */
+const minCallSize = 256;
+
+/** The single substitutions of a text in a list, which combinations index. */
+export function listSubstitutions({ words }: Pick<TextLine, "words">): Substitutions {
+  return words.flatMap(({ position, substitutes }) => substitutes.map((word) => [position, word] as const));
+}
+
+/** Applies substitutions to a text. */
+export function applySubstitutions(original: EditedText, edits: Substitutions): EditedText {
+  return edits.length === 0 ? original : original.replaceAll(new Map(edits));
+}
+
+/** Logit margins of texts. */
+interface Margins {
+  readonly margins: Float32Array;
+  /** Texts that float32 scored again, because low precision could not decide them. */
+  readonly repeated: number;
+}
+
+/** Computes the logit margins of texts, which depend on these texts only. */
+export async function computeMargins(
+  victim: Victim<PreparedInput>,
+  texts: readonly EditedText[],
+  label: number,
+): Promise<Float32Array> {
+  return (await scoreInputs(victim, prepareTexts(victim, texts), label)).margins;
+}
+
+/** Texts on which the error of low precision is measured. */
+const maxMeasured = 2048;
+
+/**
+ * The logit margin below which candidates of low precision are scored again in float32: twice the
+ * largest error on random candidates. It is rounded up to two digits, because the last bits of the
+ * error may differ between calls that continue one proof.
+ */
+export async function measureDecidedMargin(
+  { exact, ...low }: Victim<PreparedInput>,
+  texts: readonly {
+    readonly original: EditedText;
+    readonly words: readonly WordSubstitutes[];
+    readonly label: number;
+  }[],
+  maxChanges: number,
+): Promise<number> {
+  const rng = new Rng(0).fork("error of low precision");
+  const byLabel = new Map<number, EditedText[]>();
+  const stride = Math.ceil(texts.length / maxMeasured);
+  for (let i = 0; i < texts.length; i += stride) {
+    const { original, words, label } = texts[i]!;
+    const all = listSubstitutions({ words });
+    const count = Math.min(1 + all.length, Math.floor((maxMeasured * stride) / texts.length));
+    const candidates = Array.from({ length: count }, (_, at) => {
+      const changes = all.length > 0 ? at % (maxChanges + 1) : 0;
+      // Of two substitutions of one word, the last one counts.
+      const drawn = Array.from({ length: changes }, () => all[rng.integer(all.length)]!);
+      return applySubstitutions(original, [...new Map(drawn)]);
+    });
+    byLabel.set(label, [...(byLabel.get(label) ?? []), ...candidates]);
+  }
+  let largest = 0;
+  for (const [label, candidates] of byLabel) {
+    const margins = await computeMargins(low, candidates, label);
+    for (const [i, margin] of (await computeMargins(exact!, candidates, label)).entries())
+      largest = Math.max(largest, Math.abs(margin - margins[i]!));
+  }
+  const unit = 10 ** (Math.floor(Math.log10(2 * largest)) - 1);
+  return largest > 0 ? Number((Math.ceil((2 * largest) / unit) * unit).toPrecision(2)) : 0;
+}
+
+function prepareTexts(victim: Victim<PreparedInput>, texts: readonly EditedText[]): PreparedInput[] {
+  const inputs = texts.map((text) => () => text.texts);
+  return victim.prepareAll?.(inputs) ?? inputs.map((input) => victim.prepare(input));
+}
+
+async function scoreInputs(
+  victim: Victim<PreparedInput>,
+  inputs: readonly PreparedInput[],
+  label: number,
+): Promise<Margins> {
+  const margins = new Float32Array(inputs.length);
+  const undecided: number[] = [];
+  const { exact } = victim;
+  const score = async (scoring: Victim<PreparedInput>, indices: readonly number[], canRepeat: boolean) => {
+    const isLogits = scoring.logits !== undefined;
+    // Sorting is stable, so texts of equal length stay in their order.
+    const order = indices.toSorted((a, b) => inputs[a]!.length - inputs[b]!.length);
+    for (const call of splitIntoCalls(order, (i) => inputs[i]!.length, scoring)) {
+      const rows = await callVictim(
+        scoring,
+        call.map((i) => inputs[i]!),
+      );
+      for (const [row, i] of call.entries()) {
+        const found = createScore(rows[row]!, isLogits);
+        if (canRepeat && isUndecided(scoring, found, label)) undecided.push(i);
+        margins[i] = logitMargin(found, label);
+      }
+    }
+  };
+  await score(victim, [...inputs.keys()], exact !== undefined);
+  if (exact && undecided.length > 0)
+    await score(
+      exact,
+      undecided.toSorted((a, b) => a - b),
+      false,
+    );
+  return { margins, repeated: undecided.length };
+}
+
+/** The candidates of one level of a text. */
+export interface Level {
+  readonly original: EditedText;
+  readonly label: number;
+  readonly index: number;
+  readonly changes: number;
+  /** The substitutions, the most promising first. */
+  readonly substitutions: Substitutions;
+  /** The first candidate to score. Default: 0. */
+  readonly start?: number;
+  /** The number of candidates up to which the level is scored. */
+  readonly end: number;
+}
+
+/** Candidates that the victim scores at once. */
+interface Call {
+  readonly combinations: readonly Combination[];
+  readonly answer: Promise<Margins>;
+}
+
+/**
+ * Enumerates the candidates of a level and scores them block by block. Which texts a call has
+ * depends on their ranks only, so a block has the same scores whoever computes it.
+ */
+export class LevelScorer {
+  readonly #combinations: Iterator<Combination>;
+  readonly #compose: (chosen: Combination) => PreparedInput;
+  readonly #maxCallSize: number;
+  /** Candidates of finished calls, and of all calls that were started. */
+  #done: number;
+  #started: number;
+  /** The next call, which the victim answers while the host prepares the one after it. */
+  #next: Call | null = null;
+  /** Whether no further block will be scored. */
+  #isOver = false;
+
+  constructor(
+    readonly victim: Victim<PreparedInput>,
+    readonly level: Level,
+  ) {
+    const { original, changes, substitutions, start = 0 } = level;
+    const positions = substitutions.map(([position]) => position);
+    this.#combinations = enumerateCombinations(positions, changes);
+    for (let i = 0; i < start; i++) this.#combinations.next();
+    [this.#done, this.#started] = [start, start];
+    this.#maxCallSize = Math.max(minCallSize, Math.floor(victim.maxBatchSize / 2));
+    this.#compose =
+      victim.createComposer?.(original, substitutions) ??
+      ((chosen) => prepareTexts(victim, [applySubstitutions(original, this.#listEdits(chosen))])[0]!);
+  }
+
+  /**
+   * Scores the next block, or fewer candidates if one of them fools the victim. Returns null if no
+   * candidate is left. `allMargins` receives the margins.
+   */
+  async scoreBlock(onCall: (count: number) => void, allMargins?: number[]): Promise<BlockLine | null> {
+    try {
+      return await this.#scoreBlock(onCall, allMargins);
+    } finally {
+      // After a failure or success, nobody reads the call that was started ahead.
+      if (this.#isOver) await this.#next?.answer.catch(() => undefined);
+    }
+  }
+
+  async #scoreBlock(onCall: (count: number) => void, allMargins?: number[]): Promise<BlockLine | null> {
+    this.#isOver = true;
+    const { index, changes } = this.level;
+    const block = Math.floor(this.#done / blockSize);
+    const end = (block + 1) * blockSize;
+    const hash = createHash("sha256");
+    let [count, margin, repeated] = [0, Number.POSITIVE_INFINITY, 0];
+    let best: Combination = [];
+    while (this.#done < end && margin >= 0) {
+      const call = this.#next ?? this.#startCall();
+      if (!call) break;
+      this.#next = this.victim.canOverlap ? this.#startCall() : null;
+      const found = await call.answer;
+      hash.update(new Uint8Array(found.margins.buffer));
+      for (const [i, each] of found.margins.entries()) {
+        allMargins?.push(each);
+        if (each >= margin) continue;
+        margin = each;
+        best = call.combinations[i]!;
+      }
+      repeated += found.repeated;
+      count += found.margins.length;
+      this.#done += found.margins.length;
+      onCall(found.margins.length);
+    }
+    this.#isOver = margin < 0;
+    if (count === 0) return null;
+    const edits = this.#listEdits(best).toSorted(([a], [b]) => a - b);
+    return { kind: "block", index, changes, block, count, margin, edits, repeated, hash: hash.digest("hex") };
+  }
+
+  #startCall(): Call | null {
+    const { label, end } = this.level;
+    const rank = this.#started;
+    const blockEnd = Math.min(end, (Math.floor(rank / blockSize) + 1) * blockSize);
+    const size = Math.min(blockEnd - rank, this.#maxCallSize, Math.max(minCallSize, 3 * rank));
+    const combinations: Combination[] = [];
+    while (combinations.length < size) {
+      const next = this.#combinations.next();
+      if (next.done) break;
+      combinations.push(next.value);
+    }
+    if (combinations.length === 0) return null;
+    this.#started += combinations.length;
+    const answer = scoreInputs(this.victim, combinations.map(this.#compose), label);
+    // The error is reported when the call is read. Until then nobody awaits the promise.
+    answer.catch(() => undefined);
+    return { combinations, answer };
+  }
+
+  #listEdits(combination: Combination): Substitutions {
+    return combination.map((each) => this.level.substitutions[each]!);
+  }
+}

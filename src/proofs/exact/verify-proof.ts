@@ -1,0 +1,240 @@
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import type { EditedText } from "../../attacks/edited-text.js";
+import type { JournalHeader } from "../../attacks/journal.js";
+import { checkHashes } from "../../attacks/verify.js";
+import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import { UserError } from "../../base/errors.js";
+import { Rng } from "../../base/rng.js";
+import { validate } from "../../base/validate.js";
+import { formatExample } from "../../tasks/example.js";
+import { countCombinations } from "./combinations.js";
+import { type Proof, readProof } from "./proof-file.js";
+import {
+  type BlockLine,
+  blockSize,
+  maxSubstitutions,
+  type ProofLine,
+  type ResultLine,
+  type TextLine,
+} from "./proof-lines.js";
+import { createOriginal, limitLevel, proveText } from "./prove-text.js";
+import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
+import type { WordSubstitutes } from "./substitution-space.js";
+
+/** What was checked in a proof. */
+export interface ProofVerification {
+  readonly header: JournalHeader;
+  readonly lines: number;
+  readonly texts: number;
+  /** Blocks in the proof, and blocks that were scored again. */
+  readonly blocks: number;
+  readonly checkedBlocks: number;
+  /** Checked blocks whose scores have the recorded hash, bit by bit. */
+  readonly identicalBlocks: number;
+  /** The probability that the check finds a proof of which this fraction of blocks is false. */
+  readonly detection: readonly { readonly falseFraction: number; readonly probability: number }[];
+}
+
+export interface VerifyProofOptions {
+  /** SHA-256 of the table, if it is known. */
+  readonly substitutionsHash?: string | undefined;
+  /** Lists the reduced substitutions of texts. Without it, those of the proof are used. */
+  listWords?(texts: readonly (readonly string[])[]): Promise<readonly (readonly WordSubstitutes[])[]>;
+  /** Number of blocks to draw. */
+  readonly blocks: number;
+  readonly seed: number;
+  /** Maximum difference of logit margins. */
+  readonly tolerance: number;
+  onBlock?(done: number, total: number): void;
+}
+
+/** A text of a proof, after its lines were checked. */
+interface CheckedText {
+  readonly location: string;
+  readonly original: EditedText;
+  readonly start: TextLine;
+  readonly order: readonly number[] | null;
+  readonly blocks: readonly BlockLine[];
+  readonly result: ResultLine;
+}
+
+const proofOptionsSchema = z.looseObject({
+  maxChanges: z.int().min(0).max(maxSubstitutions),
+  budget: z.int().min(1).nullable(),
+});
+
+const falseFractions = [0.01, 0.05, 0.1];
+
+/**
+ * Checks a proof: every line has its checksum, the candidates are those of the table, their numbers
+ * are complete, every text that is said to fool the victim does, and randomly drawn blocks have the
+ * recorded scores. Throws a UserError at the first thing that does not hold.
+ */
+export async function verifyProof(
+  path: string,
+  victim: Victim<PreparedInput>,
+  options: VerifyProofOptions,
+): Promise<ProofVerification> {
+  const proof = await readProof(path);
+  const { header } = proof;
+  const { substitutionsHash } = options;
+  checkHashes(header, { ...victim.hashes, ...(substitutionsHash && { substitutions: substitutionsHash }) }, path);
+  const texts = await checkTexts(path, proof, victim, options);
+  for (const text of texts) await checkWitnesses(text, victim, options.tolerance);
+  const all = texts.flatMap((text) => text.blocks.map((block) => ({ text, block })));
+  const drawn = drawBlocks(all, options);
+  let identicalBlocks = 0;
+  for (const [i, { text, block }] of drawn.entries()) {
+    if (await checkBlock(text, block, victim, options.tolerance)) identicalBlocks++;
+    options.onBlock?.(i + 1, drawn.length);
+  }
+  const isComplete = drawn.length === all.length;
+  const lines = [...proof.texts.values()].reduce((sum, each) => sum + each.length, 0);
+  return {
+    ...{ header, lines, texts: texts.length, blocks: all.length, checkedBlocks: drawn.length, identicalBlocks },
+    detection: falseFractions.map((falseFraction) => ({
+      falseFraction,
+      probability: isComplete ? 1 : 1 - (1 - falseFraction) ** options.blocks,
+    })),
+  };
+}
+
+/** Draws blocks with replacement, as the probability of a detection assumes. */
+function drawBlocks<T>(all: readonly T[], { blocks, seed }: VerifyProofOptions): T[] {
+  if (blocks >= all.length) return [...all];
+  const rng = new Rng(seed).fork("verify");
+  return [...new Set(Array.from({ length: blocks }, () => all[rng.integer(all.length)]!))];
+}
+
+async function checkTexts(
+  path: string,
+  { header, texts }: Proof,
+  victim: Victim<PreparedInput>,
+  { listWords }: VerifyProofOptions,
+): Promise<CheckedText[]> {
+  const data = createHash("sha256");
+  const checked: CheckedText[] = [];
+  const options = validate(proofOptionsSchema, header.options, `${path}:1: options`);
+  for (let index = 0; index < header.examples; index++) {
+    const location = `${path}: text ${index}`;
+    const lines = texts.get(index) ?? [];
+    const [start, result] = [lines[0], lines.at(-1)];
+    if (start?.kind !== "text" || result?.kind !== "result")
+      throw new UserError(`${location}: the proof is not complete. Run the same temper exact command again.`);
+    const { id, label, texts: fields } = start;
+    data.update(formatExample({ id, label, texts: fields }));
+    const original = createOriginal(victim, fields);
+    await checkLines(location, lines, original, victim, options);
+    const order = lines.find(({ kind }) => kind === "order");
+    checked.push({
+      ...{ location, original, start, result, order: order?.kind === "order" ? order.order : null },
+      blocks: lines.filter((line) => line.kind === "block"),
+    });
+  }
+  if (data.digest("hex") !== header.hashes.data)
+    throw new UserError(`${path}: the texts are not those of the header. Restore the file.`);
+  const words = await listWords?.(checked.map(({ start }) => start.texts));
+  for (const [i, { location, start }] of checked.entries())
+    if (words && !isDeepStrictEqual(start.words, words[i]))
+      throw new UserError(`${location}: the substitutes are not those of the table. Verify with the same table.`);
+  return checked;
+}
+
+/** Checks that the lines of a text are complete and that its result follows from them. */
+async function checkLines(
+  location: string,
+  lines: readonly ProofLine[],
+  original: EditedText,
+  victim: Victim<PreparedInput>,
+  { maxChanges, budget }: { readonly maxChanges: number; readonly budget: number | null },
+): Promise<void> {
+  const start = lines[0] as TextLine;
+  const sizes = start.words.map(({ substitutes }) => substitutes.length);
+  const fail = (what: string): never => {
+    throw new UserError(`${location}: ${what}. The proof was changed; restore the file or prove the text again.`);
+  };
+  const limit = budget ?? Number.POSITIVE_INFINITY;
+  let [changes, done, scored] = [0, 0, 0];
+  for (const line of lines) {
+    if (line.kind === "order") {
+      const isPermutation =
+        new Set(line.order).size === line.order.length && line.order.every((each) => each < sumOf(sizes));
+      if (!isPermutation || line.order.length !== sumOf(sizes)) fail("the order does not have every substitution once");
+    }
+    if (line.kind !== "block") continue;
+    if (line.changes !== changes) [changes, done] = [line.changes, 0];
+    const end = limitLevel(countCombinations(sizes, changes), limit - (scored - done));
+    const expected = Math.min(blockSize, end - done);
+    if (line.block !== Math.floor(done / blockSize)) fail("a block is missing");
+    if (line.count > expected || (line.count < expected && line.margin >= 0))
+      fail(`expected ${expected} candidates in a block, found ${line.count}`);
+    done += line.count;
+    scored += line.count;
+  }
+  // Without the result, the same algorithm must come to it without scoring a text.
+  const refuse = { ...victim, probabilities: async () => fail("a block is missing") };
+  const { id, label, texts, words, attack } = start;
+  const problem = { index: start.index, example: { id, label, texts }, original, words, attack };
+  const proofOptions = { maxChanges, budget: limit, onCall: () => undefined };
+  const again: ProofLine[] = [];
+  for await (const line of proveText(refuse, problem, proofOptions, lines.slice(0, -1))) again.push(line);
+  if (!isDeepStrictEqual(again, lines)) fail("the result does not follow from the blocks");
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+/** Scores the original text and the text that is said to fool the victim. */
+async function checkWitnesses(
+  { location, original, start, result }: CheckedText,
+  victim: Victim<PreparedInput>,
+  tolerance: number,
+): Promise<void> {
+  const allowed = new Set(listSubstitutions(start).map(([position, word]) => `${position} ${word}`));
+  if (result.edits?.some(([position, word]) => !allowed.has(`${position} ${word}`)))
+    throw new UserError(`${location}: the text that fools the victim is not one of the candidates.`);
+  const texts = result.edits ? [original, applySubstitutions(original, result.edits)] : [original];
+  for (const [i, text] of texts.entries()) {
+    const [margin] = await computeMargins(victim, [text], start.label);
+    if (i === 0) checkMargin(location, "the original text", start.margin, margin!, tolerance);
+    else if (margin! >= 0)
+      throw new UserError(`${location}: expected a text that fools the victim, received a margin of ${margin}.`);
+  }
+}
+
+function checkMargin(location: string, what: string, recorded: number, found: number, tolerance: number): void {
+  if (recorded < 0 !== found < 0)
+    throw new UserError(
+      `${location}: ${what} has another class here: its margin is recorded as ${recorded}, the victim returns ${found}. ` +
+        "The proof was changed, or it belongs to another model or to other hardware.",
+    );
+  const scale = Math.max(1, Math.abs(recorded));
+  if (Math.abs(recorded - found) > tolerance * scale)
+    throw new UserError(
+      `${location}: expected the recorded margin ${recorded} of ${what}, the victim returns ${found}. The proof was ` +
+        "changed, or it belongs to another model.",
+    );
+}
+
+/** Scores a block again. Returns whether its scores are the recorded ones, bit by bit. */
+async function checkBlock(
+  { location, original, start, order }: CheckedText,
+  block: BlockLine,
+  victim: Victim<PreparedInput>,
+  tolerance: number,
+): Promise<boolean> {
+  const listed = listSubstitutions(start);
+  const substitutions = block.changes === 1 || !order ? listed : order.map((each) => listed[each]!);
+  const { index, changes } = block;
+  const first = block.block * blockSize;
+  const ranks = { start: first, end: first + block.count };
+  const level = new LevelScorer(victim, { original, label: start.label, index, changes, substitutions, ...ranks });
+  const found = await level.scoreBlock(() => undefined);
+  const where = `${location}, ${changes} substitutions, block ${block.block}`;
+  if (!found) throw new UserError(`${where}: the block has no candidates. The proof was changed.`);
+  checkMargin(where, "the most promising candidate", block.margin, found.margin, tolerance);
+  return found.hash === block.hash && found.count === block.count;
+}

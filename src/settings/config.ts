@@ -1,0 +1,178 @@
+import { basename, extname } from "node:path";
+import { z } from "zod";
+import { parseSpec } from "../base/spec.js";
+import { isModulePath } from "../base/trust.js";
+import { countSchema, orNull, seedSchema } from "../base/validate.js";
+import type { MethodDefinition, MethodSpec } from "../methods/index.js";
+import type { InMemoryExample } from "../tasks/index.js";
+import { normalizations } from "../text/canonical-tokenizer.js";
+import { tokenizations } from "../text/encoding.js";
+import { trainSettingsSchema } from "../train/index.js";
+import { runtimeOptions } from "./runtime-config.js";
+
+const labelMapError = "expected VALUE=LABEL pairs, such as 1=negative,5=positive";
+const optionsSchema = z.record(z.string(), z.unknown());
+
+/** A program can pass a method itself, such as `ascc({ beta: 4 })`. Files cannot contain one. */
+const definitionSchema = z.custom<MethodDefinition>(
+  (value) => typeof value === "function" || typeof value === "object",
+);
+
+/**
+ * One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name,
+ * options }`.
+ */
+const methodSchema = z
+  .union(
+    [
+      z.string(),
+      z.object({ name: z.string(), options: optionsSchema, definition: definitionSchema.optional() }),
+      z.record(z.string(), optionsSchema.nullable()),
+    ],
+    {
+      error: 'expected a method\'s name ("rose", "rose:variant=first,updateRatio=0.6") or { name: options }',
+    },
+  )
+  .transform((entry): MethodSpec[] => {
+    if (typeof entry === "string") return [parseSpec(entry, "--method")];
+    if (typeof entry.name === "string") return [entry as MethodSpec];
+    return Object.entries(entry as Record<string, MethodSpec["options"] | null>).map(([name, options]) => ({
+      name,
+      options: options ?? {},
+    }));
+  });
+
+/** Values of the label column and their labels: `1=negative,5=positive`, or a map. */
+const labelMapSchema = z.union(
+  [
+    z.string().transform((text, context) => {
+      const pairs = text.split(",").map((pair) => /^\s*([^=]+?)\s*=\s*(.+?)\s*$/.exec(pair)?.slice(1));
+      if (pairs.every((pair) => pair !== undefined)) return Object.fromEntries(pairs) as Record<string, string>;
+      context.addIssue({ code: "custom", message: labelMapError });
+      return z.NEVER;
+    }),
+    z.record(z.string(), z.union([z.string(), z.number()]).transform(String)),
+  ],
+  { error: labelMapError },
+);
+
+/** The name of the file in which a run stores the examples of an array. */
+export const dataFile = "data.jsonl";
+
+/** The keys of every request that reads data. */
+export const dataOptions = {
+  task: orNull(z.string()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
+  data: orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
+  textColumn: z.array(z.string()).default([]).describe("column of the text in a custom file (two for a pair)"),
+  labelColumn: orNull(z.string()).describe("column of the label in a custom file"),
+  labelMap: orNull(labelMapSchema).describe("labels of the values in the label column: 1=negative,5=positive"),
+  skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
+};
+
+const dataRequestSchema = z.object(dataOptions);
+export type DataRequest = z.output<typeof dataRequestSchema>;
+
+const { data: path, ...columns } = dataOptions;
+
+/** The same keys as the group `data` of a request. */
+export const dataGroup = z.strictObject({ ...columns, path });
+
+/** The data that a group names. */
+export function toDataRequest({ path: data, ...others }: z.output<typeof dataGroup>): DataRequest {
+  return { ...others, data };
+}
+
+/** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
+export const runConfigSchema = z.strictObject({
+  model: z
+    .string({ error: "expected a model (--model): a folder, npm:PACKAGE or a Hugging Face model ID" })
+    .min(1)
+    .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
+  ...dataOptions,
+  validationData: orNull(z.string()).describe(
+    "file of the validation split; null: found in --data or held out from it",
+  ),
+  testData: orNull(z.string()).describe("file of the test split; null: found in --data or held out from it"),
+  tokenization: z
+    .enum(tokenizations)
+    .default("subword")
+    .describe("subword, or word for one token per word (released-word: as in RIFT's code)"),
+  normalize: z
+    .enum(normalizations)
+    .default("none")
+    .describe(
+      "texts are read as they are (none), or in their canonical form, so that look-alikes cannot fool the model",
+    ),
+  head: z
+    .enum(["hf", "mlp"])
+    .default("hf")
+    .describe("classification head: hf (as in transformers) or mlp (as in RIFT)"),
+  headInit: z
+    .enum(["normal", "uniform"])
+    .default("normal")
+    .describe("initial head: normal (as in transformers) or uniform (PyTorch's linear layers, as in RIFT's code)"),
+  headFromModel: z
+    .boolean()
+    .default(false)
+    .describe("keep the head of a fine-tuned model, whose labels must be those of the task"),
+  pooling: z
+    .enum(["cls", "pooler", "mean"])
+    .default("cls")
+    .describe("text embedding: cls, pooler or mean of the token states"),
+  maxLength: countSchema.default(128).describe("maximum tokens per text; longer texts are truncated"),
+  maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all examples"),
+  maxValidationSamples: countSchema
+    .nullable()
+    .default(1000)
+    .describe("validate on a class-balanced sample; null: all examples"),
+  maxTestSamples: orNull(countSchema).describe("test on a class-balanced sample; null: all examples"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file'),
+  inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that are not in the model's vocabulary"),
+  caseSensitiveSubstitutes: z
+    .boolean()
+    .default(false)
+    .describe("words with a capital letter have no substitutes, as in RIFT's code"),
+  methods: z
+    .array(methodSchema)
+    .default([])
+    .transform((entries) => entries.flat())
+    .describe("fine-tuning method, innermost first; none: standard fine-tuning"),
+  train: trainSettingsSchema.prefault({}),
+  seed: seedSchema.default(0).describe("random seed"),
+  tags: z.array(z.string().min(1)).default([]).describe("word by which temper runs finds the run"),
+  ...runtimeOptions,
+  cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
+});
+
+/**
+ * The settings of a run, checked and complete.
+ *
+ *     const { train, methods } = (await Run.open("runs/rose")).config;
+ */
+export type RunConfig = z.output<typeof runConfigSchema>;
+
+/**
+ * The settings of a run as people write them. Only `model` and `task` or `data` are required.
+ *
+ *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()] };
+ */
+export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn" | "tags"> & {
+  readonly tags?: readonly string[];
+  /** A file or folder, or the examples themselves: `[{ text, label }]`. */
+  readonly data?: string | null | readonly InMemoryExample[];
+  readonly textColumn?: string | readonly string[];
+  /** `ascc({ beta: 4 })`, `"ascc:beta=4"` or `{ ascc: { beta: 4 } }`, innermost first. */
+  readonly methods?: readonly (
+    | string
+    | MethodSpec
+    | Readonly<Record<string, Readonly<Record<string, unknown>> | null>>
+  )[];
+};
+
+/** The methods of a run in one word: `r-drop+rose`, or `standard` if there are none. */
+export function formatMethodNames({ methods }: Pick<RunConfig, "methods">): string {
+  const names = methods
+    .map(({ name }) => (isModulePath(name) ? basename(name, extname(name)) : name))
+    .filter((name) => name !== "standard");
+  return names.join("+") || "standard";
+}

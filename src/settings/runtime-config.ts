@@ -1,0 +1,134 @@
+import { availableParallelism } from "node:os";
+import { z } from "zod";
+import { UserError } from "../base/errors.js";
+import { describeCrash } from "../base/processes.js";
+import { countSchema, orNull } from "../base/validate.js";
+import type { DeviceConfig } from "../models/index.js";
+import {
+  allowTf32,
+  chooseDevice,
+  chooseFastestPrecision,
+  getPrecisionVerdict,
+  type PrecisionUse,
+  requirePrecision,
+  setNumThreads,
+} from "../tensor/index.js";
+import { native } from "../tensor/native.js";
+
+/**
+ * The keys of every request that computes something: where, how precisely and with how many
+ * threads.
+ */
+export const runtimeOptions = {
+  device: z
+    .string()
+    .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
+    .default("auto")
+    .describe("cpu, cuda, cuda:N, or auto for a GPU if there is one"),
+  precision: orNull(z.enum(["auto", "bf16", "tf32", "fp32"])).describe(
+    "bf16, tf32 (GPU only), fp32, or auto: the fastest that works on this host; null: bf16 on a GPU, fp32 on a CPU",
+  ),
+  threads: orNull(countSchema).describe("CPU threads; null: all cores"),
+};
+
+export const runtimeSchema = z.strictObject(runtimeOptions);
+
+/** The precisions of a search, whose decisions are confirmed in float32 on a CPU and in fp8. */
+export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf32", "fp32"])).describe(
+  "precision of the search: int8 (CPU only), bf16, fp8 and tf32 (GPU only), fp32, or auto: the fastest that works on " +
+    "this host; on a CPU and in fp8, successes are confirmed in fp32; null: auto",
+);
+
+/** Where a model is computed, as a request says it. */
+export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "precision"> {
+  readonly precision?: z.input<typeof searchPrecision>;
+}
+
+/** Where a model is computed, how precisely and with how many threads, with every choice made. */
+export interface RuntimeConfig extends DeviceConfig {
+  readonly precision: "bf16" | "tf32" | "fp32" | "int8" | "fp8";
+  readonly threads: number;
+}
+
+/** The precision of a GPU if none is named: bf16, unless a method needs more. */
+export function chooseGpuPrecision(
+  wanted: RuntimeConfig["precision"] | null,
+  requiresFloat32: boolean,
+): RuntimeConfig["precision"] {
+  if (wanted === "int8")
+    throw new UserError("precision: int8 is for CPUs. Leave it out, use bf16, or add --device cpu.");
+  return wanted ?? (requiresFloat32 ? "tf32" : "bf16");
+}
+
+/** What the precision of a CPU depends on besides the request. */
+export interface PrecisionNeeds {
+  /** Default: inference. */
+  readonly use?: PrecisionUse;
+  /** Whether float32 repeats what is within the measured error. That of fp8 is too large to save time. */
+  readonly isConfirmed?: boolean;
+  /** Whether a method needs more digits than bf16 has. */
+  readonly requiresFloat32?: boolean;
+}
+
+/**
+ * The precision of a CPU: float32, unless another one is named. `auto` is the fastest one that
+ * works on this host.
+ */
+export function chooseCpuPrecision(
+  wanted: RuntimeConfig["precision"] | "auto" | null,
+  { use = "inference", requiresFloat32 = false }: PrecisionNeeds = {},
+): RuntimeConfig["precision"] {
+  if (wanted === "auto") return requiresFloat32 ? "fp32" : chooseFastestPrecision(getPrecisionVerdict, use);
+  if (wanted === "tf32" || wanted === "fp8")
+    throw new UserError(`precision: ${wanted} is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.`);
+  if (wanted === "bf16" || wanted === "int8") requirePrecision(wanted);
+  return wanted ?? "fp32";
+}
+
+/** The threads of a request: those that it names, OMP_NUM_THREADS, or all cores. */
+function resolveThreads(wanted: number | null | undefined): number {
+  return wanted ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
+}
+
+/**
+ * Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its
+ * file: `int8` asks for the one with 8-bit weights.
+ */
+export function resolveOnnxRuntime({ device = "auto", precision = null, threads }: RuntimeOptions): RuntimeConfig {
+  if (device !== "auto" && device !== "cpu")
+    throw new UserError(`--device ${device}: ONNX models run on the CPU here. Leave --device out.`);
+  if (precision === "bf16" || precision === "tf32" || precision === "fp8")
+    throw new UserError(
+      `--precision ${precision}: an ONNX model has the precision of its file. Leave --precision out, or use fp32.`,
+    );
+  const used = precision === "int8" ? "int8" : "fp32";
+  return { device: "cpu", computeDtype: "float32", precision: used, threads: resolveThreads(threads) };
+}
+
+/** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */
+export function resolveRuntime(options: RuntimeOptions = {}, needs: PrecisionNeeds = {}): RuntimeConfig {
+  const { device: wanted = "auto", precision = null } = options;
+  const threads = resolveThreads(options.threads);
+  const device = chooseDevice(wanted === "auto" ? undefined : wanted);
+  if (device === "cpu") {
+    const used = chooseCpuPrecision(precision, needs);
+    const computeDtype = used === "bf16" ? "bfloat16" : "float32";
+    return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
+  }
+  const used = chooseGpuPrecision(precision === "auto" ? null : precision, needs.requiresFloat32 ?? false);
+  const computeDtype = used === "bf16" || used === "fp8" ? "bfloat16" : "float32";
+  return { device, computeDtype, ...(used === "fp8" && { isQuantized: true }), precision: used, threads };
+}
+
+/**
+ * Resolves a runtime config and sets the threads and TF32 of the process, which libtorch keeps per
+ * process, as it says. If libtorch crashes, the process says in which precision.
+ */
+export function applyRuntime(options: RuntimeOptions, needs: PrecisionNeeds = {}): RuntimeConfig {
+  const runtime = resolveRuntime(options, needs);
+  setNumThreads(runtime.threads);
+  if (runtime.device !== "cpu") allowTf32(runtime.precision === "tf32");
+  const [before, after] = describeCrash("SIGILL", runtime.precision).split("SIGILL") as [string, string];
+  native().reportCrashes(`temper: ${before}`, `${after}.\n`);
+  return runtime;
+}

@@ -1,0 +1,123 @@
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { parse, stringify } from "yaml";
+import { checkSlurmOptions, rejectModules } from "../../src/base/trust.js";
+import { startStudio } from "../../src/studio/studio.js";
+import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+const evil = join(folder, "evil.mjs");
+let victim: TinyVictim;
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  victim = await tinyVictim(join(folder, "victim"));
+  writeFileSync(evil, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(`${evil}.ran`)}, "");`);
+});
+afterAll(() => vi.unstubAllEnvs());
+
+/** A copy of a run whose config names a module. */
+function writeEvilRun(name: string, methods: unknown): string {
+  const run = join(folder, name);
+  cpSync(victim.run, run, { recursive: true });
+  const config = join(run, "config.yaml");
+  writeFileSync(config, stringify({ ...parse(readFileSync(config, "utf8")), methods }));
+  return run;
+}
+
+function writeSweep(name: string, content: object): string {
+  const path = join(folder, name);
+  writeFileSync(path, stringify(content));
+  return path;
+}
+
+test("a dry run of a sweep imports nothing, also if methods is one string", async () => {
+  const file = writeSweep("dry.yaml", { ...(await tinyRun(folder)), methods: evil });
+  await planSweep({ file, out: join(folder, "dry"), allowCode: true });
+  expect(existsSync(`${evil}.ran`)).toBe(false);
+});
+
+test("a sweep file chooses no output files and no options of sbatch that run code or write", async () => {
+  const victimFile = join(folder, "victim.json");
+  writeFileSync(victimFile, "mine");
+  for (const key of ["logToCsv", "logSummaryToJson", "saveDataset"]) {
+    const evaluation = { attacks: ["greedy"], options: { outputs: { [key]: victimFile } } };
+    const file = writeSweep("outputs.yaml", { ...(await tinyRun(folder)), evaluation });
+    await expect(runSweep({ file, out: join(folder, "outputs"), estimate: false })).rejects.toThrow(key);
+    const columns = { ...evaluation, options: {}, columns: { reviews: { outputs: { [key]: victimFile } } } };
+    const other = writeSweep("columns.yaml", { ...(await tinyRun(folder)), evaluation: columns });
+    await expect(runSweep({ file: other, out: join(folder, "outputs"), estimate: false })).rejects.toThrow();
+  }
+  expect(readFileSync(victimFile, "utf8")).toBe("mine");
+  for (const option of [
+    "--export=ALL,NODE_OPTIONS=--import=/x.mjs",
+    "--output=/x",
+    "--wrap=ls",
+    "--chdir=/",
+    "--mem=1 --wrap=x",
+  ])
+    expect(() => checkSlurmOptions(["--account=nlp", option], "data", "sweep.yaml")).toThrow(option);
+  checkSlurmOptions(["--account=nlp", "--qos=high", "--constraint=a100|h100", "--exclusive"], "data", "sweep.yaml");
+  checkSlurmOptions(["--export=ALL"], "user", "sweep.yaml");
+});
+
+test("module paths are found in every key and form", () => {
+  for (const data of ["./x.js", "a.mts:b=1", { a: [{ b: "x.cjs" }] }])
+    expect(() => rejectModules(data, "data", "request")).toThrow("is code");
+  rejectModules({ attack: "pwws", data: "reviews.tsv", model: "npm:x" }, "data", "request");
+  rejectModules("./x.js", "user", "request");
+});
+
+test("the studio continues no job that runs code or writes elsewhere, and shows what a job does", async () => {
+  const runs = join(folder, "studio");
+  cpSync(victim.run, join(runs, "base"), { recursive: true });
+  await using studio = await startStudio({ folders: [runs] });
+  const url = new URL(studio.url);
+  const ask = async (path: string, body: unknown) => {
+    const headers = { authorization: `Bearer ${url.searchParams.get("token")}`, "content-type": "application/json" };
+    const answer = await fetch(`${url.origin}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    return {
+      status: answer.status,
+      ...((await answer.json()) as { error?: string; problems?: Record<string, string> }),
+    };
+  };
+  const attack = { kind: "attack", model: join(runs, "base"), attacks: ["pwws"], out: join(runs, "o") };
+  const jobs: Record<string, object> = {
+    "20260101000000-aaaaaa": { ...attack, attacks: [evil] },
+    "20260101000000-aaaaab": { ...attack, outputs: { saveDataset: join(folder, "elsewhere.jsonl") } },
+    "20260101000000-aaaaac": { ...attack, out: join(folder, "elsewhere") },
+    "20260101000000-aaaaad": { kind: "train", config: null, out: writeEvilRun("studio/evil", [{ [evil]: {} }]) },
+  };
+  for (const [id, request] of Object.entries(jobs)) {
+    const job = join(runs, ".studio", "jobs", id);
+    mkdirSync(job, { recursive: true });
+    writeFileSync(
+      join(job, "job.json"),
+      JSON.stringify({ title: "harmless", command: "temper runs", started: "2026" }),
+    );
+    writeFileSync(join(job, "request.json"), JSON.stringify(request));
+    const { status, error } = await ask("/api/jobs/change", { id, action: "resume" });
+    expect([status, error]).toEqual([400, expect.stringContaining("This job cannot be continued here")]);
+  }
+  expect(existsSync(`${evil}.ran`)).toBe(false);
+  const { JobStore } = await import("../../src/studio/jobs.js");
+  const rows = await new JobStore(join(runs, ".studio", "jobs"), [runs]).list(async () => null);
+  expect(rows.find(({ id }) => id.endsWith("aaaaaa"))?.command).toContain("evil.mjs");
+  expect(rows.every(({ title }) => title !== "harmless")).toBe(true);
+  const values = { model: join(runs, "base"), attacks: "pwws", "resources.substitutions": "wordnet" };
+  for (const key of ["outputs.saveDataset", "outputs.logToCsv", "outputs.logSummaryToJson"]) {
+    const { problems } = await ask("/api/form/check", {
+      kind: "attack",
+      values: { ...values, [key]: join(folder, "x") },
+    });
+    expect(problems![key]).toContain("Expected a path below");
+  }
+  for (const key of ["resume", "endpoint.url", "constructor"]) {
+    const { problems } = await ask("/api/form/check", { kind: "attack", values: { ...values, [key]: "x" } });
+    expect(problems![key]).toBe("This form has no such field.");
+  }
+});

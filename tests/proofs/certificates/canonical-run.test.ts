@@ -1,0 +1,95 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { beforeAll, expect, test } from "vitest";
+import { exportModel } from "../../../src/actions/export/export.js";
+import { loadClassifier, type TextClassifier } from "../../../src/actions/predict/text-classifier.js";
+import { train } from "../../../src/actions/train/train.js";
+import { hashVote } from "../../../src/methods/index.js";
+import { canonicalize } from "../../../src/proofs/certificates/index.js";
+import { serveModel } from "../../../src/serve/serve-model.js";
+import { temporaryFolder } from "../../temporary.js";
+import { tinyRun } from "../../tiny-run.js";
+
+const folder = temporaryFolder();
+const runtime = { device: "cpu", threads: 1 };
+const run = join(folder, "canonical");
+
+beforeAll(async () => {
+  await train({ ...(await tinyRun(folder, { normalize: "canonical" })), out: run });
+});
+
+/** Changes of a text that keep its canonical form: a look-alike, an invisible character, spacing. */
+const disguises: readonly ((text: string) => string)[] = [
+  (text) => text.replaceAll("a", "\u0430").replaceAll("o", "\u043e"),
+  (text) => [...text].join("\u200b"),
+  (text) => text.replaceAll(" ", " \t\n "),
+  (text) => text.replaceAll(/\b[a-z]{3,}\b/g, (word) => [...word].join(".")),
+  (text) => text.normalize("NFD").replaceAll("f", "\uff46"),
+  (text) => `\u202e${text}\u202c`,
+];
+const words = fc.constantFrom(
+  "good",
+  "bad",
+  "film",
+  "plot",
+  "warm",
+  "cold",
+  "very",
+  "the",
+  "\u00e9t\u00e9",
+  "\u041f\u0440\u0438",
+);
+const texts = fc.array(words, { minLength: 1, maxLength: 8 }).map((list) => list.join(" "));
+
+async function classify(model: TextClassifier, text: string): Promise<readonly number[]> {
+  const [prediction] = await model.classify([text]);
+  return Object.values(prediction!.probabilities);
+}
+
+test("texts with the same canonical form get the same answer, in predict and serve", async () => {
+  await using model = await loadClassifier(run, runtime);
+  await using served = await serveModel({ ...runtime, model: run, port: 0 });
+  const ask = async (list: readonly string[]): Promise<number[][]> => {
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ texts: list });
+    const response = await fetch(`${served.url}predict`, { method: "POST", headers, body });
+    return ((await response.json()) as { probabilities: number[][] }).probabilities;
+  };
+  await fc.assert(
+    fc.asyncProperty(texts, fc.nat(disguises.length - 1), fc.nat(disguises.length - 1), async (text, first, second) => {
+      const disguised = disguises[first]!(disguises[second]!(text));
+      fc.pre(canonicalize(disguised) === canonicalize(text));
+      expect(await classify(model, disguised)).toEqual(await classify(model, text));
+      const [own, other] = await ask([text, disguised]);
+      expect(other).toEqual(own);
+    }),
+    { numRuns: 60 },
+  );
+  // Other texts get other answers, so the test can fail.
+  expect(await classify(model, "good warm film")).not.toEqual(await classify(model, "bad cold plot"));
+});
+
+test("the model says that it reads canonical forms, and its export does, too", async () => {
+  const read = (path: string): { temper: Record<string, unknown> } =>
+    JSON.parse(readFileSync(path, "utf8")) as { temper: Record<string, unknown> };
+  expect(read(join(run, "model", "config.json")).temper).toMatchObject({
+    normalize: "canonical",
+    note: expect.stringContaining("canonical form"),
+  });
+  const out = join(folder, "exported");
+  await exportModel({ model: run, out });
+  expect(read(join(out, "config.json")).temper).toMatchObject({ normalize: "canonical" });
+  await using exported = await loadClassifier(out, runtime);
+  const [plain, disguised] = await exported.classify(["good warm film", "g\u200bood w\u0430rm f.i.l.m"]);
+  expect(disguised).toEqual(plain);
+});
+
+test("a certificate of word edits cannot be combined with canonical forms", async () => {
+  const config = await tinyRun(folder, { normalize: "canonical", methods: [hashVote({ groups: 3 })] });
+  await expect(train({ ...config, out: join(folder, "both") })).rejects.toThrow(
+    /normalize: canonical cannot be combined with a method for hash-vote certificates/,
+  );
+  const word = await tinyRun(folder, { normalize: "canonical", tokenization: "word" });
+  await expect(train({ ...word, out: join(folder, "word") })).rejects.toThrow(/needs tokenization: subword/);
+});

@@ -1,0 +1,342 @@
+import { createHash } from "node:crypto";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test, vi } from "vitest";
+import { calibrate } from "../../../src/actions/calibrate/calibrate.js";
+import { certify } from "../../../src/actions/certify/certify.js";
+import { evaluate } from "../../../src/actions/evaluate/evaluate.js";
+import { runGate } from "../../../src/actions/gate/gate.js";
+import { predict } from "../../../src/actions/predict/predict.js";
+import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
+import { verify } from "../../../src/actions/verify/verify.js";
+import { readJournal } from "../../../src/attacks/journal.js";
+import { Rng } from "../../../src/base/rng.js";
+import { hashVote } from "../../../src/methods/index.js";
+import { writeReport } from "../../../src/report/index.js";
+import { readCertificateReports } from "../../../src/runs/certificate-folder.js";
+import { RunFolder } from "../../../src/runs/run-folder.js";
+import { serveModel } from "../../../src/serve/serve-model.js";
+import { attackFlat as attack } from "../../attack-request.js";
+import { invoke } from "../../cli/invoke.js";
+import { chooseExtent } from "../../extent.js";
+import { testLong } from "../../long.js";
+import { temporaryFolder } from "../../temporary.js";
+import { createReviews, trainCertified, words, writeReviewFile } from "./certified-run.js";
+import { editWords } from "./synthetic.js";
+
+const folder = temporaryFolder();
+const runtime = { device: "cpu", threads: 1 };
+let voting: string;
+let plain: string;
+
+beforeAll(async () => {
+  voting = await trainCertified(folder, "voting", [hashVote({ groups: 7 })]);
+  plain = await trainCertified(folder, "plain", []);
+});
+
+async function post(url: string, texts: readonly string[]): Promise<Record<string, unknown[]>> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${url}predict`, { method: "POST", headers, body: JSON.stringify({ texts }) });
+  return (await response.json()) as Record<string, unknown[]>;
+}
+
+test("a run with hash-vote is evaluated by its vote, in training and afterwards", async () => {
+  const { test: trained } = (await (await RunFolder.open(voting)).results())!;
+  const evaluated = await evaluate({ ...runtime, model: voting });
+  expect(evaluated.accuracy).toBe(trained.accuracy);
+  expect(evaluated.outcomes).toEqual(trained.outcomes);
+  const certified = await certify({ runtime, model: voting, out: join(folder, "all") });
+  expect(certified.examples).toBe(evaluated.examples);
+  expect(certified.clean).toBe(evaluated.accuracy);
+});
+
+test("predict and serve answer by the vote, with the number of edits that cannot change it", async () => {
+  const texts = createReviews(40, "served").map(({ text }) => text);
+  await using classifier = await loadClassifier(voting, runtime);
+  const predictions = await classifier.classify(texts);
+  await using served = await serveModel({ ...runtime, model: voting, port: 0 });
+  const answer = await post(served.url, texts);
+  expect(answer.predictions).toEqual(predictions.map(({ label }) => label));
+  expect(answer.certified).toEqual(predictions.map(({ certified }) => certified));
+  const robust = texts.filter((_, i) => predictions[i]!.certified!.edits! >= 1);
+  expect(robust.length).toBeGreaterThan(0);
+  const rng = new Rng("serve");
+  for (const text of robust.slice(0, 4)) {
+    const edited = Array.from({ length: 50 }, () =>
+      editWords(text.split(" "), { substitutions: 1, insertions: 0 }, rng, words).join(" "),
+    );
+    const [label] = (await post(served.url, [text])).predictions!;
+    expect(new Set((await post(served.url, edited)).predictions)).toEqual(new Set([label]));
+  }
+  const { stdout } = await invoke(["predict", voting, "--threads", "1", "--json"], `${texts[0]}\n`);
+  expect(JSON.parse(stdout)).toMatchObject({ label: predictions[0]!.label, certified: predictions[0]!.certified });
+  // A text without words has no vote, and no certificate.
+  const [empty] = await classifier.classify(["?!"]);
+  expect(empty).toMatchObject({ probabilities: { negative: 0.5, positive: 0.5 }, certified: { edits: 0 } });
+});
+
+test("calibrate sets a threshold that keeps its promise, and evaluate and serve use it", async () => {
+  const benign = join(folder, "benign.txt");
+  const fresh = createReviews(200, "benign").filter(({ label }) => label === "negative");
+  writeFileSync(benign, fresh.map(({ text }) => `${text}\n`).join(""));
+  const args = ["calibrate", plain, "--benign", benign, "--fpr", "0.05", "--threads", "1", "--json"];
+  const { code, stdout, stderr } = await invoke(args);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const calibration = JSON.parse(stdout) as { threshold: number; fpr: number; examples: number };
+  expect(calibration).toMatchObject({ fpr: 0.05, examples: 100, positiveLabel: "positive", windows: null });
+  await using classifier = await loadClassifier(plain, runtime);
+  const scores = (await classifier.classify(fresh.map(({ text }) => text))).map((each) => each.probabilities.positive!);
+  // The 96th smallest of 100: ceil(101 * 0.95).
+  expect(calibration.threshold).toBe(scores.sort((a, b) => a - b)[95]);
+  const { guard } = await evaluate({ ...runtime, model: plain });
+  expect(guard).toMatchObject({ threshold: calibration.threshold, positiveLabel: "positive", fpr: 0.05 });
+  expect(guard!.recall).toBeGreaterThan(0.5);
+  await using served = await serveModel({ ...runtime, model: plain, port: 0 });
+  const texts = createReviews(20, "flagged").map(({ text }) => text);
+  const { flagged, probabilities, certified } = await post(served.url, texts);
+  expect(flagged).toEqual((probabilities as number[][]).map(([, positive]) => positive! > calibration.threshold));
+  expect(certified).toBeUndefined();
+});
+
+test("predict, evaluate and attack use the guard: windows, threshold and flags", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const guarded = join(folder, "guarded");
+  cpSync(plain, guarded, { recursive: true });
+  rmSync(join(guarded, "calibration.json"), { force: true });
+  const attackGuard = (changes: object): ReturnType<typeof attack> =>
+    attack({ ...runtime, model: guarded, numExamples: 16, precision: "fp32", attackedLabel: "negative", ...changes });
+  const evasion = ["evasion:benignLabel=positive,characters=false,paddingWords=40"];
+  await expect(attackGuard({ attacks: evasion, calibrated: true, out: join(folder, "none") })).rejects.toThrow(
+    /--calibrated: expected a run with a threshold/,
+  );
+  const benign = join(folder, "benign-positive.txt");
+  // A window of one bad word has the largest score of all windows.
+  const fresh = createReviews(400, "benign").filter(({ text }) => !/bad|dull|grey|cold/.test(text));
+  writeFileSync(benign, fresh.map(({ text }) => `${text}\n`).join(""));
+  const guard = { positiveLabel: "negative", windows: 4 };
+  const calibration = await calibrate({ ...runtime, model: guarded, benign, fpr: 0.1, ...guard });
+  const { guard: summary } = await evaluate({ ...runtime, model: guarded, ...guard });
+  expect(summary).toMatchObject({ ...guard, fpr: 0.1, threshold: calibration.threshold });
+  // Near ties are flagged, but not certified.
+  expect(summary!.certifiedRecall).toBeLessThanOrEqual(summary!.recall!);
+  expect(summary!.certifiedRecall).toBeGreaterThan(0);
+  await using classifier = await loadClassifier(guarded, { ...runtime, ...guard });
+  const texts = createReviews(30, "flags").map(({ text }) => text);
+  for (const { flagged, certified, probabilities } of await classifier.classify(texts)) {
+    expect(flagged).toBe(probabilities.negative! > calibration.threshold);
+    expect(certified).toEqual({
+      kind: "windows",
+      edits: probabilities.negative! > calibration.threshold + 1e-4 ? null : 0,
+    });
+  }
+  const { stdout } = await invoke(["predict", guarded, "--windows", "4", "--threads", "1", "--json"], `${texts[0]}\n`);
+  expect(JSON.parse(stdout)).toMatchObject({ flagged: expect.any(Boolean), certified: { kind: "windows" } });
+  // Benign words before and after hide nothing that the guard with windows finds.
+  const out = join(folder, "evasion");
+  const protectedReport = await attackGuard({ attacks: evasion, calibrated: true, out });
+  const { recall } = protectedReport.attacks.evasion!;
+  expect(recall!.before).toBeGreaterThan(0);
+  expect(recall!.underAttack).toBe(recall!.before);
+  const [verified] = await verify({ ...runtime, journals: [join(out, "evasion.jsonl")], model: guarded });
+  expect(verified).toBeDefined();
+  const open = await attackGuard({ attacks: evasion, out: join(folder, "evasion-open") });
+  expect(open.attacks.evasion!.recall!.underAttack).toBeLessThan(open.attacks.evasion!.recall!.before);
+});
+
+test("text before or after cannot lower the score of a guard with windows", async () => {
+  await using served = await serveModel({ ...runtime, model: plain, port: 0, windows: 4, positiveLabel: "negative" });
+  const rng = new Rng("windows");
+  const texts = createReviews(10, "guard").map(({ text }) => text);
+  const draw = (): string => Array.from({ length: 1 + rng.integer(20) }, () => "good").join(" ");
+  const longer = texts.map((text) => `${draw()} ${text} ${draw()}`);
+  const [before, after] = [await post(served.url, texts), await post(served.url, longer)];
+  const getScores = ({ probabilities }: Record<string, unknown[]>): number[] =>
+    (probabilities as number[][]).map(([negative]) => negative!);
+  for (const [i, score] of getScores(before).entries())
+    expect(getScores(after)[i]).toBeGreaterThanOrEqual(score - 1e-6);
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ texts: [["first", "second"]] });
+  const pair = await fetch(`${served.url}predict`, { method: "POST", headers, body });
+  expect([pair.status, await pair.json()]).toEqual([400, { error: expect.stringContaining("a pair of texts") }]);
+  const certified = before.certified as { kind: string; edits: number | null }[];
+  for (const [i, { kind, edits }] of certified.entries()) {
+    expect(kind).toBe("windows");
+    if (edits === null) expect(after.flagged![i]).toBe(true);
+  }
+  expect(certified.filter(({ edits }) => edits === null).length).toBeGreaterThan(2);
+});
+
+test("a calibration that cannot keep its promise is an error, and changes nothing", async () => {
+  const stored = (): string => readFileSync(join(plain, "calibration.json"), "utf8");
+  const before = stored();
+  const few = join(folder, "few.txt");
+  const fresh = createReviews(18, "few").map(({ text }) => text);
+  writeFileSync(few, `${fresh.join("\n")}\n`);
+  const request = { ...runtime, model: plain, benign: few, fpr: 0.05 };
+  await expect(calibrate(request)).rejects.toThrow(/needs at least 19 benign texts, received 18/);
+  await expect(calibrate({ ...request, fpr: 0 })).rejects.toThrow(/fpr/);
+  await expect(calibrate({ ...request, fpr: 0.2, positiveLabel: "spam" })).rejects.toThrow(/--positive-label/);
+  const run = await RunFolder.open(plain);
+  const seen = join(folder, "seen.txt");
+  const rows = readFileSync(run.config.data!, "utf8").split("\n").slice(1, 60);
+  writeFileSync(seen, rows.map((row) => `${row.split("\t")[0]}\n`).join(""));
+  await expect(calibrate({ ...request, benign: seen })).rejects.toThrow(/texts are in the train split/);
+  await expect(calibrate({ ...request, model: "http://127.0.0.1:9" })).rejects.toThrow(/expected a run folder/);
+  expect(stored()).toBe(before);
+});
+
+test("verify computes certificates again, and names the line that is forged", async () => {
+  const out = join(folder, "verified");
+  const sample = { numExamples: 20 };
+  await certify({ runtime, model: voting, sample, out });
+  await certify({ runtime, model: voting, sample, kind: "canonical", out });
+  const journals = ["hash-vote", "canonical"].map((kind) => join(out, `${kind}.jsonl`));
+  const { code, stdout, stderr } = await invoke([
+    "verify",
+    ...journals,
+    "--model",
+    voting,
+    "--threads",
+    "1",
+    "--quiet",
+  ]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toContain("hash-vote.jsonl: all 20 certificates of hash-vote verified");
+  const forged = join(folder, "forged.jsonl");
+  writeForged(journals[0]!, forged, (line) => ({ ...line, changeableGroups: 3 }));
+  await expect(verify({ ...runtime, journals: [forged], model: voting })).rejects.toThrow(
+    /forged\.jsonl:\d+: changeableGroups: the journal says 3, the model gives -?\d/,
+  );
+  await expect(verify({ ...runtime, journals: [journals[0]!], model: plain })).rejects.toThrow(/a different model/);
+});
+
+testLong("enumerated deletions certify more, leads are used everywhere, and verify computes both again", async () => {
+  const leads = await trainCertified(folder, "leads", [hashVote({ groups: 7, clip: 1, hashes: 2 })]);
+  const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
+  const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];
+  const bound = await certify({ ...request, out: simple });
+  const enumerated = await certify({ ...request, out: exact, enumerateDeletions: true });
+  expect(enumerated.clean).toBe(bound.clean);
+  const pairs = bound.certified.map(({ accuracy }, i) => [accuracy, enumerated.certified[i]!.accuracy] as const);
+  for (const [least, more] of pairs) expect(more).toBeGreaterThanOrEqual(least);
+  expect(pairs.some(([least, more]) => more > least)).toBe(true);
+  const all = await certify({ runtime, model: leads, out: join(folder, "all-leads") });
+  expect(all.clean).toBe((await evaluate({ ...runtime, model: leads })).accuracy);
+  for (const out of [simple, exact])
+    await verify({ ...runtime, journals: [join(out, "hash-vote.jsonl")], model: leads });
+  const forged = join(folder, "forged-margins.jsonl");
+  writeForged(join(exact, "hash-vote.jsonl"), forged, (line) => ({
+    ...line,
+    margins: (line.margins as number[]).map((margin) => margin + 1),
+  }));
+  await expect(verify({ ...runtime, journals: [forged], model: leads })).rejects.toThrow(/margins: the journal says/);
+});
+
+test("certify --kind exact has the table of temper exact, and the proof as its journal", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const table = join(folder, "pairs.json");
+  writeFileSync(table, JSON.stringify({ good: ["bad"], fine: ["dull"], bad: ["good"], dull: ["fine"] }));
+  const args = ["certify", plain, "--kind", "exact", "--substitutions", table, "--num-examples", "6", "--threads", "1"];
+  const { code, stdout, stderr } = await invoke([...args, "--precision", "fp32", "--json", "--quiet"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const report = JSON.parse(stdout) as {
+    clean: number;
+    certified: { accuracy: number; substitutions: number }[];
+    journal: string;
+  };
+  expect(report).toMatchObject({ kind: "exact", examples: 6 });
+  expect(report.certified.map(({ substitutions }) => substitutions)).toEqual([1, 2]);
+  expect(report.certified[0]!.accuracy).toBeLessThanOrEqual(report.clean);
+  await verify({ ...runtime, journals: [report.journal], model: plain, substitutions: table });
+});
+
+/** Changes the certificates of a journal and gives each line a valid checksum. */
+function writeForged(from: string, to: string, change: (line: Record<string, unknown>) => object): void {
+  let previous = "";
+  const lines = readFileSync(from, "utf8").trimEnd().split("\n");
+  const forged = lines.map((text, i) => {
+    const { checksum: _, ...line } = JSON.parse(text) as Record<string, unknown>;
+    const body = JSON.stringify(i === 0 ? line : change(line)).slice(0, -1);
+    previous = createHash("sha256").update(previous).update(body).digest("hex").slice(0, 32);
+    return `${body},"checksum":"${previous}"}\n`;
+  });
+  writeFileSync(to, forged.join(""));
+}
+
+test("attacks attack the vote, never below its certificates, and the report shows both", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const table = join(folder, "table.json");
+  const others = words.filter((word) => word !== "unknown");
+  writeFileSync(
+    table,
+    JSON.stringify(Object.fromEntries(words.map((word) => [word, others.filter((o) => o !== word).slice(0, 8)]))),
+  );
+  const numExamples = 20;
+  await certify({ runtime, model: voting, sample: { numExamples } });
+  const common = { ...runtime, model: voting, numExamples, substitutions: table, minContextSimilarity: -1 };
+  const report = await attack({ ...common, attacks: ["pwws"], precision: "fp32" });
+  const [certified] = await readCertificateReports(join(voting, "certificates"));
+  expect(report.clean).toBe(certified!.clean);
+  for await (const { result } of readJournal(join(voting, "attacks", "pwws.jsonl"))) {
+    if (result.outcome !== "success") continue;
+    const [line] = readLines(join(voting, "certificates", "hash-vote.jsonl")).filter(({ id }) => id === result.id);
+    expect(result.edits.length).toBeGreaterThan(Math.floor(line!.changeableGroups / 2));
+  }
+  expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThan(report.clean);
+  const out = join(folder, "report.html");
+  await writeReport({ runs: [voting], out });
+  const page = readFileSync(out, "utf8");
+  expect(page).toContain("Certified accuracy");
+  expect(page).toContain("Under pwws, at most so many");
+});
+
+function readLines(path: string): { id: string; changeableGroups: number }[] {
+  const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
+  return lines.map((line) => JSON.parse(line) as { id: string; changeableGroups: number });
+}
+
+test("a gate requires certified accuracy of a run that was trained for it", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const common = {
+    ...{ model: voting, baseline: voting, maxDrop: 50, out: join(folder, "gate"), runtime },
+    sample: { numExamples: 20 },
+    constraints: { minContextSimilarity: -1 },
+    resources: { substitutions: join(folder, "table.json") },
+  };
+  const passed = await runGate({ ...common, minCertified: 0, edits: 1 });
+  const check = passed.checks.at(-1)!;
+  expect(check).toMatchObject({ name: "certified accuracy under 1 word edit of at least 0.0%", verdict: "passed" });
+  const regressed = await runGate({ ...common, minCertified: 100, edits: 3 });
+  expect(regressed.verdict).toBe("regressed");
+  expect(regressed.checks.at(-1)).toMatchObject({ candidate: expect.any(Number), limit: 1 });
+  await expect(runGate({ ...common, model: plain, minCertified: 60 })).rejects.toThrow(
+    /--min-certified: expected a run/,
+  );
+});
+
+test("label sets cover the true label as often as they promise, and errors say what is missing", async () => {
+  const calibration = writeReviewFile(join(folder, "calibration.tsv"), 99, "calibration");
+  const fresh = createReviews(60, "covered");
+  async function* list(): AsyncGenerator<{ texts: string[]; label: string }> {
+    for (const { text, label } of fresh) yield { texts: [text], label };
+  }
+  const collect = async (request: object): Promise<{ covered: number; size: number }> => {
+    const found = { covered: 0, size: 0 };
+    for await (const { input, labelSet } of predict({ ...runtime, model: plain, ...request }, list())) {
+      found.covered += Number(labelSet!.includes(input.label)) / fresh.length;
+      found.size += labelSet!.length / fresh.length;
+    }
+    return found;
+  };
+  const found = await collect({ coverage: 0.9, calibration });
+  // Three standard deviations below 0.9, over the calibration and these texts.
+  expect(found.covered).toBeGreaterThan(0.9 - 3 * Math.sqrt(0.09 * (1 / 60 + 1 / 99)));
+  // A higher coverage never gives smaller sets.
+  expect((await collect({ coverage: 0.98, calibration })).size).toBeGreaterThanOrEqual(found.size);
+  await expect(collect({ coverage: 0.9 })).rejects.toThrow(/Pass --calibration FILE/);
+  await expect(collect({ edits: 1 })).rejects.toThrow(/Pass --coverage/);
+  await expect(collect({ coverage: 0.9, edits: 1, calibration })).rejects.toThrow(/--method deletion-noise/);
+  await expect(collect({ coverage: 0.995, calibration })).rejects.toThrow(/needs at least 199 calibration texts/);
+  const seen = (await RunFolder.open(plain)).config.data!;
+  await expect(collect({ coverage: 0.9, calibration: seen })).rejects.toThrow(/are in the training data/);
+});
