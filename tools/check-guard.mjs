@@ -28,12 +28,12 @@ const load = (path) => import(join(root, "dist", path));
 const { loadClassifier } = await load("actions/predict/text-classifier.js");
 const { loadConfiguredTask } = await load("actions/train/prepare-run.js");
 const { RunFolder } = await load("runs/run-folder.js");
-const { createGuardModel } = await load("certificates/certified-models.js");
-const { calibrateThreshold } = await load("certificates/conformal.js");
-const { summarizeGuard } = await load("certificates/guard.js");
+const { createGuardModel } = await load("proofs/certificates/certified-models.js");
+const { calibrateThreshold } = await load("proofs/certificates/conformal.js");
+const { summarizeGuard } = await load("proofs/certificates/guard.js");
 const { findWords } = await load("text/find-words.js");
-const { getTieMargin } = await load("certificates/near-ties.js");
-const { Rng } = await load("tensor/random.js");
+const { getTieMargin } = await load("proofs/certificates/near-ties.js");
+const { Rng } = await load("base/rng.js");
 
 const classifier = await loadClassifier(run, { device: values.device, precision: "fp32" });
 const folder = await RunFolder.open(run);

@@ -95,8 +95,8 @@ test("the program starts without loading a command", () => {
     "node:fs",
     "node:url",
     "@commander-js/extra-typings",
-    "../errors.js",
-    "../processes.js",
+    "../base/errors.js",
+    "../base/processes.js",
     "./command.js",
     "./command-list.js",
     "./io.js",
@@ -104,5 +104,5 @@ test("the program starts without loading a command", () => {
   expect(listStaticImports("command.ts")).toEqual([]);
   expect(listStaticImports("command-list.ts")).toEqual([]);
   expect(listStaticImports("io.ts")).toEqual(["node:stream", "picocolors"]);
-  expect(listStaticImports("../errors.ts")).toEqual([]);
+  expect(listStaticImports("../base/errors.ts")).toEqual([]);
 });

@@ -224,7 +224,7 @@ export const targets = {
       return { "run.yaml": mutateBytes(random, text) };
     },
     async ({ folder, load }) => {
-      const { readRun } = await load("runs/read-config");
+      const { readRun } = await load("settings/read-config");
       await readRun({ file: join(folder, "run.yaml") });
     },
   ),
@@ -354,7 +354,7 @@ export const targets = {
   },
   proofs: async (context) => {
     const { loadVictim } = await context.load("actions/load/load-victim");
-    const { verifyProof } = await context.load("attacks/exact/verify-proof");
+    const { verifyProof } = await context.load("proofs/exact/verify-proof");
     const { victim } = await loadVictim(join(context.seeds, "runs/one"), {
       device: "cpu",
       threads: 1,
@@ -379,7 +379,7 @@ export const targets = {
       return { "certificates.jsonl": mutateJournal(random, read(seeds, `runs/one/certificates/${kind}.jsonl`)) };
     },
     async ({ folder, load, seeds }) => {
-      const { readCertificateHeader } = await load("certificates/journal");
+      const { readCertificateHeader } = await load("proofs/certificates/journal");
       const { verifyCertificates } = await load("actions/verify/verify-certificates");
       const path = join(folder, "certificates.jsonl");
       const { certificate, examples } = await readCertificateHeader(path);

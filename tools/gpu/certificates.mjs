@@ -308,7 +308,7 @@ function tabulate(scored, labels, options, { certifyGroupRows, certifyVotes, cov
 /** The tables of scores that an earlier call has stored (rows/NAME-SPLIT.json.gz), without a model. */
 async function tabulateStored(folder) {
   const load = (path) => import(join(root, "dist", path));
-  const library = { ...(await load("certificates/group-deletions.js")), ...(await load("certificates/hash-vote.js")) };
+  const library = { ...(await load("proofs/certificates/group-deletions.js")), ...(await load("proofs/certificates/hash-vote.js")) };
   const toRow = (logit) =>
     logit === null ? null : [1, Math.exp(logit / 100)].map((e) => e / (1 + Math.exp(logit / 100)));
   const results = {};
@@ -335,11 +335,11 @@ async function scoreRun(run) {
   const { loadClassifier } = await load("actions/predict/text-classifier.js");
   const { loadConfiguredTask } = await load("actions/train/prepare-run.js");
   const { RunFolder } = await load("runs/run-folder.js");
-  const { scoreDeletions, certifyGroupRows } = await load("certificates/group-deletions.js");
-  const { certifyVotes, coversEdits } = await load("certificates/hash-vote.js");
-  const { runScoring } = await load("certificates/scoring.js");
-  const { getTieMargin } = await load("certificates/near-ties.js");
-  const { Rng } = await load("tensor/random.js");
+  const { scoreDeletions, certifyGroupRows } = await load("proofs/certificates/group-deletions.js");
+  const { certifyVotes, coversEdits } = await load("proofs/certificates/hash-vote.js");
+  const { runScoring } = await load("proofs/certificates/scoring.js");
+  const { getTieMargin } = await load("proofs/certificates/near-ties.js");
+  const { Rng } = await load("base/rng.js");
   const folder = await RunFolder.open(run);
   const { groups, hashSeed } = folder.certificate;
   const task = await loadConfiguredTask(folder.config, {});
