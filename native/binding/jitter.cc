@@ -23,6 +23,8 @@ enum class Error {
   // values, which the same operator computes from absolute arguments.
   linear,
   relative,    // proportional to the value
+  logarithm,   // that of a logarithm of a value around 1
+  attention,   // cancelling, and the logarithms that its backward pass needs
   cancelling,  // proportional to the other values of the row, because large terms may cancel
 };
 
@@ -42,19 +44,19 @@ const Error* findError(std::string_view name) {
       {"aten::index_add", Error::linear},
       {"aten::scatter_add", Error::linear},
       {"aten::_softmax", Error::relative},
-      {"aten::logsumexp", Error::relative},
+      {"aten::logsumexp", Error::logarithm},
       {"aten::linalg_vector_norm", Error::relative},
       {"aten::norm", Error::relative},
       {"aten::var", Error::relative},
       {"aten::std", Error::relative},
       {"aten::var_mean", Error::relative},
       {"aten::prod", Error::relative},
-      {"aten::_log_softmax", Error::cancelling},
+      {"aten::_log_softmax", Error::logarithm},
       {"aten::_softmax_backward_data", Error::cancelling},
       {"aten::_log_softmax_backward_data", Error::cancelling},
       {"aten::native_layer_norm", Error::cancelling},
       {"aten::native_layer_norm_backward", Error::cancelling},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu", Error::cancelling},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", Error::attention},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", Error::cancelling},
       {"mkldnn::_linear_pointwise", Error::cancelling},
       {"temper::dense", Error::cancelling},
@@ -111,10 +113,10 @@ at::Tensor repeat(const at::RecordFunction& function, const Started& started, bo
 }
 
 /** The value that another order of the terms could give. It depends only on its arguments, as that of a processor. */
-double move(double value, double size, double roundoff, uint64_t key, int64_t index) {
+double move(double value, double error, uint64_t key, int64_t index) {
   uint64_t bits = mix(key ^ mix(static_cast<uint64_t>(index) ^ mix(std::bit_cast<uint64_t>(value))));
   double direction = static_cast<double>(bits >> 11) * 0x1p-52 - 1;  // uniform in [-1, 1)
-  return value + direction * roundoff * size;
+  return value + direction * error;
 }
 
 /** Whether a value has so few digits that it was most likely computed without rounding. */
@@ -124,7 +126,8 @@ bool isShort(double value, double roundoff) {
   return digits == std::floor(digits);
 }
 
-void moveResult(const at::RecordFunction& function, const Started& started, const at::Tensor& result, uint64_t key) {
+void moveResult(const at::RecordFunction& function, const Started& started, const at::Tensor& result, Error error,
+                uint64_t key) {
   if (!result.defined() || result.device() != at::kCPU || result.layout() != at::kStrided || result.numel() == 0) return;
   auto dtype = result.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return;
@@ -133,9 +136,16 @@ void moveResult(const at::RecordFunction& function, const Started& started, cons
   auto target = result.variable_data();
   auto moved = target.to(at::kDouble).contiguous();
   auto* values = moved.data_ptr<double>();
-  int64_t count = moved.numel();
-  for (int64_t size : result.sizes()) key = mix(key ^ static_cast<uint64_t>(size));
-  if (started.error == Error::linear) {
+  int64_t count = moved.numel(), width = moved.dim() ? moved.size(-1) : 1;
+  // The addon's own kernels compute a row in the same way, whatever the other rows are.
+  bool batchInvariant = std::string_view(function.name()).starts_with("temper::");
+  // Sums are accumulated in float32 and rounded once to a smaller format.
+  auto moveValue = [&](int64_t i, double value, double size) {
+    values[i] = move(value, unitRoundoff(at::kFloat) * size, key, batchInvariant ? i % width : i);
+  };
+  for (int64_t size : batchInvariant ? at::IntArrayRef(width) : result.sizes())
+    key = mix(key ^ static_cast<uint64_t>(size));
+  if (error == Error::linear) {
     auto exact = repeat(function, started, false), sizes = repeat(function, started, true);
     auto rounded = exact.to(dtype).to(at::kDouble), roundedSizes = sizes.to(dtype).to(at::kDouble);
     auto *e = exact.data_ptr<double>(), *s = sizes.data_ptr<double>();
@@ -143,17 +153,17 @@ void moveResult(const at::RecordFunction& function, const Started& started, cons
     for (int64_t i = 0; i < count; i++) {
       // Sums of integers and products with 0 and 1 are exact in every order.
       if ((e[i] == r[i] && s[i] == rs[i]) || !std::isfinite(s[i])) continue;
-      values[i] = move(e[i], s[i], roundoff, key, i);
+      moveValue(i, e[i], s[i]);
     }
   } else {
-    int64_t width = moved.dim() ? moved.size(-1) : 1;
     for (int64_t row = 0; row < count; row += width) {
       double mean = 0;
       for (int64_t i = row; i < row + width; i++) mean += std::abs(values[i]) / static_cast<double>(width);
       for (int64_t i = row; i < row + width; i++) {
         if (!std::isfinite(values[i]) || isShort(values[i], roundoff)) continue;
-        double others = started.error == Error::cancelling && std::isfinite(mean) ? mean / 2 : 0;
-        values[i] = move(values[i], 2 * std::abs(values[i]) + others, roundoff, key, i);
+        double others = error == Error::logarithm ? 1 : 0;
+        if (error == Error::cancelling && std::isfinite(mean)) others = mean / 2;
+        moveValue(i, values[i], 2 * std::abs(values[i]) + others);
       }
     }
   }
@@ -170,9 +180,12 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   try {
     at::NoGradGuard noGrad;
     uint64_t key = mix(*jitterSeed ^ std::hash<std::string_view>()(function.name()));
+    bool attention = started.error == Error::attention;
+    Error error = attention ? Error::cancelling : started.error;
     for (const auto& output : function.outputs()) {
       key = mix(key);
-      if (output.isTensor()) moveResult(function, started, output.toTensor(), key);
+      if (output.isTensor()) moveResult(function, started, output.toTensor(), error, key);
+      if (attention) error = Error::logarithm;
     }
   } catch (...) {
     inside = false;
