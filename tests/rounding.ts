@@ -64,7 +64,13 @@ function toLists(numbers: Numbers): [name: string, values: ArrayLike<number>][] 
 }
 
 /** Expects that results differ by no more than rounding explains. The tolerance is computed, never written. */
-export function expectClose(actual: Numbers, expected: Numbers, rounding: Rounding = {}, message = ""): void {
+export function expectClose(
+  actual: Numbers | null | undefined,
+  expected: Numbers,
+  rounding: Rounding = {},
+  message = "",
+): void {
+  if (actual === null || actual === undefined) throw new Error(`${message}: expected numbers, received ${actual}`);
   const found = new Map(toLists(actual));
   for (const [name, values] of toLists(expected)) {
     const own = found.get(name);

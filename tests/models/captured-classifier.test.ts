@@ -6,6 +6,7 @@ import type { Model } from "../../src/models/model.js";
 import { free, getMemoryStats, noGrad, type Tensor, zeros } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { tinyModel } from "../methods/tiny.js";
+import { expectClose, measureAsyncSpread } from "../rounding.js";
 
 // The mock needs no GPU. Each replay runs the captured work again and writes its results to the
 // same tensors, like a CUDA graph.
@@ -59,8 +60,7 @@ test.each([
       const actual = await Promise.all(padded.map((batch) => captured.probabilities(batch)));
       for (const [i, batch] of padded.entries()) {
         const expected = await eager.probabilities(batch);
-        expect(actual[i]!.length).toBe(expected.length);
-        for (const [j, value] of expected.entries()) expect(Math.abs(actual[i]![j]! - value)).toBeLessThan(1e-5);
+        expectClose(actual[i]!, expected, { spread: await measureAsyncSpread(() => eager.probabilities(batch)) });
       }
     }),
     { numRuns: 60 },

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { grad, Rng, scope, type Tensor, tensor } from "../../src/tensor/index.js";
+import { unitRoundoff } from "../rounding.js";
 
 /** Random float64 values away from 0, where some functions are not differentiable. */
 function values(count: number, seed: string): Float64Array {
@@ -14,11 +15,7 @@ function values(count: number, seed: string): Float64Array {
  * Compares the gradient of a function of float64 tensors with central differences, element by
  * element. The output is summed with fixed random weights, because a plain sum may be constant.
  */
-export function checkGradients(
-  shapes: readonly (readonly number[])[],
-  compute: (...inputs: Tensor[]) => Tensor,
-  tolerance = 1e-7,
-): void {
+export function checkGradients(shapes: readonly (readonly number[])[], compute: (...inputs: Tensor[]) => Tensor): void {
   const sizes = shapes.map((shape) => shape.reduce((product, size) => product * size, 1));
   const points = sizes.map((size, i) => values(size, `input ${i}`));
   const double = { dtype: "float64" } as const;
@@ -39,11 +36,15 @@ export function checkGradients(
         point[k] = at + shift;
         return scope(() => total(inputs()).item());
       };
-      const numeric = (evaluateAt(step) - evaluateAt(-step)) / (2 * step);
+      const computeDifference = (shift: number): number => (evaluateAt(shift) - evaluateAt(-shift)) / (2 * shift);
+      const [numeric, wider] = [computeDifference(step), computeDifference(2 * step)];
+      const size = Math.abs(evaluateAt(0));
       point[k] = at;
       const exact = analytic[i]?.[k] as number;
+      // Twice the step has four times the error of truncation. Rounding is divided by the step.
+      const rounding = (unitRoundoff.float64 * Math.max(1, size) * 64) / step;
       expect(Math.abs(numeric - exact), `input ${i}[${k}]: ${exact}, finite difference ${numeric}`).toBeLessThan(
-        tolerance * Math.max(1, Math.abs(exact)),
+        Math.abs(wider - numeric) + rounding,
       );
     }
   }

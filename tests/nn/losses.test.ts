@@ -10,6 +10,7 @@ import {
 } from "../../src/nn/index.js";
 import { scope, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
+import { expectClose } from "../rounding.js";
 import { checkGradients } from "./finite-difference.js";
 
 const { losses, clipping } = reference;
@@ -21,9 +22,10 @@ describe("losses", () => {
 
   it("match PyTorch", () =>
     scope(() => {
-      expect(crossEntropy(p(), labels()).item()).toBeCloseTo(losses.crossEntropy, 5);
-      expect(klDivergence(p(), q()).item()).toBeCloseTo(losses.divergence, 5);
-      expect(symmetricKl(p(), q()).item()).toBeCloseTo(losses.symmetricDivergence, 5);
+      expectClose(crossEntropy(p(), labels()).item(), losses.crossEntropy);
+      // The terms of a divergence cancel. Logarithms of about 3 are subtracted.
+      expectClose(klDivergence(p(), q()).item(), losses.divergence, { scale: 3 });
+      expectClose(symmetricKl(p(), q()).item(), losses.symmetricDivergence, { scale: 3 });
     }));
 
   it("match finite differences for both arguments", () => {
@@ -41,7 +43,8 @@ describe("losses", () => {
   it("are 0 for equal logits and ignore a constant shift", () =>
     scope(() => {
       expect(klDivergence(p(), p()).item()).toBe(0);
-      expect(symmetricKl(p(), p().add(5)).item()).toBeCloseTo(0, 6);
+      // The shifted logits are rounded at a size of about 8.
+      expectClose(symmetricKl(p(), p().add(5)).item(), 0, { terms: 4, scale: 8 });
       expect([...klDivergencePerExample(p(), q()).shape]).toEqual([4]);
     }));
 
@@ -64,10 +67,8 @@ describe("clipGradNorm_", () => {
   it.each(clipping.cases)("matches PyTorch with a maximum norm of $limit", ({ limit, norm, clipped }) =>
     scope(() => {
       const gradients = clipping.gradients.map((values, i) => tensor(values, i === 0 ? [3, 2] : [4]));
-      expect(clipGradNorm_(gradients, limit).item()).toBeCloseTo(norm, 5);
-      for (const [i, gradient] of gradients.entries())
-        for (const [k, value] of gradient.toFloat32Array().entries())
-          expect(value).toBeCloseTo(clipped[i]?.[k] as number, 6);
+      expectClose(clipGradNorm_(gradients, limit).item(), norm);
+      for (const [i, gradient] of gradients.entries()) expectClose(gradient, clipped[i]!);
     }),
   );
 

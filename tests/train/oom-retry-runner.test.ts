@@ -8,6 +8,7 @@ import { oomRetryRunner } from "../../src/train/oom-retry-runner.js";
 import { eagerRunner, type StepRunner } from "../../src/train/step-runner.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
 import { readValues, tinyJob, tinyModel } from "../methods/tiny.js";
+import { expectClose, measureAsyncSpread } from "../rounding.js";
 
 /** A runner that runs out of memory above a batch size. */
 function createLimitedRunner(maxBatchSize: number, seen: number[][]): StepRunner {
@@ -130,9 +131,9 @@ test.each<[string, MethodSpec[]]>([
   ["rose, second order", [rose({ variant: "second", maskInterval: 2 })]],
   ["rose, first order", [rose({ variant: "first", maskInterval: 2 })]],
 ])("%s: micro-batches give the same update as the complete batch", async (name, specs) => {
-  const trainWithLimit = async (
-    maxBatchSize: number,
-  ): Promise<{ values: Record<string, number[]>; losses: number[]; numWarnings: number }> => {
+  const warnings: number[] = [];
+  /** The weights and the losses after four steps. */
+  const trainWithLimit = async (maxBatchSize: number): Promise<Record<string, number[]>> => {
     const model = tinyModel();
     const job = tinyJob(model, createMethods(specs), {}, { dropout: false });
     const training = await createTrainingContext(job);
@@ -160,22 +161,19 @@ test.each<[string, MethodSpec[]]>([
     const values = readValues(model.weights);
     training.close();
     free(model.weights);
-    return { values, losses, numWarnings };
+    warnings.push(numWarnings);
+    return { ...values, losses };
   };
-  const [complete, split] = [await trainWithLimit(100), await trainWithLimit(2)];
-  expect([complete.numWarnings, split.numWarnings]).toEqual([0, 2]);
-  // The random start of the adversary differs in each micro-batch.
-  const digits = name === "ascc" ? 2 : 5;
-  split.losses.forEach((loss, i) => {
-    expect(loss).toBeCloseTo(complete.losses[i]!, digits);
-  });
-  if (name === "ascc") return;
-  for (const [key, values] of Object.entries(complete.values)) {
-    // Attention does not depend on the key bias: its gradient is only rounding error, which Adam
-    // amplifies.
-    if (key.endsWith("key.bias")) continue;
-    for (const [i, value] of values.entries()) expect(split.values[key]![i], key).toBeCloseTo(value, 4);
+  const complete = await trainWithLimit(100);
+  const split = await trainWithLimit(2);
+  expect(warnings).toEqual([0, 2]);
+  if (name === "ascc") {
+    // The random start of the adversary differs in each micro-batch: the losses are only similar.
+    const differences = split.losses!.map((loss, i) => Math.abs(loss - complete.losses![i]!));
+    expect(Math.max(...differences)).toBeLessThan(Math.abs(complete.losses![0]!) / 100);
+    return;
   }
+  expectClose(split, complete, { spread: await measureAsyncSpread(() => trainWithLimit(100)) });
 });
 
 test("each micro-batch and each step has its own random streams", async () => {

@@ -9,6 +9,7 @@ import { isHeadParameter } from "../../../src/models/index.js";
 import { free, fromBytes, scope } from "../../../src/tensor/index.js";
 import { type TrainingMethod, train } from "../../../src/train/index.js";
 import { findPython, runPython } from "../../python.js";
+import { expectClose, unitRoundoff } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
 import { trainingFiles } from "../../train/training-files.js";
@@ -109,7 +110,7 @@ describe("lora", () => {
       for (const [i, value] of before.entries()) {
         const [row, column] = [Math.floor(i / 8), i % 8];
         const product = b.values[row * rank]! * a.values[column]! + b.values[row * rank + 1]! * a.values[8 + column]!;
-        expect(weights[name]![i]).toBeCloseTo(value + (alpha / rank) * product, 5);
+        expectClose(weights[name]![i], value + (alpha / rank) * product, { scale: Math.abs(value) + 1e-3 });
       }
     }
     expect(JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))).toMatchObject({
@@ -136,7 +137,10 @@ describe("lora", () => {
     });
     const saved = await readAdapter(trainingFiles(join(root, "first")).adapter);
     const b = saved.get("base_model.model.bert.encoder.layer.0.attention.self.query.lora_B.weight")!;
-    for (const value of b.values) expect(Math.abs(value)).toBeCloseTo(1e-3, 5);
+    // The epsilon of Adam makes a step along a small gradient a little shorter.
+    const steps = b.values.map((value) => Math.abs(value) / 1e-3);
+    expect(Math.min(...steps)).toBeGreaterThan(0.995);
+    expect(Math.max(...steps)).toBeLessThan(1 + 16 * unitRoundoff.float32);
     expect(listMoved(weights)).toContain("bert.encoder.layer.0.attention.self.query.weight");
   });
 
@@ -206,6 +210,6 @@ print(json.dumps({name: float((merged[name] - value).abs().max()) for name, valu
     const differences = runPython(python!, program, ...paths) as Record<string, number>;
     expect(Object.keys(differences)).toContain("classifier.weight");
     // One product and one sum in float32.
-    for (const [name, difference] of Object.entries(differences)) expect(difference, name).toBeLessThan(1e-6);
+    for (const [name, difference] of Object.entries(differences)) expectClose(difference, 0, { scale: 1 }, name);
   });
 });

@@ -14,6 +14,7 @@ import { free, getMemoryStats, Rng } from "../../../src/tensor/index.js";
 import { buildAttackSpace } from "../../../src/text/replacements.js";
 import type { Substitutions } from "../../../src/text/substitutions.js";
 import { train } from "../../../src/train/index.js";
+import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
@@ -95,7 +96,7 @@ describe("the ascc attack on a trained model", () => {
       const gold = probabilities[i]![result.label]!;
       const isFooled = Math.max(...probabilities[i]!) > gold;
       expect(isFooled).toBe(result.outcome !== "failed");
-      expect(result.after[result.label]).toBeCloseTo(gold, 4);
+      expectClose(result.after[result.label], gold);
     }
   });
 

@@ -28,7 +28,8 @@ import {
   tensor,
 } from "../../../src/tensor/index.js";
 import reference from "../../fixtures/methods/rift-family.json" with { type: "json" };
-import { expectClose, from } from "./values.js";
+import { expectClose, expectComputed } from "../../rounding.js";
+import { expectValues, from } from "./values.js";
 
 describe("equation 8: the convex hull", () => {
   const { embeddings, counts, start, head, entropy, decay, shares, mixed, after, gain } = reference.hull;
@@ -69,8 +70,8 @@ describe("equation 8: the convex hull", () => {
     scope(() => {
       const { start, embedding, hull } = packFixture();
       const ours = logMixtureWeights(start, hull.candidateMask).exp();
-      expectClose(dense(ours), shares);
-      expectClose(mixEmbeddings(embedding, hull, ours), mixed);
+      expectValues(dense(ours), shares);
+      expectValues(mixEmbeddings(embedding, hull, ours), mixed);
     });
   });
 
@@ -88,11 +89,11 @@ describe("equation 8: the convex hull", () => {
           innerSteps: steps,
         },
       );
-      expectClose(dense(found), after[String(steps) as "1" | "10"]);
+      expectValues(dense(found), after[String(steps) as "1" | "10"]);
       const reached = klDivergencePerExample(clean, classify(mixEmbeddings(embedding, hull, found)))
         .sum()
         .item();
-      if (steps === 10) expect(reached).toBeCloseTo(gain.after, 5);
+      if (steps === 10) expectClose(reached, gain.after);
       expect(gain.after).toBeGreaterThan(gain.before);
       expect(found.requiresGrad).toBe(false);
     });
@@ -149,7 +150,7 @@ describe("equation 8: the convex hull", () => {
   });
 
   it("starts with almost uniform mixture weights", () => {
-    expect(computeInitialStd(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
+    expectClose(computeInitialStd(300, 10), Math.sqrt(2 / 3000));
   });
 });
 
@@ -159,8 +160,8 @@ describe("equation 9: the divergence of the robust loss", () => {
     scope(() => {
       const sides = [from(p).requiresGrad_(), from(q).requiresGrad_()] as const;
       const ours = klDivergence(...sides);
-      expect(ours.item()).toBeCloseTo(value, 5);
-      for (const [i, gradient] of grad(ours, sides).entries()) expectClose(gradient, gradients[i] as number[][]);
+      expectClose(ours.item(), value);
+      for (const [i, gradient] of grad(ours, sides).entries()) expectValues(gradient, gradients[i] as number[][]);
     });
   });
 });
@@ -175,22 +176,27 @@ describe("equation 10: the information loss", () => {
         const weights = new Map(Object.entries(parameters).map(([name, value]) => [name, from(value).requiresGrad_()]));
         const features = from(student).requiresGrad_();
         const classes = expected.conditional ? from(labels, "integers") : from(labels, "integers").mul(0);
-        const students = project(weights, "student", features, classes);
-        const teachers = project(weights, "teacher", from(teacher), classes);
         const entries = from(queue).reshape(6, 4);
         const entryClasses = tensor(Int32Array.from(filled.flat(), (used, i) => (used ? Math.floor(i / 2) : -1)));
-        const candidates = expected.queue ? cat([teachers, entries], 0) : teachers;
         const candidateClasses = expected.queue ? cat([classes, entryClasses], 0) : classes;
         const score = (anchors: Tensor, others: Tensor): Tensor => anchors.matmul(others.t()).div(tau);
-        const loss =
-          expected.normalize === "teachers"
-            ? infoNceLoss(score(students, candidates), classes, candidateClasses)
-            : infoNceLoss(score(teachers, students), classes, classes);
-        expect(loss.item()).toBeCloseTo(expected.value, 5);
-        const [feature, ...rest] = grad(loss, [features, ...weights.values()]);
-        expectClose(feature as Tensor, expected.feature);
-        for (const [i, name] of [...weights.keys()].entries())
-          expectClose(rest[i] as Tensor, expected.parameters[name as keyof typeof expected.parameters]);
+        const compute = (): Map<string, Tensor> => {
+          const students = project(weights, "student", features, classes);
+          const teachers = project(weights, "teacher", from(teacher), classes);
+          const candidates = expected.queue ? cat([teachers, entries], 0) : teachers;
+          const loss =
+            expected.normalize === "teachers"
+              ? infoNceLoss(score(students, candidates), classes, candidateClasses)
+              : infoNceLoss(score(teachers, students), classes, classes);
+          const [feature, ...rest] = grad(loss, [features, ...weights.values()]) as [Tensor, ...Tensor[]];
+          return new Map([
+            ["value", loss],
+            ["feature", feature],
+            ...[...weights.keys()].map((name, i) => [name, rest[i]!] as const),
+          ]);
+        };
+        const { value, feature, parameters: gradients } = expected;
+        expectComputed(compute, { value, feature, ...gradients });
       });
     },
   );
@@ -203,7 +209,7 @@ describe("equation 10: the information loss", () => {
       const classes = tensor(Int32Array.of(0, 1, 0));
       const class0 = (Math.log(Math.E + 1) - 1 + (Math.log(Math.exp(2) + Math.exp(4)) - 4)) / 2 - Math.log(2);
       // Example 1 is alone in its class, so its loss is log e^5 - 5 - log 1 = 0.
-      expect(infoNceLoss(scores, classes, classes).item()).toBeCloseTo(class0 / 2, 6);
+      expectClose(infoNceLoss(scores, classes, classes).item(), class0 / 2);
     });
   });
 });
@@ -237,10 +243,10 @@ describe("mixout", () => {
     scope(() => {
       const now = from(current).requiresGrad_();
       const ours = mix(now, from(before), from(mask).div(1 - p));
-      expectClose(ours, mixed);
+      expectValues(ours, mixed);
       const value = linear(from(input), ours, null).tanh().square().sum();
-      expect(value.item()).toBeCloseTo(loss, 4);
-      expectClose(grad(value, [now])[0] as Tensor, gradient);
+      expectClose(value.item(), loss);
+      expectValues(grad(value, [now])[0] as Tensor, gradient);
     });
   });
 });
@@ -267,8 +273,9 @@ describe("mixout of several tensors", () => {
             const is = slope?.[j] !== 0;
             kept += Number(is);
             const [w, u] = [now?.[j] as number, then?.[j] as number];
-            if (is) expect(slope?.[j]).toBeCloseTo(1 / (1 - p), 6);
-            expect(value).toBeCloseTo(is ? (w - p * u) / (1 - p) : u, 5);
+            if (is) expectClose(slope?.[j], 1 / (1 - p));
+            const scale = (Math.abs(w) + Math.abs(u)) / (1 - p);
+            expectClose(value, is ? (w - p * u) / (1 - p) : u, { terms: 2, scale });
           }
         }
         expect(kept).toBeGreaterThan(10);
@@ -288,7 +295,7 @@ describe("the mean of mixout", () => {
         Tensor,
         Tensor,
       ];
-      expectClose(kept.add(dropped).div(2), [...now.toFloat32Array()]);
+      expectValues(kept.add(dropped).div(2), [...now.toFloat32Array()], { terms: 2 });
     });
   });
 });
@@ -305,8 +312,8 @@ describe("pre-trained weight decay", () => {
           leaves,
           before.map((each) => from(each)),
         ).mul(lambda);
-        expect(ours.item()).toBeCloseTo(value, 6);
-        for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
+        expectClose(ours.item(), value);
+        for (const [i, gradient] of grad(ours, leaves).entries()) expectValues(gradient, gradients[i] as number[]);
       });
     },
   );

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { type Tensor, tensor } from "../../../src/tensor/index.js";
+import { expectClose, type Rounding } from "../../rounding.js";
 
 export type Nested = number | readonly Nested[];
 
@@ -19,10 +20,8 @@ export function from(value: Nested, kind: "floats" | "integers" | "mask" = "floa
   return tensor(data, getShape(value));
 }
 
-/** Expects the shape of the reference and values within the tolerance. */
-export function expectClose(seen: Tensor, expected: Nested, tolerance = 1e-5): void {
+/** Expects the shape and the values of the reference. */
+export function expectValues(seen: Tensor, expected: Nested, rounding?: Rounding): void {
   expect(seen.shape).toEqual(getShape(expected));
-  const [ours, theirs] = [seen.toFloat32Array(), flat(expected)];
-  const worst = theirs.reduce((most, value, i) => Math.max(most, Math.abs(value - (ours[i] as number))), 0);
-  expect(worst).toBeLessThan(tolerance);
+  expectClose(seen, flat(expected), rounding);
 }

@@ -18,7 +18,7 @@ import { toBatch, toHostBatch } from "../../../src/train/batch-transfer.js";
 import type { BatchContext, Gradients } from "../../../src/train/index.js";
 import { StepBatch } from "../../../src/train/step-batch.js";
 import { type ActiveTraining, createTrainingContext } from "../../../src/train/training-context.js";
-import { expectComputed } from "../../rounding.js";
+import { expectClose, expectComputed } from "../../rounding.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 import { expectAllClose, fixture, toTensor, toTensors } from "./fixture.js";
 
@@ -100,11 +100,11 @@ describe("SMART", () => {
       const [clean, perturbed] = [tensor([1, 0, -1, 0.5], [2, 2]), tensor([0, 0.3, 0.2, 1], [2, 2])];
       const [leaf, other] = [clean.requiresGrad_(), perturbed.requiresGrad_()];
       const loss = symmetricKlToConstants(leaf, other);
-      expect(loss.item()).toBeCloseTo(symmetricKl(clean, perturbed).item(), 6);
+      expectClose(loss.item(), symmetricKl(clean, perturbed).item());
       // The gradient of KL(q || p) with a constant q is p - q, here as a mean over two texts.
       const [gradient] = grad(loss, [leaf]) as [Tensor];
       const expected = clean.softmax(-1).sub(perturbed.softmax(-1)).div(2).toFloat32Array();
-      for (const [i, value] of gradient.toFloat32Array().entries()) expect(value).toBeCloseTo(expected[i]!, 6);
+      for (const [i, value] of gradient.toFloat32Array().entries()) expectClose(value, expected[i]!);
     });
   });
 
@@ -114,10 +114,10 @@ describe("SMART", () => {
       const logits = tensor([Math.log(3), 0, Math.log(3), 0], [2, 2]).requiresGrad_();
       const loss = sumStableKl(logits, tensor([0, 0, 0, 0], [2, 2]));
       // The guard of 1e-6 changes the log-odds by about 1e-5.
-      expect(loss.item()).toBeCloseTo(2 * Math.log(3), 4);
+      expectClose(loss.item(), 2 * Math.log(3));
       // dp1/dz1 = 3/16, so the gradient is 2 (3/16)(log 3 + log 3) for the first logit.
       const [gradient] = grad(loss, [logits]) as [Tensor];
-      expect(gradient.toFloat32Array()[0]).toBeCloseTo((3 / 4) * Math.log(3), 4);
+      expectClose(gradient.toFloat32Array()[0], (3 / 4) * Math.log(3));
     });
   });
 
@@ -152,7 +152,7 @@ describe("SMART", () => {
         [3, 0.001],
       ] as const) {
         updateAverage(done);
-        expect(copy.sub(parameter.detach()).toFloat32Array()[0], `after step ${done}`).toBeCloseTo(1 - weight, 5);
+        expectClose(copy.sub(parameter.detach()).toFloat32Array()[0], 1 - weight, {}, `after step ${done}`);
       }
       noGrad(() => optimizer.step.fill_(0));
     });
@@ -172,7 +172,7 @@ describe("FreeLB", () => {
       const gradients = method.gradients?.(createContext(), (context) =>
         training.stack.gradients(context as BatchContext),
       ) as Gradients;
-      expect(gradients.losses.get("task")?.item()).toBeCloseTo(loss, 5);
+      expectClose(gradients.losses.get("task")?.item(), loss);
       expect([...gradients.total.keys()], "the perturbation is not a parameter").toEqual([...weights.keys()]);
       return gradients.total;
     };
@@ -204,7 +204,7 @@ describe("FreeLB", () => {
         const expected = new Array<number>(size).fill(0);
         for (const { perturbation, gradient } of seen) {
           const own = slice(perturbation);
-          for (const [i, value] of own.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(1e-5);
+          expectClose(own, expected, { terms: 30 * 8, scale: 1 });
           const norm = computeNorm(slice(gradient));
           for (const [i, value] of slice(gradient).entries()) expected[i]! += (0.03 * value) / norm;
         }
@@ -212,8 +212,8 @@ describe("FreeLB", () => {
       expect(computeNorm(seen.at(-1)!.perturbation.slice(0, size))).toBeGreaterThan(0.6);
       // The gradient of the step is the mean over the passes.
       const total = (gradients.total.get(bias) as Tensor).toFloat32Array();
-      for (const [i, value] of total.entries())
-        expect(value).toBeCloseTo(seen.reduce((sum, each) => sum + each.bias[i]!, 0) / 30, 5);
+      const means = Array.from(total, (_, i) => seen.reduce((sum, each) => sum + each.bias[i]!, 0) / 30);
+      expectClose(total, means, { terms: 30 });
     });
   });
 
