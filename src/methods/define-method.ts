@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { validate } from "../base/validate.js";
-import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
+import type { TrainedCertificate } from "../proofs/certificates/index.js";
 import type { TrainingMethod } from "../train/index.js";
 
 /** Multiples of the time of a standard step, by device. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { countSchema } from "../base/validate.js";
-import { createDeletionKernel } from "../proofs/certificates/deletion.js";
+import { createDeletionKernel, createTrainedDeletion } from "../proofs/certificates/index.js";
 import type { Example } from "../tasks/example.js";
 import { defineMethod } from "./define-method.js";
 
@@ -17,7 +17,7 @@ export const deletionNoise = defineMethod({
     p: z.number().gt(0).lt(1).default(0.9).describe("probability that a word is deleted"),
     copies: countSchema.default(4).describe("noised copies of each text per epoch"),
   }),
-  certificate: ({ p }) => ({ kind: "deletion", p }),
+  certificate: createTrainedDeletion,
   create: ({ p, copies }) => ({
     name: "deletion-noise",
     traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "deletes words of each text" } },

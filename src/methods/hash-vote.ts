@@ -2,8 +2,14 @@ import { z } from "zod";
 import { countSchema, orNull, seedSchema } from "../base/validate.js";
 import { computeMetrics } from "../evaluation/metrics.js";
 import { tokenizeAll } from "../models/index.js";
-import { splitIntoGroups, wordHashVersion } from "../proofs/certificates/hash-groups.js";
-import { countVoters, sumScores, toGroupProbabilities } from "../proofs/certificates/hash-vote.js";
+import {
+  countVoters,
+  createTrainedVote,
+  splitIntoGroups,
+  sumScores,
+  toGroupProbabilities,
+  wordHashVersion,
+} from "../proofs/certificates/index.js";
 import type { Example } from "../tasks/example.js";
 import { type Tensor, topk, where } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
@@ -55,10 +61,7 @@ export const hashVote = defineMethod({
   paper: "Pei et al., NDSS 2024 (TextGuard); here against edits of the text that is classified",
   cost: { gpu: "0.5 (an epoch: 11.6)", cpu: "0.3 (an epoch: 5.6)" },
   options: optionsSchema,
-  certificate: ({ groups, clip, hashSeed, hashVersion }) => ({
-    kind: "hash-vote",
-    ...{ groups, clip, hashSeed, hashVersion },
-  }),
+  certificate: ({ groups, clip, hashSeed, hashVersion }) => createTrainedVote({ groups, clip, hashSeed, hashVersion }),
   create: (options) => (options.margin === null ? createSeparate(options) : createJoint(options, options.margin)),
 });
 

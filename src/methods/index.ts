@@ -14,7 +14,7 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { isModulePath } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { metrics } from "../evaluation/metrics.js";
-import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
+import type { TrainedCertificate } from "../proofs/certificates/index.js";
 import type { TrainingMethod } from "../train/index.js";
 import { ascc } from "./ascc/ascc.js";
 import { bitfit } from "./bitfit.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { countSchema } from "../base/validate.js";
-import { listWindowSizes } from "../proofs/certificates/windows.js";
+import { listWindowSizes } from "../proofs/certificates/index.js";
 import type { Example } from "../tasks/example.js";
 import { findWords } from "../text/find-words.js";
 import { defineMethod } from "./define-method.js";
@@ -22,7 +22,7 @@ export const randomWindows = defineMethod({
     name: "random-windows",
     traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by windows" } },
     transformExamples(examples, _task, rng) {
-      const sizes = listWindowSizes(size, "doubling");
+      const sizes = listWindowSizes(size);
       return examples.flatMap((example): Example[] => {
         const [text, second] = example.texts;
         const words = findWords(text!);

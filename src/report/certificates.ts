@@ -1,4 +1,5 @@
 import { readJournal } from "../attacks/journal.js";
+import { enumerationName } from "../proofs/certificates/index.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { type CertificateReport, readCertificateReports } from "../runs/certificate-folder.js";
 import type { RunFolder } from "../runs/run-folder.js";
@@ -25,11 +26,10 @@ export async function readRunCertificates(run: RunFolder, { journals }: AttackFo
           | undefined;
         // A model without its vote is another model, and other texts are another sample.
         // Enumeration is about the model itself.
-        const { noise, deletionRate } = header.settings;
-        const trained = run.certificate;
-        const isSmoothed = noise === "deletion" && trained?.kind === "deletion" && deletionRate === trained.p;
-        const kind = certificate?.kind ?? (isSmoothed ? "deletion" : "exact");
-        const isSameModel = kind === report.kind && (noise == null || isSmoothed);
+        const { settings } = header;
+        const smoothed = findSmoothedCertificate(run, settings);
+        const kind = certificate?.kind ?? smoothed ?? enumerationName;
+        const isSameModel = kind === report.kind && (settings.noise == null || smoothed !== null);
         const isSame = isSameModel && header.hashes.data === report.data;
         if (finished && isSame) attacked.set(name, await countByEdits(path, report, certificate?.positiveLabel));
       }
@@ -38,21 +38,31 @@ export async function readRunCertificates(run: RunFolder, { journals }: AttackFo
   );
 }
 
+/** The name of the certificate of the smoothed model, if an attack attacked it with the noise of its training. */
+function findSmoothedCertificate(
+  { certificate }: RunFolder,
+  settings: Readonly<Record<string, unknown>>,
+): string | null {
+  const expected = Object.entries(certificate?.noise?.attackSettings ?? {});
+  const isSame = expected.length > 0 && expected.every(([key, value]) => settings[key] === value);
+  return isSame ? certificate!.definition.name : null;
+}
+
 async function countByEdits(
   path: string,
-  { kind, certified, examples }: CertificateReport,
+  { guard, certified, examples }: CertificateReport,
   positiveLabel: unknown,
 ): Promise<(number | null)[]> {
   const wrong: number[] = [];
   let positive = 0;
   for await (const { result } of readJournal(path)) {
     // A guard is evaded, not triggered, so its number is the recall of the positive label.
-    if (kind === "windows" && result.label !== positiveLabel) continue;
+    if (guard && result.label !== positiveLabel) continue;
     positive++;
     if (result.outcome === "skipped") wrong.push(0);
     else if (result.outcome === "success") wrong.push(result.edits.length);
   }
-  if (kind === "windows") return certified.map(() => (positive === 0 ? null : 1 - wrong.length / positive));
+  if (guard) return certified.map(() => (positive === 0 ? null : 1 - wrong.length / positive));
   return certified.map(({ substitutions }) =>
     // A row of substitutions covers as many edits of any kind.
     substitutions === 0 ? null : 1 - wrong.filter((edits) => edits <= substitutions).length / examples,

@@ -4,30 +4,12 @@ import { UserError } from "../base/errors.js";
 import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
 import { acquireLock } from "../base/lock.js";
 import { readJsonIfExists } from "../base/read-json.js";
-import { intervalSchema } from "../evaluation/statistics.js";
-import { guardSummarySchema } from "../proofs/certificates/guard.js";
+import { certificateSummarySchema } from "../proofs/certificates/index.js";
 
 /** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
-export const certificateReportSchema = z.object({
-  kind: z.string(),
-  examples: z.int(),
+export const certificateReportSchema = certificateSummarySchema.extend({
   /** Why the model is degenerate, so that no number counts; null if it is not. */
   degeneracy: z.string().nullable().default(null),
-  /** The accuracy of the certified model without edits. */
-  clean: z.number(),
-  certified: z.array(
-    z.object({
-      substitutions: z.int(),
-      insertions: z.int(),
-      accuracy: z.number(),
-      interval: intervalSchema,
-      together: z.number().optional(),
-    }),
-  ),
-  cleanInterval: intervalSchema,
-  covers: z.string(),
-  confidence: z.string().nullable(),
-  guard: guardSummarySchema.optional(),
   task: z.string(),
   split: z.string(),
   /** SHA-256 of the texts. */
@@ -74,15 +56,4 @@ export function lockCertificateFolder(folder: string): () => void {
     join(folder, "certify.lock"),
     (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
   );
-}
-
-/** The edits of a row of a table of certificates. */
-export function describeCertifiedEdits(
-  kind: string,
-  { substitutions, insertions }: Pick<CertificateReport["certified"][number], "substitutions" | "insertions">,
-): string {
-  if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
-  if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;
-  if (kind === "synonym") return "words of the same cluster";
-  return kind === "windows" ? "text before and after" : "same canonical form";
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { precisionRecallSchema } from "../evaluation/precision-recall.js";
 import { intervalSchema } from "../evaluation/statistics.js";
-import { guardSummarySchema } from "../proofs/certificates/guard.js";
+import { guardSummarySchema } from "../proofs/certificates/index.js";
 
 const numbers = z.record(z.string(), z.number());
 

@@ -17,7 +17,7 @@ import { findLivingOwner } from "../base/lock.js";
 import { readJsonIfExists } from "../base/read-json.js";
 import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
-import type { TrainedCertificate } from "../proofs/certificates/trained-certificate.js";
+import type { TrainedCertificate } from "../proofs/certificates/index.js";
 import { formatMethodNames, type RunConfig } from "../settings/config.js";
 import { readConfigFile } from "../settings/read-config.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";

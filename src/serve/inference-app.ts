@@ -4,7 +4,7 @@ import type { Handler, Hono, MiddlewareHandler } from "hono";
 import { UserError } from "../base/errors.js";
 import { validate } from "../base/validate.js";
 import { toPredictions } from "../evaluation/metrics.js";
-import type { CertifiedAnswer } from "../proofs/certificates/certified-models.js";
+import type { CertifiedAnswer } from "../proofs/certificates/index.js";
 import { BatchQueue } from "./batch-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
 import { InferenceMetrics } from "./inference-metrics.js";

@@ -62,7 +62,7 @@ test("random-windows trains on windows that a guard scores", () => {
   const method = createOne(randomWindows({ size: 4, copies: 20 }));
   const [first, second] = examples as [Example, Example];
   const trained = transformExamples([method], examples, single, new Rng(0));
-  const windows = listWindows(first.texts[0]!, listWindowSizes(4, "doubling"));
+  const windows = listWindows(first.texts[0]!, listWindowSizes(4));
   const own = trained.filter(({ id }) => id.startsWith("a#"));
   expect(own).toHaveLength(20);
   for (const { texts, label } of own) expect([windows.includes(texts[0]!), label]).toEqual([true, 1]);
@@ -97,10 +97,12 @@ test("texts without words are an error", () => {
 });
 
 test("the certificate of a model follows from its methods", () => {
-  expect(findTrainedCertificate([{ name: "hash-vote", options: { groups: 9 } }])).toEqual({
-    ...{ kind: "hash-vote", groups: 9, clip: null, hashSeed: 0, hashVersion: 1 },
-  });
-  expect(findTrainedCertificate([deletionNoise({ p: 0.8 })])).toEqual({ kind: "deletion", p: 0.8 });
+  const voting = findTrainedCertificate([{ name: "hash-vote", options: { groups: 9 } }])!;
+  expect(voting.definition.name).toBe("hash-vote");
+  expect(voting.options).toEqual({ groups: 9, clip: null, hashSeed: 0, hashVersion: 1 });
+  const smoothed = findTrainedCertificate([deletionNoise({ p: 0.8 })])!;
+  expect(smoothed.definition.name).toBe("deletion");
+  expect(smoothed.options).toEqual({ p: 0.8 });
   expect(findTrainedCertificate([{ name: "rose", options: {} }])).toBeNull();
   expect(() => createMethods([hashVote({ groups: 1 })])).toThrow(/groups/);
 });
@@ -146,7 +148,7 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
       options: { groups: 3, hashes: 1, clip: null, margin: null, hashSeed: 0, hashVersion: 1 },
     },
   ]);
-  expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });
+  expect(findTrainedCertificate(recorded)?.options).toMatchObject({ groups: 3, hashVersion: 1 });
   // The same request is the same run, although the record has more options.
   await train({ ...request, out, resume: true });
 });

@@ -2,9 +2,13 @@ import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { countSchema, orNull, validate } from "../../base/validate.js";
-import { calibrateThreshold, countNeededTexts } from "../../proofs/certificates/conformal.js";
-import { runScoring } from "../../proofs/certificates/scoring.js";
-import { listWindowSizes, scoreWindows } from "../../proofs/certificates/windows.js";
+import {
+  calibrateThreshold,
+  checkBenignCount,
+  listWindowSizes,
+  runScoring,
+  scoreWindows,
+} from "../../proofs/certificates/index.js";
 import { type Calibration, writeCalibration } from "../../runs/calibration.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
@@ -52,13 +56,8 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   if (!run)
     throw new UserError(`${model}: expected a run folder, because the threshold is stored in it. Train a run first.`);
   const benign = await readBenign(parsed, run);
-  const needed = countNeededTexts(1 - fpr);
   // Before the model is loaded and the texts are scored, which takes long.
-  if (benign.length < needed)
-    throw new UserError(
-      `--benign: a false-positive rate of ${fpr} needs at least ${needed} benign texts, received ${benign.length}. ` +
-        "Add texts, or raise --fpr.",
-    );
+  checkBenignCount(benign.length, fpr);
   await checkUnseen(benign, run, callbacks);
   await using classifier = await loadClassifier(model, {
     device,
@@ -91,7 +90,7 @@ async function scorePositive(
     const label = classifier.labels[positive]!;
     return predictions.map(({ probabilities }) => probabilities[label]!);
   }
-  const sizes = listWindowSizes(windows, "doubling");
+  const sizes = listWindowSizes(windows);
   const found = await runScoring(
     texts.map(([text]) => scoreWindows(text!, sizes, positive)),
     (parts) => classifier.score(parts),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import { countSchema, orNull } from "../../base/validate.js";
-import type { Guard } from "../../proofs/certificates/certified-models.js";
+import type { Guard } from "../../proofs/certificates/index.js";
 import { readCalibration } from "../../runs/calibration.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 

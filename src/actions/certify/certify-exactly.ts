@@ -1,3 +1,4 @@
+import { enumerationName } from "../../proofs/certificates/index.js";
 import {
   type CertificateReport,
   lockCertificateFolder,
@@ -21,12 +22,12 @@ export async function certifyExactly(
     { model, maxChanges: edits ?? defaultSubstitutions, seed, data, sample, resources, runtime },
     {
       ...callbacks,
-      onStart: (done, total) => callbacks.onStart?.("certify exact", done, total),
+      onStart: (done, total) => callbacks.onStart?.(`certify ${enumerationName}`, done, total),
     },
   );
   const [clean, ...levels] = report.exact;
   const certificate: CertificateReport = {
-    kind: "exact",
+    kind: enumerationName,
     examples: report.examples,
     degeneracy: report.degeneracy,
     clean: clean!.accuracy,
@@ -39,7 +40,10 @@ export async function certifyExactly(
     cleanInterval: clean!.interval,
     covers: "substitutions by words of the table, up to the number in the row; other words are not covered",
     confidence: null,
-    ...{ task: report.task, split: report.split, data: report.data, journal: report.proof },
+    task: report.task,
+    split: report.split,
+    data: report.data,
+    journal: report.proof,
   };
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
   const out = given ?? run?.path("certificates");

@@ -1,15 +1,30 @@
 import { z } from "zod";
 import type { Callbacks } from "../../base/events.js";
+import { parseSpec } from "../../base/spec.js";
 import { countSchema, orNull, seedSchema } from "../../base/validate.js";
-import { certificateNames } from "../../proofs/certificates/kinds.js";
+import {
+  type CertificateDefinition,
+  type CertificateSpec,
+  certificates,
+  enumerationName,
+} from "../../proofs/certificates/index.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { attackGroups } from "../attack/attack-request.js";
 
-const substitutions = orNull(z.string()).describe(
-  'exact, synonym: word substitutions, "wordnet" (exact only) or a JSON file; null: as in training',
+const kindSchema = z.union(
+  [
+    z.string().transform((text): CertificateSpec => parseSpec(text, "--kind")),
+    z.strictObject({
+      name: z.string(),
+      options: z.record(z.string(), z.unknown()).default({}),
+      definition: z.custom<CertificateDefinition>().optional(),
+    }),
+  ],
+  { error: 'expected a certificate ("hash-vote", "deletion:alpha=0.01", deletion({ … })) or { name, options }' },
 );
-const windows = countSchema.max(1000).default(32).describe("windows: maximum words per window");
-const positiveLabel = orNull(z.string()).describe("windows: label that the guard must find; null: the second one");
+const substitutions = orNull(z.string()).describe(
+  'exact: word substitutions, "wordnet" or a JSON file; null: as in training',
+);
 const precision = runtimeOptions.precision.describe(
   "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
 );
@@ -17,35 +32,18 @@ const precision = runtimeOptions.precision.describe(
 /** What `certify` accepts. */
 export const certifyRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
-  kind: z
-    .enum([...certificateNames, "exact"])
-    .default("hash-vote")
-    .describe(`certificate: ${certificateNames.join(", ")}, exact`),
+  kind: kindSchema
+    .prefault("hash-vote")
+    .describe(`certificate with its options: ${[...certificates.keys(), enumerationName].join(", ")}`),
   seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
   edits: orNull(countSchema.max(100)).describe(
     "largest number of word edits in the table; null: 5, or 2 substitutions for exact",
   ),
-  enumerateDeletions: z
-    .boolean()
-    .default(false)
-    .describe("hash-vote: compute what each deleted word changes, which certifies more and takes ten times as long"),
-  alpha: z
-    .number()
-    .gt(0)
-    .lt(0.5)
-    .default(0.001)
-    .describe("deletion, mask, synonym: probability that the certificate of one text is wrong"),
-  maxSamples: countSchema
-    .max(1_000_000)
-    .default(2000)
-    .describe("deletion, mask, synonym: maximum noised texts per text"),
-  maskRate: z.number().gt(0).lt(1).default(0.9).describe("mask: fraction of the words that are masked"),
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
   data: attackGroups.data.prefault({}),
   sample: attackGroups.sample.pick({ split: true, numExamples: true }).prefault({}),
   resources: z.strictObject({ substitutions }).prefault({}),
-  guard: z.strictObject({ windows, positiveLabel }).prefault({}),
   runtime: z.strictObject({ ...runtimeOptions, precision }).prefault({}),
 });
 

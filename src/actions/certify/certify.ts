@@ -4,9 +4,14 @@ import { reportProgress } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { checkLabels, hashModelFolder } from "../../models/index.js";
-import { type CertificateHeader, openCertificates, readCertificates } from "../../proofs/certificates/journal.js";
-import { type CertificateKind, type CertificateLine, createCertificate } from "../../proofs/certificates/kinds.js";
-import type { ScoreTexts } from "../../proofs/certificates/scoring.js";
+import {
+  type Certificate,
+  type CertificateLine,
+  certifyInRounds,
+  enumerationName,
+  findCertificate,
+} from "../../proofs/certificates/index.js";
+import { type CertificateHeader, openCertificates, readCertificates } from "../../proofs/index.js";
 import {
   type CertificateReport,
   getCertificateJournalPath,
@@ -19,11 +24,10 @@ import { toDataRequest } from "../../settings/config.js";
 import type { Example } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
-import { loadClassifier } from "../predict/text-classifier.js";
+import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 import { certifyExactly } from "./certify-exactly.js";
 import { type CertifyCallbacks, type CertifyRequest, certifyRequestSchema } from "./certify-request.js";
-import { certifyInRounds } from "./certify-rounds.js";
 import { chooseCertificate } from "./choose-certificate.js";
 
 /**
@@ -36,9 +40,11 @@ import { chooseCertificate } from "./choose-certificate.js";
  */
 export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
-  const { model: reference, kind, seed, sample, runtime } = parsed;
+  const { model: reference, kind, edits, seed, sample, runtime } = parsed;
   const { split } = sample;
-  if (kind === "exact") return certifyExactly(parsed, callbacks);
+  if (kind.name === enumerationName) return certifyExactly(parsed, callbacks);
+  const definition = kind.definition ?? findCertificate(kind.name, "--kind", [enumerationName]);
+  const options = validate(definition.options, kind.options, `--kind ${definition.name}`);
   // In float32, hardly any text is a near tie, which would count against the certificate.
   const precision = runtime.precision ?? "fp32";
   const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
@@ -46,7 +52,7 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { model } = classifier;
   const task = await loadRequestedTask(toDataRequest(parsed.data), model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const certificate = await chooseCertificate({ ...parsed, kind }, run, classifier, task);
+  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);
@@ -54,7 +60,7 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { examples } = await sampleAttacked(task, drawn, null);
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const createHeader = (count: number): CertificateHeader => ({
-    certificate,
+    certificate: certificate.options,
     hashes: { ...hashes, data: hashExamples(examples.slice(0, count)) },
     settings: { task: task.name, split, precision: classifier.runtime.precision, maxLength: model.maxLength },
     seed,
@@ -62,19 +68,15 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   });
   const release = lockCertificateFolder(out);
   try {
-    const created = createCertificate(certificate);
-    const path = getCertificateJournalPath(out, kind);
+    const path = getCertificateJournalPath(out, definition.name);
     const journal = await openCertificates(path, examples.length, createHeader, parsed.resume);
     try {
-      const scoreTexts: ScoreTexts = (texts) => classifier.score(texts);
-      await writeCertificates(created, examples, { seed, journal, scoreTexts, kind }, callbacks);
+      await writeCertificates(certificate, examples, { seed, journal, classifier }, callbacks);
     } finally {
       journal.close();
     }
-    const lines: CertificateLine[] = [];
-    for await (const line of readCertificates(path, created)) lines.push(line);
-    const all = lines.slice(0, examples.length);
-    const { examples: count, clean, certified, ...summary } = created.summarize(all);
+    const all = (await readCertificates(path, certificate)).slice(0, examples.length);
+    const { kind: name, examples: count, clean, certified, ...summary } = certificate.summarize(all);
     const degeneracy = describeDegeneratePredictions(
       all.map(({ predicted }) => predicted),
       all.map(({ label }) => label),
@@ -82,9 +84,16 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
     );
     const { data } = createHeader(examples.length).hashes as { data: string };
     const report: CertificateReport = {
-      ...{ kind, examples: count, clean, certified: [...certified], degeneracy },
+      kind: name,
+      examples: count,
+      clean,
+      certified,
+      degeneracy,
       ...summary,
-      ...{ task: task.name, split, data, journal: path },
+      task: task.name,
+      split,
+      data,
+      journal: path,
     };
     await writeCertificateReport(out, report);
     return report;
@@ -94,20 +103,19 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
 }
 
 interface WritingOptions {
-  readonly kind: string;
   readonly seed: number;
   readonly journal: LineWriter<CertificateLine>;
-  readonly scoreTexts: ScoreTexts;
+  readonly classifier: TextClassifier;
 }
 
 /** Certifies the texts that are not yet in the journal. */
 async function writeCertificates(
-  certificate: CertificateKind,
+  certificate: Certificate,
   examples: readonly Example[],
-  { kind, seed, journal, scoreTexts }: WritingOptions,
+  { seed, journal, classifier }: WritingOptions,
   callbacks: CertifyCallbacks,
 ): Promise<void> {
-  const stage = `certify ${kind}`;
+  const stage = `certify ${certificate.options.kind}`;
   const total = examples.length;
   let done = Math.min(journal.count, total);
   const { signal } = callbacks;
@@ -117,7 +125,12 @@ async function writeCertificates(
       throw new Interrupted(`Stopped after ${done} of ${total} texts. Every finished text is in the journal.`);
   };
   stopIfAborted();
-  for await (const { start, lines } of certifyInRounds(certificate, examples, { seed, scoreTexts, from: done })) {
+  const rounds = certifyInRounds(certificate, examples, {
+    seed,
+    scoreTexts: (texts) => classifier.score(texts),
+    from: done,
+  });
+  for await (const { start, lines } of rounds) {
     for (const line of lines.slice(done - start)) journal.append(line);
     done = start + lines.length;
     reportProgress(callbacks, stage, done, total);

@@ -7,8 +7,12 @@ import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, tokenizeAll } from "../../models/index.js";
-import type { CertifiedAnswer, CertifiedModel, Guard } from "../../proofs/certificates/certified-models.js";
-import { summarizeGuard } from "../../proofs/certificates/guard.js";
+import {
+  type CertifiedAnswer,
+  type CertifiedModel,
+  type Guard,
+  summarizeGuard,
+} from "../../proofs/certificates/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";

@@ -5,17 +5,21 @@ import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { createFolder, writeFileAtomic } from "../../base/files.js";
 import { tryLock } from "../../base/lock.js";
 import { readJsonIfExists } from "../../base/read-json.js";
-import { countCombinations } from "../../proofs/exact/combinations.js";
 import {
   type BlockLine,
   blockSize,
+  countCombinations,
+  findLastLevel,
+  type Level,
+  LevelScorer,
+  limitLevel,
+  listSubstitutions,
   type ProofLine,
   proofLineSchema,
+  proveText,
   type Substitutions,
   type TextLine,
-} from "../../proofs/exact/proof-lines.js";
-import { findLastLevel, limitLevel, proveText } from "../../proofs/exact/prove-text.js";
-import { type Level, LevelScorer, listSubstitutions } from "../../proofs/exact/score-candidates.js";
+} from "../../proofs/index.js";
 import type { Example } from "../../tasks/index.js";
 import type { PreparedText } from "./prepare-exact.js";
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Callbacks } from "../../base/events.js";
 import { countSchema, orNull } from "../../base/validate.js";
-import { maxSubstitutions } from "../../proofs/exact/proof-lines.js";
+import { maxSubstitutions } from "../../proofs/index.js";
 import { attackGroups, attackRequestSchema } from "../attack/attack-request.js";
 
 const { model, attacks, seed } = attackRequestSchema.shape;

@@ -14,10 +14,16 @@ import { computeBracket, countMinChanges } from "../../evaluation/bracket.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
-import { openProof, readProof } from "../../proofs/exact/proof-file.js";
-import { proofLineSchema, type ResultLine } from "../../proofs/exact/proof-lines.js";
-import { countCandidates, proveText } from "../../proofs/exact/prove-text.js";
-import { applySubstitutions, measureDecidedMargin } from "../../proofs/exact/score-candidates.js";
+import {
+  applySubstitutions,
+  countCandidates,
+  measureDecidedMargin,
+  openProof,
+  proofLineSchema,
+  proveText,
+  type ResultLine,
+  readProof,
+} from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import { type ExactReport, writeExactReport } from "../../runs/exact-folder.js";
 import type { Example } from "../../tasks/index.js";

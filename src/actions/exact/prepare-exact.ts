@@ -8,8 +8,7 @@ import type { AttackResources } from "../../attacks/resources.js";
 import { expandText, findOpenPositions } from "../../attacks/run-recipe.js";
 import { swapFromTable } from "../../attacks/transformations/swap-from-table.js";
 import { Rng } from "../../base/rng.js";
-import { createOriginal } from "../../proofs/exact/prove-text.js";
-import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../proofs/exact/substitution-space.js";
+import { createOriginal, reduceSpace, type TokenReader, type WordSubstitutes } from "../../proofs/index.js";
 import type { Example } from "../../tasks/example.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 

@@ -1,11 +1,9 @@
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
-import { createCertificate } from "../../proofs/certificates/kinds.js";
+import { certifyInRounds } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
-import { certifyRequestSchema } from "../certify/certify-request.js";
-import { certifyInRounds } from "../certify/certify-rounds.js";
 import { chooseCertificate } from "../certify/choose-certificate.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadClassifier } from "../predict/text-classifier.js";
@@ -40,17 +38,16 @@ export async function certifyCandidate(
     precision: "fp32",
     onEvent: callbacks.onEvent,
   });
-  const { kind } = run.certificate!;
-  const request = certifyRequestSchema.parse({ model: run.folder, kind, edits });
-  const options = await chooseCertificate({ ...request, kind }, run, classifier, task);
-  const certificate = createCertificate(options);
+  const { definition } = run.certificate!;
+  const options = definition.options.parse({});
+  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
   const lines = [];
   for await (const round of certifyInRounds(certificate, examples, {
     seed,
     scoreTexts: (texts) => classifier.score(texts),
   })) {
     lines.push(...round.lines);
-    reportProgress(callbacks, `certify ${kind}`, lines.length, examples.length);
+    reportProgress(callbacks, `certify ${definition.name}`, lines.length, examples.length);
   }
   const row = certificate.summarize(lines).certified.find(({ substitutions }) => substitutions === edits)!;
   return { certified: Math.round(row.accuracy * lines.length), edits };

@@ -1,6 +1,6 @@
 import { formatCount, formatPercent } from "../../base/format.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
-import { describeGuard } from "../../proofs/certificates/guard.js";
+import { describeGuard } from "../../proofs/certificates/index.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
 import { formatCheck, type GateCheck } from "./judge.js";
 

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
-import type { CertifiedModel } from "../../proofs/certificates/certified-models.js";
-import type { TextFields } from "../../proofs/certificates/scoring.js";
+import type { CertifiedModel, TextFields } from "../../proofs/certificates/index.js";
 
 /** A text as its parts. */
 interface PartsInput extends PreparedInput {

@@ -9,8 +9,7 @@ import type { Model } from "../../models/index.js";
 import { forward } from "../../models/model.js";
 import { toModelInput } from "../../models/model-input.js";
 import { trainMode } from "../../nn/index.js";
-import { createDeletionKernel } from "../../proofs/certificates/deletion.js";
-import type { NoiseKernel } from "../../proofs/certificates/smoothing.js";
+import { createDeletionKernel, type NoiseKernel } from "../../proofs/certificates/index.js";
 import { type Device, noGrad, Rng, scope, seedGenerator } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 

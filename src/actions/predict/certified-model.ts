@@ -1,13 +1,6 @@
 import { UserError } from "../../base/errors.js";
 import type { Model } from "../../models/index.js";
-import {
-  type CertifiedModel,
-  createGuardModel,
-  createVotingModel,
-  type Guard,
-} from "../../proofs/certificates/certified-models.js";
-import { getTieMargin } from "../../proofs/certificates/near-ties.js";
-import { createVoteOptions } from "../../proofs/certificates/trained-certificate.js";
+import { type CertifiedModel, createGuardModel, type Guard, getTieMargin } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
@@ -60,21 +53,21 @@ export async function findCertifiedUse(
 ): Promise<CertifiedUse> {
   const run = await RunFolder.containing(folder);
   const guard = await findGuard(run, labels, options);
-  const fields = findEditableFields(run);
-  const voting = createVoteOptions(run?.certificate ?? null, {
-    ...{ numLabels: labels.length, precision },
-    ...(fields && { editableFields: fields }),
+  const voting = run?.certificate?.createModel?.({
+    numLabels: labels.length,
+    minMargin: getTieMargin(precision),
+    editableFields: findEditableFields(run),
   });
   if (voting && guard?.windows)
     throw new UserError("--windows: this model votes by groups of words. Leave --windows out.");
-  if (voting) return { certified: createVotingModel(voting), guard };
+  if (voting) return { certified: voting, guard };
   if (!guard?.windows) return { certified: null, guard };
   return { certified: createGuardModel({ ...guard, minMargin: getTieMargin(precision) }), guard };
 }
 
-/** The fields that an attacker may edit; null if all. */
-function findEditableFields(run: RunFolder | null): readonly number[] | null {
-  return run === null || run.config.task === null ? null : findModifiableFields(run.config.task);
+/** The fields that an attacker may edit; undefined if all. */
+export function findEditableFields({ config }: RunFolder): readonly number[] | undefined {
+  return config.task === null ? undefined : (findModifiableFields(config.task) ?? undefined);
 }
 
 /** The certified model of a run that attacks attack; null if they attack the model itself. */

@@ -3,13 +3,13 @@ import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { Rng } from "../../base/rng.js";
 import { orNull, seedSchema } from "../../base/validate.js";
-import { computeDeletionShift, createDeletionKernel } from "../../proofs/certificates/deletion.js";
-import { calibrateLabelSets, listLabels } from "../../proofs/certificates/label-sets.js";
+import { calibrateLabelSets, listLabels } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { dataOptions } from "../../settings/config.js";
-import { type Example, findModifiableFields } from "../../tasks/index.js";
+import type { Example } from "../../tasks/index.js";
 import { countOverlap } from "../../tasks/sample.js";
 import { loadConfiguredTask, loadRequestedTask } from "../train/prepare-run.js";
+import { findEditableFields } from "./certified-model.js";
 import type { Prediction, TextClassifier } from "./text-classifier.js";
 
 /** The keys of a request for label sets. */
@@ -106,16 +106,12 @@ function createNoise(
   edits: number,
 ): { readonly shift: number; apply(texts: readonly string[], rng: Rng): readonly string[] } {
   if (edits === 0) return { shift: 0, apply: (texts) => texts };
-  const certificate = run?.certificate;
-  if (certificate?.kind !== "deletion")
+  const noise = run?.certificate?.noise;
+  if (!noise)
     throw new UserError(
       "--edits: expected a run that was trained on texts with deleted words. Train one with --method deletion-noise, " +
         "or leave --edits out.",
     );
-  const { p } = certificate;
-  const fields = run!.config.task === null ? null : findModifiableFields(run!.config.task);
-  return {
-    shift: computeDeletionShift(p, edits),
-    apply: (texts, rng) => createDeletionKernel(texts, p, fields ?? undefined)(rng),
-  };
+  const fields = findEditableFields(run!);
+  return { shift: noise.computeShift(edits), apply: (texts, rng) => noise.createKernel(texts, fields)(rng) };
 }

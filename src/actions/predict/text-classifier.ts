@@ -12,7 +12,7 @@ import {
   type Model,
   tokenizeAll,
 } from "../../models/index.js";
-import type { CertifiedEdits, CertifiedModel, Guard } from "../../proofs/certificates/certified-models.js";
+import type { CertifiedEdits, CertifiedModel, Guard } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
 import type { Encoding } from "../../text/encoding.js";

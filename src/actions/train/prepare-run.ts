@@ -3,8 +3,7 @@ import { type Callbacks, warn } from "../../base/events.js";
 import { Rng } from "../../base/rng.js";
 import { createResolvedMethods, findTrainedCertificate } from "../../methods/index.js";
 import { loadModel, type Model } from "../../models/index.js";
-import { type CertifiedModel, createVotingModel } from "../../proofs/certificates/certified-models.js";
-import { createVoteOptions } from "../../proofs/certificates/trained-certificate.js";
+import { type CertifiedModel, getTieMargin } from "../../proofs/certificates/index.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { DataRequest, RunConfig } from "../../settings/config.js";
 import type { ResolvedRun } from "../../settings/read-config.js";
@@ -50,7 +49,7 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
   const certificate = findTrainedCertificate(config.methods);
   if (normalize === "canonical" && certificate)
     throw new UserError(
-      `normalize: canonical cannot be combined with a method for ${certificate.kind} certificates, because one word edit ` +
+      `normalize: canonical cannot be combined with a method for ${certificate.definition.name} certificates, because one word edit ` +
         "can change several words of a canonical form. Leave one of them out.",
     );
   const architecture = { head, headInit, headFromModel, pooling, tokenization, normalize, maxLength };
@@ -96,12 +95,13 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
 /** The certified model around the trained one; null if it classifies complete texts. */
 export function findPreparedModel({ config, job, runtime }: PreparedRun): CertifiedModel | null {
   const { model, task } = job;
-  const voting = createVoteOptions(findTrainedCertificate(config.methods), {
+  const certificate = findTrainedCertificate(config.methods);
+  const facts = {
     numLabels: model.labels.length,
-    precision: runtime.precision,
+    minMargin: getTieMargin(runtime.precision),
     editableFields: task.modifiableFields,
-  });
-  return voting && createVotingModel(voting);
+  };
+  return certificate?.createModel?.(facts) ?? null;
 }
 
 /**

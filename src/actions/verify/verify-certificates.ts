@@ -1,13 +1,10 @@
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { hashModelFolder, type Model } from "../../models/index.js";
-import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../proofs/certificates/journal.js";
-import { type CertificateLine, createCertificate } from "../../proofs/certificates/kinds.js";
-import { getTieMargin } from "../../proofs/certificates/near-ties.js";
-import type { TextFields } from "../../proofs/certificates/scoring.js";
+import { certifyInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
+import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
-import { certifyInRounds } from "../certify/certify-rounds.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 
 /** A journal of certificates of which every line was reproduced. */
@@ -28,21 +25,28 @@ export async function verifyCertificates(
   callbacks: Callbacks,
 ): Promise<CertificateVerification> {
   const header = await readCertificateHeader(journal);
+  const location = `${journal}:1: certificate`;
+  const certificate = createCertificate(
+    findCertificate(header.certificate.kind, location),
+    header.certificate,
+    location,
+  );
   const precision = header.settings.precision === "bf16" ? "bf16" : "fp32";
   checkMargin(header, precision, journal);
   await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
   await checkModel(header, classifier.model, journal);
-  const certificate = createCertificate(header.certificate);
-  const lines: CertificateLine[] = [];
-  for await (const line of readCertificates(journal, certificate)) lines.push(line);
+  const lines = await readCertificates(journal, certificate);
   if (lines.length !== header.examples)
     throw new UserError(
       `${journal}: it has ${lines.length} of ${header.examples} texts. Continue it with temper certify … --resume.`,
     );
   if (hashExamples(lines) !== header.hashes.data)
     throw new UserError(`${journal}: its texts are not those of its header. Run temper certify again.`);
-  const settings = { seed: header.seed, scoreTexts: (texts: readonly TextFields[]) => classifier.score(texts) };
-  for await (const { start, lines: computed } of certifyInRounds(certificate, lines, settings)) {
+  const rounds = certifyInRounds(certificate, lines, {
+    seed: header.seed,
+    scoreTexts: (texts) => classifier.score(texts),
+  });
+  for await (const { start, lines: computed } of rounds) {
     for (const [i, line] of computed.entries()) {
       const difference = certificate.findDifference(lines[start + i]!, line);
       if (difference !== null) throw new UserError(`${journal}:${start + i + 2}: ${difference}.`);

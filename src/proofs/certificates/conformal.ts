@@ -1,4 +1,5 @@
 import { UserError } from "../../base/errors.js";
+import type { LabelScores } from "./scoring.js";
 
 /**
  * The k-th smallest of n calibration scores with k = ceil((n + 1) level). The next exchangeable
@@ -40,11 +41,69 @@ export interface FalsePositiveContract {
  */
 export function calibrateThreshold(benignScores: ArrayLike<number>, fpr: number): FalsePositiveContract {
   if (!(fpr > 0 && fpr < 1)) throw new UserError(`--fpr: expected a rate between 0 and 1, received ${fpr}.`);
-  const threshold = computeConformalQuantile(benignScores, 1 - fpr);
-  if (threshold === null)
+  checkBenignCount(benignScores.length, fpr);
+  return { threshold: computeConformalQuantile(benignScores, 1 - fpr)!, fpr, examples: benignScores.length };
+}
+
+/** Rejects too few benign texts for a rate, before they are scored. */
+export function checkBenignCount(count: number, fpr: number): void {
+  const needed = countNeededTexts(1 - fpr);
+  if (count < needed)
     throw new UserError(
-      `--benign: a false-positive rate of ${fpr} needs at least ${countNeededTexts(1 - fpr)} benign texts, ` +
-        `received ${benignScores.length}. Add texts, or raise --fpr.`,
+      `--benign: a false-positive rate of ${fpr} needs at least ${needed} benign texts, received ${count}. ` +
+        "Add texts, or raise --fpr.",
     );
-  return { threshold, fpr, examples: benignScores.length };
+}
+
+/**
+ * A rule that gives each text a set of labels, which contains the true one with a probability.
+ */
+export interface LabelSetRule {
+  /** A label is in the set if 1 minus its probability is at most this. */
+  readonly maxScore: number;
+  readonly coverage: number;
+  /** The total variation that the attacker's edits cause, Delta_r; 0 without edits. */
+  readonly shift: number;
+  readonly examples: number;
+}
+
+/**
+ * Calibrates label sets by split conformal prediction. The score of a text is 1 minus the
+ * probability of its true label, and the quantile is that of the level 1 - a + Delta_r.
+ *
+ * Under r word edits, each text must be noised once by the kernel with the bound Delta_r, here and
+ * for every new text. The noised text of an edited text has the wrong set with a probability that
+ * is at most Delta_r larger than that of the text itself, so 1 - a remains (RCP1, arXiv
+ * 2506.16553).
+ */
+export function calibrateLabelSets(
+  rows: readonly LabelScores[],
+  labels: readonly number[],
+  coverage: number,
+  shift = 0,
+): LabelSetRule {
+  if (rows.length !== labels.length) throw new RangeError("expected one label per text");
+  if (!(coverage > 0 && coverage < 1))
+    throw new UserError(`--coverage: expected a probability between 0 and 1, received ${coverage}.`);
+  const level = coverage + shift;
+  if (level >= 1)
+    throw new UserError(
+      `--coverage ${coverage}: the edits shift the noised texts by ${shift.toFixed(3)}, and the sum must be below 1. ` +
+        "Use fewer edits, noise that deletes more words, or a lower coverage.",
+    );
+  const maxScore = computeConformalQuantile(
+    rows.map((row, i) => 1 - row[labels[i]!]!),
+    level,
+  );
+  if (maxScore === null)
+    throw new UserError(
+      `--coverage ${coverage} needs at least ${countNeededTexts(level)} calibration texts, received ${rows.length}. ` +
+        "Add texts, or use a lower coverage.",
+    );
+  return { maxScore, coverage, shift, examples: rows.length };
+}
+
+/** The labels of a text that the rule cannot exclude. */
+export function listLabels(row: LabelScores, { maxScore }: LabelSetRule): number[] {
+  return [...Array(row.length).keys()].filter((label) => 1 - row[label]! <= maxScore);
 }

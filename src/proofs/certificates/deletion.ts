@@ -1,7 +1,15 @@
-import type { WordEdits } from "./edits.js";
+import { z } from "zod";
+import {
+  compareFields,
+  defineCertificate,
+  describeDifference,
+  listEditRows,
+  maxEditsSchema,
+  type TrainedCertificate,
+} from "./define-certificate.js";
 import type { TextFields } from "./scoring.js";
-import type { NoiseKernel } from "./smoothing.js";
-import { mapFieldWords, splitFields } from "./words.js";
+import { certifySmoothed, type NoiseKernel, selectCertified } from "./smoothing.js";
+import { coversWordEdits, mapFieldWords, splitFields, type WordEdits } from "./words.js";
 
 /** The noise of CERT-ED: each word of a text is deleted with probability `p`. */
 export function createDeletionKernel(texts: TextFields, p: number, editableFields?: readonly number[]): NoiseKernel {
@@ -48,4 +56,94 @@ export function computeDeletionShift(p: number, edits: number): number {
 
 function checkProbability(p: number): void {
   if (!(p > 0 && p < 1)) throw new RangeError(`expected a deletion probability between 0 and 1, received ${p}`);
+}
+
+const trainingSchema = z.strictObject({ p: z.number().gt(0).lt(1) });
+const alphaSchema = z.number().gt(0).lt(1);
+const samplesSchema = z.int().min(1).max(1_000_000);
+
+/** Texts that choose the class of a smoothed prediction. */
+const classSamples = 100;
+/** Draws per round. It does not change the results. */
+const drawsPerRound = 50;
+/** The confidence of all certificates of a table together. */
+const familyAlpha = 0.05;
+
+/** The certificate of a prediction that is smoothed by deleted words. */
+export const deletion = defineCertificate({
+  name: "deletion",
+  summary: "smoothing by deleted words, with a confidence level (train with --method deletion-noise)",
+  covers: coversWordEdits,
+  options: z.strictObject({
+    alpha: alphaSchema.lt(0.5).default(0.001).describe("probability that the certificate of one text is wrong"),
+    maxSamples: samplesSchema.default(2000).describe("maximum noised texts per text"),
+  }),
+  recorded: {
+    alpha: alphaSchema,
+    classSamples: z.int().min(1).max(10_000),
+    maxSamples: samplesSchema,
+    maxEdits: maxEditsSchema,
+    ...trainingSchema.shape,
+  },
+  line: {
+    samples: z.int().min(0),
+    successes: z.int().min(0),
+    undecided: z.int().min(0),
+    lowerBound: z.number(),
+    pValues: z.array(z.number()),
+  },
+  resolve: (options, { maxEdits, requireTraining }) => ({
+    ...options,
+    classSamples,
+    maxEdits,
+    ...trainingSchema.parse(requireTraining("deletion-noise:p=0.9")),
+  }),
+  create(options) {
+    const { p, alpha, editableFields } = options;
+    const rows = listEditRows(options.maxEdits);
+    const thresholds = rows.map((each) => computeEditThreshold(p, each));
+    return {
+      rows,
+      *certify({ texts }, rng) {
+        const draw = createDeletionKernel(texts, p, editableFields);
+        const found = yield* certifySmoothed(draw, thresholds, { ...options, batchSize: drawsPerRound }, rng);
+        const { label: predicted, samples, successes, undecided, lowerBound, pValues } = found;
+        return { predicted, samples, successes, undecided, lowerBound, pValues: [...pValues] };
+      },
+      isCertified: ({ lowerBound }, row) => lowerBound > thresholds[row]!,
+      findDifference(recorded, computed) {
+        if (computed.undecided === 0)
+          return compareFields(recorded, computed, ["predicted", "samples", "successes", "lowerBound"]);
+        const isNear = Math.abs(recorded.lowerBound - computed.lowerBound) <= computed.undecided / computed.samples;
+        return isNear ? null : describeDifference("lowerBound", recorded.lowerBound, computed.lowerBound);
+      },
+      extendSummary: (summary, lines) => ({
+        ...summary,
+        certified: summary.certified.map((row, i) => {
+          const selected = selectCertified(
+            lines.map(({ pValues }) => pValues[i] ?? 1),
+            familyAlpha,
+          );
+          const count = lines.filter(({ label, predicted }, k) => selected[k] && label === predicted).length;
+          return { ...row, together: count / lines.length };
+        }),
+        confidence:
+          `Each certificate holds with confidence ${100 * (1 - alpha)}%, so about ${(alpha * lines.length).toFixed(1)} of ` +
+          `${lines.length} may be wrong. In the column "together", all hold at once with confidence 95%.`,
+      }),
+    };
+  },
+});
+
+/** The certificate of a model that was trained on texts with deleted words. Only `certify` smooths it. */
+export function createTrainedDeletion({ p }: z.input<typeof trainingSchema>): TrainedCertificate {
+  return {
+    definition: deletion,
+    options: { p },
+    noise: {
+      createKernel: (texts, editableFields) => createDeletionKernel(texts, p, editableFields),
+      computeShift: (edits) => computeDeletionShift(p, edits),
+      attackSettings: { noise: "deletion", deletionRate: p },
+    },
+  };
 }

@@ -1,8 +1,7 @@
-import type { WordEdits } from "./edits.js";
 import type { GroupOptions } from "./hash-groups.js";
-import { compareLabels, type HashVoteOptions, listVoters, sumScores } from "./hash-vote.js";
 import type { LabelScores, ScoringProcess, TextFields } from "./scoring.js";
-import { countWords, mapFieldWords, splitFields } from "./words.js";
+import { compareLabels, type HashVoteOptions, listVoters, sumScores } from "./votes.js";
+import { countWords, mapFieldWords, splitFields, type WordEdits } from "./words.js";
 
 /** The probabilities of the groups that are not empty, and those without each of their words. */
 export interface GroupRows {
@@ -17,23 +16,6 @@ export interface EditCertificate {
   readonly totals: readonly number[];
   /** For each number of edits. The label is certified if the margin is above 0. */
   readonly margins: readonly number[];
-}
-
-/**
- * Certifies the prediction by groups with every deletion of a word computed. A group that receives
- * a word may change in any way, but what a group does without one of its words is known: it lowers
- * the difference d_g of two labels by at most the largest drop among its words. Two deletions in one
- * group count as any change. A substitution is one deletion and one insertion. So the label A is
- * certified if, for every B, the sum of all d_g exceeds the largest loss over all distributions of
- * the edits over the groups. This never certifies less than `certifyHashVote`, at the cost of one
- * sub-text per word, or none if each distinct word is a group.
- */
-export function* certifyWithDeletions(
-  texts: TextFields,
-  options: HashVoteOptions,
-  edits: readonly WordEdits[],
-): ScoringProcess<EditCertificate> {
-  return certifyGroupRows(yield* scoreDeletions(texts, options), options, edits);
 }
 
 /** Computes the probabilities that `certifyGroupRows` needs. */
@@ -56,7 +38,15 @@ function listDeletions(group: TextFields, editableFields: readonly number[] | un
   return Array.from({ length: count }, (_, i) => mapFieldWords(fields, (word, index) => (index === i ? null : word)));
 }
 
-/** Certifies a text from the probabilities of its groups. */
+/**
+ * Certifies a prediction from the probabilities of its groups, with every deletion of a word computed. A group that receives
+ * a word may change in any way, but what a group does without one of its words is known: it lowers
+ * the difference d_g of two labels by at most the largest drop among its words. Two deletions in one
+ * group count as any change. A substitution is one deletion and one insertion. So the label A is
+ * certified if, for every B, the sum of all d_g exceeds the largest loss over all distributions of
+ * the edits over the groups. This never certifies less than `certifyHashVote`, at the cost of one
+ * sub-text per word, or none if each distinct word is a group.
+ */
 export function certifyGroupRows(
   { rows, without }: GroupRows,
   options: Pick<HashVoteOptions, "groups" | "numLabels" | "clip" | "minMargin">,

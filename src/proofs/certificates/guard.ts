@@ -2,7 +2,19 @@ import { z } from "zod";
 import { formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { intervalSchema, wilsonInterval } from "../../evaluation/statistics.js";
 
-/** How a guard classifies by a threshold, with 95% confidence intervals. */
+/** A model with two labels that flags texts of one of them. */
+export interface Guard {
+  /** Maximum words per window; null if complete texts are scored. */
+  readonly windows: number | null;
+  /** The index of the label that is flagged. */
+  readonly positiveLabel: number;
+  /** A text is flagged if its score is above. */
+  readonly threshold: number;
+  /** The false-positive rate that the threshold promises; null if it was not calibrated. */
+  readonly fpr: number | null;
+}
+
+/** The rates of a guard at its threshold, with 95% confidence intervals. */
 export const guardSummarySchema = z.object({
   /** A text is flagged if the score of the positive label is above. */
   threshold: z.number(),
@@ -41,7 +53,7 @@ export function summarizeGuard(
   };
 }
 
-/** What a guard does at its threshold, in a sentence. */
+/** Describes the rates of a guard in a sentence. */
 export function describeGuard(guard: GuardSummary): string {
   const { threshold, recall, recallInterval, falsePositiveRate, falsePositiveInterval, certifiedRecall = null } = guard;
   const describe = (name: string, rate: number | null, interval: GuardSummary["recallInterval"]): string[] =>

@@ -1,6 +1,7 @@
 /**
  * Certificates: predictions that provably stay the same under edits of the text. A model is a
  * function from texts to scores; each certificate is a process that asks for the scores it needs.
+ * `defineCertificate` defines one of your own.
  *
  * @example
  * import { certifyHashVote, coversEdits, runScoring } from "temper-nlp/certificates";
@@ -11,47 +12,80 @@
  * @module
  */
 export { canonicalize } from "../../text/canonicalize.js";
-export { type CertifiedAccuracy, computeCertifiedAccuracy } from "./certified-accuracy.js";
+export { canonical } from "./canonical.js";
+export { certificates, enumerationName, findCertificate } from "./certificates.js";
+export { type CertifiedAnswer, type CertifiedEdits, type CertifiedModel, scoreByParts } from "./certified-model.js";
+export { type CertifiedRound, certifyInRounds } from "./certify-texts.js";
 export {
-  type CertifiedAnswer,
-  type CertifiedEdits,
-  type CertifiedModel,
-  createCanonicalModel,
-  createGuardModel,
-  createVotingModel,
-  type Guard,
-  scoreByParts,
-} from "./certified-models.js";
-export { calibrateThreshold, type FalsePositiveContract } from "./conformal.js";
+  calibrateLabelSets,
+  calibrateThreshold,
+  checkBenignCount,
+  type FalsePositiveContract,
+  type LabelSetRule,
+  listLabels,
+} from "./conformal.js";
+export {
+  type Certificate,
+  type CertificateContext,
+  type CertificateDefinition,
+  type CertificateKind,
+  type CertificateLine,
+  type CertificateOptions,
+  type CertificateParts,
+  type CertificateSpec,
+  type CertificateSummary,
+  type CertifiedRow,
+  certificateSummarySchema,
+  compareFields,
+  compareScores,
+  computeCertifiedAccuracy,
+  createCertificate,
+  defineCertificate,
+  describeEdits,
+  type EditRow,
+  type LabeledText,
+  type ModelFacts,
+  type TrainedCertificate,
+} from "./define-certificate.js";
 export {
   computeDeletionShift,
   computeDeletionThreshold,
   computeEditThreshold,
   createDeletionKernel,
+  createTrainedDeletion,
+  deletion,
 } from "./deletion.js";
-export { listWordEdits, type WordEdits } from "./edits.js";
-export { computeAlphaPerText, selectCertified } from "./family-confidence.js";
-export { certifyGroupRows, certifyWithDeletions, type EditCertificate, scoreDeletions } from "./group-deletions.js";
+export { certifyGroupRows, type EditCertificate, type GroupRows, scoreDeletions } from "./group-deletions.js";
+export { describeGuard, type Guard, type GuardSummary, guardSummarySchema, summarizeGuard } from "./guard.js";
 export { assignGroup, type GroupOptions, splitIntoGroups, wordHashVersion } from "./hash-groups.js";
+export { createTrainedVote, createVotingModel, hashVote } from "./hash-vote.js";
+export {
+  findLargestScore,
+  getTieMargin,
+  isUndecided,
+  type LabelScores,
+  runScoring,
+  type ScoreTexts,
+  type ScoringProcess,
+  type TextFields,
+} from "./scoring.js";
+export { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
+export {
+  certifySmoothed,
+  type NoiseKernel,
+  type SmoothedCertificate,
+  type SmoothingOptions,
+  selectCertified,
+} from "./smoothing.js";
 export {
   certifyHashVote,
   certifyVotes,
+  countVoters,
   coversEdits,
   type GroupCertificate,
   type HashVoteOptions,
-} from "./hash-vote.js";
-export { calibrateLabelSets, type LabelSetRule, listLabels } from "./label-sets.js";
-export { computeMaskShift, countKeptWords, createMaskKernel, type MaskOptions } from "./mask.js";
-export { type LabelScores, runScoring, type ScoreTexts, type ScoringProcess, type TextFields } from "./scoring.js";
-export { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
-export { certifySmoothed, type NoiseKernel, type SmoothedCertificate, type SmoothingOptions } from "./smoothing.js";
-export { createSynonymClusters, createSynonymNoise, type SynonymClusters, synonymCoverage } from "./synonyms.js";
-export {
-  hasWindow,
-  listWindowSizes,
-  listWindows,
-  scoreWindows,
-  type WindowScore,
-  type WindowSizes,
-} from "./windows.js";
-export { getWords } from "./words.js";
+  sumScores,
+  toGroupProbabilities,
+} from "./votes.js";
+export { createGuardModel, listWindowSizes, listWindows, scoreWindows, type WindowScore, windows } from "./windows.js";
+export { getWords, type WordEdits } from "./words.js";

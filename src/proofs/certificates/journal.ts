@@ -7,10 +7,10 @@ import {
   readHeader,
   readLineEntries,
 } from "../../base/checked-lines.js";
-import { type CertificateKind, type CertificateLine, certificateOptionsSchema } from "./kinds.js";
+import { type Certificate, type CertificateLine, certificateOptionsSchema } from "./define-certificate.js";
 
 const headerSchema = z.object({
-  /** What is certified and how, so that the journal can be replayed. */
+  /** The kind and the options of the certificate, so that the journal can be replayed. */
   certificate: certificateOptionsSchema,
   /** SHA-256 of model, tokenizer and examples. */
   hashes: z.record(z.string(), z.string()),
@@ -44,16 +44,12 @@ export function readCertificateHeader(path: string): Promise<CertificateHeader> 
   return readHeader(path, certificateFormat);
 }
 
-/**
- * Reads the lines of a journal of certificates in order. Each is checked against its checksum and
- * the schema of its kind.
- */
-export async function* readCertificates<Line extends CertificateLine>(
-  path: string,
-  kind: CertificateKind<Line>,
-): AsyncGenerator<Line> {
-  const lines = readCheckedLines(path, certificateFormat, kind.lineSchema, "temper certify … --resume");
-  for await (const { value } of lines) yield value;
+/** Reads the lines of a journal in order. Each is checked against its checksum and the certificate. */
+export async function readCertificates(path: string, { lineSchema }: Certificate): Promise<CertificateLine[]> {
+  const found: CertificateLine[] = [];
+  const lines = readCheckedLines(path, certificateFormat, lineSchema, "temper certify … --resume");
+  for await (const { value } of lines) found.push(value);
+  return found;
 }
 
 /** Starts a journal of certificates, or with `resume` continues or extends one. */

@@ -1,6 +1,6 @@
 import type { Rng } from "../../base/rng.js";
-import { isUndecided } from "./near-ties.js";
-import { findLargestScore, type ScoringProcess, type TextFields } from "./scoring.js";
+import { holmCorrection } from "../../evaluation/statistics.js";
+import { findLargestScore, isUndecided, type ScoringProcess, type TextFields } from "./scoring.js";
 import { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
 
 /** Draws a noised text. It must noise the complete text; the tokenizer truncates the result. */
@@ -79,4 +79,13 @@ export function* certifySmoothed(
   }
   const certified = thresholds.map((threshold) => lowerBound > threshold);
   return { label, lowerBound, certified, pValues, samples, successes, undecided };
+}
+
+/**
+ * Selects the certificates of a table that hold together with confidence 1 - alpha, from the
+ * p-value of each text (Holm). It never selects fewer than the union bound, which has alpha / texts
+ * per text.
+ */
+export function selectCertified(pValues: readonly number[], alpha: number): boolean[] {
+  return holmCorrection(pValues).map((adjusted) => adjusted <= alpha);
 }

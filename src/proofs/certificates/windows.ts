@@ -1,22 +1,19 @@
+import { z } from "zod";
+import { UserError } from "../../base/errors.js";
+import { countSchema, orNull } from "../../base/validate.js";
 import { findWords } from "../../text/find-words.js";
-import type { ScoringProcess } from "./scoring.js";
-
-/** The sizes of windows, in words. */
-export type WindowSizes = readonly number[];
+import type { CertifiedModel } from "./certified-model.js";
+import { compareFields, compareScores, computeCertifiedAccuracy, defineCertificate } from "./define-certificate.js";
+import { type Guard, summarizeGuard } from "./guard.js";
+import type { LabelScores, ScoringProcess } from "./scoring.js";
 
 /**
- * The sizes of windows of at most `size` words.
- * - every: all sizes. A text of at most `size` words is a window itself, in every text around it.
- *   It costs about `size` times as much as one size.
- * - doubling: 1, 2, 4, … and `size`. A shorter text is covered by windows of its own words, but is
- *   not scored as a whole.
- * - one: windows of exactly `size` words. A shorter text has no window, and scores 0.
+ * The sizes of windows of at most `size` words: 1, 2, 4, … and `size`. A shorter text is covered by
+ * windows of its own words, but is not scored as a whole.
  */
-export function listWindowSizes(size: number, short: "every" | "doubling" | "one"): number[] {
+export function listWindowSizes(size: number): number[] {
   if (!(Number.isInteger(size) && size > 0))
     throw new RangeError(`expected a window of at least 1 word, received ${size}`);
-  if (short === "one") return [size];
-  if (short === "every") return Array.from({ length: size }, (_, i) => i + 1);
   const powers = Array.from({ length: Math.ceil(Math.log2(size)) }, (_, i) => 2 ** i);
   return [...powers, size];
 }
@@ -29,7 +26,7 @@ export function listWindowSizes(size: number, short: "every" | "doubling" | "one
  * does not have that window. A window is a part of the text as it is; canonicalize each window
  * afterwards.
  */
-export function listWindows(text: string, sizes: WindowSizes): string[] {
+export function listWindows(text: string, sizes: readonly number[]): string[] {
   const words = findWords(text);
   const windows = new Set<string>();
   for (const size of sizes)
@@ -51,7 +48,11 @@ export interface WindowScore {
  * x are windows of every text y that contains x, so score(y) >= score(x): text that is appended or
  * prepended, however long, cannot lower the score. The proof is the window.
  */
-export function* scoreWindows(text: string, sizes: WindowSizes, positiveLabel: number): ScoringProcess<WindowScore> {
+export function* scoreWindows(
+  text: string,
+  sizes: readonly number[],
+  positiveLabel: number,
+): ScoringProcess<WindowScore> {
   const windows = listWindows(text, sizes);
   const rows = yield windows.map((window) => [window]);
   let best: WindowScore = { score: 0, window: null, windows: windows.length };
@@ -64,7 +65,97 @@ export function* scoreWindows(text: string, sizes: WindowSizes, positiveLabel: n
   return best;
 }
 
-/** Whether a text contains the window that proves the score of another text. */
-export function hasWindow(text: string, window: string, sizes: WindowSizes): boolean {
-  return listWindows(text, sizes).includes(window);
+const name = "windows";
+
+/** The certificate of a guard that scores windows. The window with the largest score is the proof. */
+export const windows = defineCertificate({
+  name,
+  summary: "text before or after cannot hide a text from a guard (any model with two labels)",
+  covers: "any amount of text before and after a text of the positive label (certified recall)",
+  options: z.strictObject({
+    size: countSchema.max(1000).default(32).describe("maximum words per window"),
+    positiveLabel: orNull(z.string()).describe("label that the guard must find; null: as calibrated, else the second"),
+  }),
+  recorded: {
+    size: z.int().min(1).max(1000),
+    positiveLabel: z.int().min(0).max(1),
+    /** A text is flagged if its score is above. */
+    threshold: z.number(),
+  },
+  line: {
+    score: z.number(),
+    /** The window that proves the score. */
+    window: z.string().nullable(),
+    windows: z.int().min(0),
+  },
+  async resolve({ size, positiveLabel: given }, { numFields, findGuard }) {
+    if (numFields !== 1) throw new UserError("--kind windows: expected single texts, received pairs of texts.");
+    const { positiveLabel, threshold } = await findGuard({ windows: size, positiveLabel: given });
+    return { size, positiveLabel, threshold };
+  },
+  create({ size, positiveLabel, threshold, minMargin }) {
+    const sizes = listWindowSizes(size);
+    const rows = [{ substitutions: 0, insertions: 0, name: "text before and after" }];
+    const isCertified = ({ score }: { readonly score: number }): boolean => score > threshold + minMargin;
+    return {
+      rows,
+      *certify({ texts }) {
+        const found = yield* scoreWindows(texts[0]!, sizes, positiveLabel);
+        return { predicted: found.score > threshold ? positiveLabel : 1 - positiveLabel, ...found };
+      },
+      isCertified,
+      findDifference: (recorded, computed) =>
+        compareFields(recorded, computed, ["windows"]) ?? compareScores(recorded, computed, "score"),
+      extendSummary: (summary, lines) => ({
+        ...summary,
+        // Of the texts of the positive label: a guard is evaded, not triggered.
+        certified: computeCertifiedAccuracy(
+          lines.filter(({ label }) => label === positiveLabel),
+          rows,
+          isCertified,
+        ),
+        guard: summarizeGuard(
+          lines.map(({ score, label }) => ({ score, isPositive: label === positiveLabel })),
+          threshold,
+        ),
+      }),
+    };
+  },
+});
+
+/**
+ * The guard as a model. With windows, the score of a text is that of its worst window: text before
+ * or after a text only adds windows, so it cannot lower the score.
+ */
+export function createGuardModel({
+  windows: size,
+  positiveLabel,
+  threshold,
+  minMargin = 0,
+}: Omit<Guard, "fpr"> & { readonly minMargin?: number }): CertifiedModel {
+  const sizes = size === null ? null : listWindowSizes(size);
+  const getScore = (rows: readonly LabelScores[]): number =>
+    rows.reduce((most, row) => Math.max(most, row[positiveLabel]!), 0);
+  const toRow = (score: number): number[] => (positiveLabel === 0 ? [score, 1 - score] : [1 - score, score]);
+  return {
+    identity: { kind: sizes === null ? "threshold" : name, sizes, positiveLabel, threshold },
+    split(texts) {
+      if (sizes === null) return [texts];
+      if (texts.length !== 1) throw new UserError("windows: expected single texts, received a pair of texts.");
+      return listWindows(texts[0]!, sizes).map((window) => [window]);
+    },
+    answer(rows) {
+      const score = getScore(rows);
+      const probabilities = toRow(score);
+      if (sizes === null) return { probabilities };
+      // Without a limit: null. Only texts that are flagged have a certificate.
+      return { probabilities, certified: { kind: name, edits: score > threshold + minMargin ? null : 0 } };
+    },
+    score: (rows) => toRow(moveThreshold(getScore(rows), threshold)),
+  };
+}
+
+/** Moves the threshold of a score to 1/2, so that a search succeeds if a text is not flagged. */
+function moveThreshold(score: number, threshold: number): number {
+  return score > threshold ? 0.5 + (0.5 * (score - threshold)) / (1 - threshold) : (0.5 * score) / threshold;
 }

@@ -1,7 +1,6 @@
 import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
 import { formatDegeneracy } from "../../evaluation/degenerate.js";
-import { describeGuard } from "../../proofs/certificates/guard.js";
-import { describeCertifiedEdits } from "../../runs/certificate-folder.js";
+import { describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { RunCertificates } from "../certificates.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -20,12 +19,12 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
     report;
   const names = [...attacked.keys()];
   // The recall of the guarded label is not the accuracy that windows certify.
-  const hasBracket = names.length > 0 && kind !== "windows";
+  const hasBracket = names.length > 0 && !guard;
   const headers = [
     "Edits",
     "Certified accuracy",
     "95% CI",
-    ...names.map((name) => (kind === "windows" ? `Recall under ${name}` : `Under ${name}, at most so many`)),
+    ...names.map((name) => (guard ? `Recall under ${name}` : `Under ${name}, at most so many`)),
     ...(hasBracket ? ["0% to 100%"] : []),
   ];
   const renderRow = (name: string, cells: readonly (string | Html)[]): Html =>
@@ -37,7 +36,7 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
       ...(hasBracket ? [renderBracket(clean, clean)] : []),
     ]),
     ...certified.map((row, i) =>
-      renderRow(describeCertifiedEdits(kind, row), [
+      renderRow(describeEdits(row), [
         ...[formatPercent(row.accuracy), formatInterval(row.interval.low, row.interval.high)],
         ...names.map((name) => formatOptional(attacked.get(name)![i] ?? null)),
         ...(hasBracket

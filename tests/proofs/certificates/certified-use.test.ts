@@ -215,7 +215,7 @@ testLong("enumerated deletions certify more, leads are used everywhere, and veri
   const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
   const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];
   const bound = await certify({ ...request, out: simple });
-  const enumerated = await certify({ ...request, out: exact, enumerateDeletions: true });
+  const enumerated = await certify({ ...request, out: exact, kind: "hash-vote:enumerateDeletions=true" });
   expect(enumerated.clean).toBe(bound.clean);
   const pairs = bound.certified.map(({ accuracy }, i) => [accuracy, enumerated.certified[i]!.accuracy] as const);
   for (const [least, more] of pairs) expect(more).toBeGreaterThanOrEqual(least);

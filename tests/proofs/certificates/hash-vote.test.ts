@@ -6,24 +6,23 @@ import {
   certifyGroupRows,
   certifyHashVote,
   certifyVotes,
-  certifyWithDeletions,
   computeCertifiedAccuracy,
   coversEdits,
   type EditCertificate,
+  findLargestScore,
   type GroupCertificate,
   getWords,
   type HashVoteOptions,
-  listWordEdits,
   runScoring,
   type ScoreTexts,
   type ScoringProcess,
+  scoreDeletions,
   splitIntoGroups,
   type TextFields,
   type WordEdits,
 } from "../../../src/proofs/certificates/index.js";
-import { findLargestScore } from "../../../src/proofs/certificates/scoring.js";
 import { chooseExtent } from "../../extent.js";
-import { createLinearModel, createLookupModel, drawWords, editWords, vocabulary } from "./synthetic.js";
+import { createLinearModel, createLookupModel, drawWords, editWords, listWordEdits, vocabulary } from "./synthetic.js";
 
 /** A certificate of votes, one per group. */
 function countVotes(votes: readonly number[], numLabels: number, groups = 30): GroupCertificate {
@@ -259,6 +258,14 @@ test(
   longTimeout,
 );
 
+function* certifyWithDeletions(
+  texts: TextFields,
+  options: HashVoteOptions,
+  edits: readonly WordEdits[],
+): ScoringProcess<EditCertificate> {
+  return certifyGroupRows(yield* scoreDeletions(texts, options), options, edits);
+}
+
 type CertifyEdits = (
   texts: TextFields,
   options: HashVoteOptions,
@@ -405,10 +412,11 @@ test("the certificate of a vote is tight: one more group can change the label", 
 
 test("certified accuracy counts correct and certified texts, with an interval", () => {
   const certificates = [countVotes([0, 0, 0, 0, 0], 2), countVotes([0, 0, 0], 2), countVotes([1, 1, 1, 1, 1], 2)];
+  const rows = listWordEdits(1, 1);
   const table = computeCertifiedAccuracy(
     certificates,
-    listWordEdits(1, 1),
-    (each, edits) => each.label === 0 && coversEdits(each, edits),
+    rows,
+    (each, row) => each.label === 0 && coversEdits(each, rows[row]!),
   );
   expect(table.map(({ substitutions, insertions, accuracy }) => [substitutions, insertions, accuracy])).toEqual([
     [0, 0, 2 / 3],

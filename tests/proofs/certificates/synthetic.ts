@@ -1,5 +1,5 @@
 import type { Rng } from "../../../src/base/rng.js";
-import type { LabelScores, ScoreTexts, TextFields } from "../../../src/proofs/certificates/scoring.js";
+import type { LabelScores, ScoreTexts, TextFields, WordEdits } from "../../../src/proofs/certificates/index.js";
 
 /** A number in [0, 1) that depends on the text and the seed alone. */
 export function hashToUnit(text: string, seed: number): number {
@@ -43,13 +43,15 @@ export function drawWords(rng: Rng, count: number, words = vocabulary): string[]
   return Array.from({ length: count }, () => words[rng.integer(words.length)]!);
 }
 
+/** All numbers of edits up to a limit of each, the fewest substitutions first. */
+export function listWordEdits(maxSubstitutions: number, maxInsertions: number): WordEdits[] {
+  return Array.from({ length: maxSubstitutions + 1 }, (_, substitutions) =>
+    Array.from({ length: maxInsertions + 1 }, (_, insertions) => ({ substitutions, insertions })),
+  ).flat();
+}
+
 /** Makes random edits at random places: substitutions, then insertions or deletions. */
-export function editWords(
-  original: readonly string[],
-  edits: { readonly substitutions: number; readonly insertions: number },
-  rng: Rng,
-  words = vocabulary,
-): string[] {
+export function editWords(original: readonly string[], edits: WordEdits, rng: Rng, words = vocabulary): string[] {
   const edited = [...original];
   for (let i = 0; i < edits.substitutions && edited.length > 0; i++)
     edited[rng.integer(edited.length)] = words[rng.integer(words.length)]!;

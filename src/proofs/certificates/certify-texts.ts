@@ -1,10 +1,6 @@
-import {
-  type CertificateKind,
-  type CertificateLine,
-  createTextRng,
-  type LabeledText,
-} from "../../proofs/certificates/kinds.js";
-import { runScoring, type ScoreTexts } from "../../proofs/certificates/scoring.js";
+import { Rng } from "../../base/rng.js";
+import type { Certificate, CertificateLine, LabeledText } from "./define-certificate.js";
+import { runScoring, type ScoreTexts } from "./scoring.js";
 
 /** Texts that are certified together, so that their batches are full. */
 const textsPerRound = 32;
@@ -21,13 +17,13 @@ export interface CertifiedRound {
  * same texts, so that the batches of a resumed or repeated run are those of an undisturbed one.
  */
 export async function* certifyInRounds(
-  certificate: CertificateKind,
+  certificate: Certificate,
   texts: readonly LabeledText[],
   { seed, scoreTexts, from = 0 }: { readonly seed: number; readonly scoreTexts: ScoreTexts; readonly from?: number },
 ): AsyncGenerator<CertifiedRound> {
   for (let start = from - (from % textsPerRound); start < texts.length; start += textsPerRound) {
     const round = texts.slice(start, start + textsPerRound);
-    const processes = round.map((text) => certificate.certify(text, createTextRng(seed, text.id)));
+    const processes = round.map((text) => certificate.certify(text, new Rng(seed).fork("certify", text.id)));
     yield { start, lines: await runScoring(processes, scoreTexts) };
   }
 }

@@ -1,15 +1,16 @@
 import { expect, test } from "vitest";
 import { Rng } from "../../../src/base/rng.js";
 import {
+  canonical,
   certifyHashVote,
-  createCanonicalModel,
+  createCertificate,
   createGuardModel,
   createVotingModel,
+  findLargestScore,
   runScoring,
   type ScoreTexts,
   scoreByParts,
 } from "../../../src/proofs/certificates/index.js";
-import { findLargestScore } from "../../../src/proofs/certificates/scoring.js";
 import { createLookupModel, drawWords } from "./synthetic.js";
 
 test("the voting model predicts what the certificate certifies, ties included", async () => {
@@ -27,13 +28,18 @@ test("the voting model predicts what the certificate certifies, ties included", 
   expect(tied.length).toBeGreaterThan(100);
 });
 
-test("the canonical model and the window model", async () => {
+test("canonical forms and windows are classified", async () => {
   const base: ScoreTexts = (texts) => texts.map(([text]) => (text === "free" ? [0.1, 0.9] : [0.8, 0.2]));
-  const canonical = scoreByParts(createCanonicalModel(), base);
-  expect(await canonical([["frее"], ["f r e e"], ["other"]])).toEqual([
-    [0.1, 0.9],
-    [0.1, 0.9],
-    [0.8, 0.2],
+  const facts = { kind: "canonical", numLabels: 2, editableFields: [0], minMargin: 0 };
+  const { certify } = createCertificate(canonical, facts, "test");
+  const answers = await runScoring(
+    ["frее", "f r e e", "other"].map((text) => certify({ id: text, label: 1, texts: [text] }, new Rng(0))),
+    base,
+  );
+  expect(answers).toMatchObject([
+    { predicted: 1, probability: 0.9 },
+    { predicted: 1, probability: 0.9 },
+    { predicted: 0, probability: 0.8 },
   ]);
   const guard = { windows: 1, positiveLabel: 1, threshold: 0.5 };
   const windows = scoreByParts(createGuardModel(guard), base);

@@ -1,0 +1,27 @@
+import { didYouMean } from "../../base/did-you-mean.js";
+import { UserError } from "../../base/errors.js";
+import { canonical } from "./canonical.js";
+import type { CertificateDefinition } from "./define-certificate.js";
+import { deletion } from "./deletion.js";
+import { hashVote } from "./hash-vote.js";
+import { windows } from "./windows.js";
+
+const builtIn: readonly CertificateDefinition[] = [hashVote, deletion, canonical, windows];
+
+/** The built-in certificates by name. */
+export const certificates: ReadonlyMap<string, CertificateDefinition> = new Map(
+  builtIn.map((definition) => [definition.name, definition]),
+);
+
+/** The name of the certificate by enumeration. It is an exact proof, so it has no definition here. */
+export const enumerationName = "exact";
+
+/** Finds a built-in certificate. `others` are further names that are valid at the location. */
+export function findCertificate(name: string, location: string, others: readonly string[] = []): CertificateDefinition {
+  const found = certificates.get(name);
+  if (found) return found;
+  const names = [...certificates.keys(), ...others];
+  throw new UserError(
+    `${location}: expected ${names.join(", ")}, received ${JSON.stringify(name)}${didYouMean(name, names)}.`,
+  );
+}

@@ -1,0 +1,310 @@
+import { z } from "zod";
+import type { Rng } from "../../base/rng.js";
+import { validate } from "../../base/validate.js";
+import { intervalSchema, wilsonInterval } from "../../evaluation/statistics.js";
+import type { CertifiedModel } from "./certified-model.js";
+import { type Guard, guardSummarySchema } from "./guard.js";
+import type { ScoringProcess, TextFields } from "./scoring.js";
+import type { NoiseKernel } from "./smoothing.js";
+import type { WordEdits } from "./words.js";
+
+// A journal may come from elsewhere, so no number of it decides how long a verification takes, or how much memory.
+const modelShape = {
+  numLabels: z.int().min(2).max(10_000),
+  /** The fields that an attacker may edit. */
+  editableFields: z.array(z.int().min(0)),
+  /** Labels that win by less are undecided. */
+  minMargin: z.number().min(0),
+};
+/** The facts about a model that every certificate depends on. */
+export type ModelFacts = z.output<z.ZodObject<typeof modelShape>>;
+
+/** The kind and the options of a certificate as journals record them. `createCertificate` checks the other keys. */
+export const certificateOptionsSchema = z.looseObject({ kind: z.string(), ...modelShape });
+export type CertificateOptions = Readonly<z.output<typeof certificateOptionsSchema>>;
+
+/** The largest number of edits in a table, as recorded by certificates that count edits. */
+export const maxEditsSchema = z.int().min(1).max(100);
+
+const lineShape = {
+  id: z.string(),
+  label: z.int().min(0),
+  texts: z.array(z.string()).min(1).max(2),
+  predicted: z.int().min(0),
+};
+/** One line of a journal: a text, the prediction of the certified model, and its certificate. */
+export type CertificateLine = z.output<z.ZodObject<typeof lineShape>>;
+
+/** A text with its true label. */
+export interface LabeledText {
+  readonly id: string;
+  readonly label: number;
+  readonly texts: TextFields;
+}
+
+/** A row of a table: a number of edits, or a name for edits that have no number. */
+export interface EditRow extends WordEdits {
+  readonly name?: string | undefined;
+}
+
+const certifiedRowSchema = z.object({
+  substitutions: z.int(),
+  /** Insertions and deletions together. */
+  insertions: z.int(),
+  /** The name of the row, if both numbers are 0. */
+  name: z.string().optional(),
+  /** The fraction of texts whose prediction is correct and certified for these edits. */
+  accuracy: z.number(),
+  /** The 95% CI of the accuracy over texts. */
+  interval: intervalSchema,
+  /** For statistical certificates: the accuracy by those that hold all together with 95% confidence. */
+  together: z.number().optional(),
+});
+/** A row of a table of certified accuracy. */
+export type CertifiedRow = Readonly<z.output<typeof certifiedRowSchema>>;
+
+/** Describes the certificates of all texts together. */
+export const certificateSummarySchema = z.object({
+  kind: z.string(),
+  examples: z.int(),
+  /** The accuracy of the certified model without edits. */
+  clean: z.number(),
+  certified: z.array(certifiedRowSchema),
+  cleanInterval: intervalSchema,
+  /** The edits that the certificates are about. */
+  covers: z.string(),
+  /** The confidence of a statistical certificate; null for a proof. */
+  confidence: z.string().nullable(),
+  /** The recall and the false-positive rate, if a guard is certified. Its rows are then about the positive label. */
+  guard: guardSummarySchema.optional(),
+});
+export type CertificateSummary = Readonly<z.output<typeof certificateSummarySchema>>;
+
+/** The certificate that a model was trained for. Its training method names it. */
+export interface TrainedCertificate {
+  readonly definition: CertificateDefinition;
+  /** The options of the training that the certificate depends on. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Creates the model that answers. Without it, complete texts are classified. */
+  createModel?(facts: {
+    readonly numLabels: number;
+    readonly minMargin: number;
+    readonly editableFields?: readonly number[] | undefined;
+  }): CertifiedModel;
+  /** The noise of a smoothed model. */
+  readonly noise?: {
+    createKernel(texts: TextFields, editableFields?: readonly number[]): NoiseKernel;
+    /** The total variation between the noised texts of two texts so many word edits apart. */
+    computeShift(edits: number): number;
+    /** The settings of an attack on the smoothed model. */
+    readonly attackSettings: Readonly<Record<string, unknown>>;
+  };
+}
+
+/** The model, the task and the run that a certificate is chosen for. */
+export interface CertificateContext {
+  readonly labels: readonly string[];
+  /** The number of texts of an example: 2 for pairs. */
+  readonly numFields: number;
+  readonly maxEdits: number;
+  /** Returns the options of the training; an error that recommends `method` if the run has another one. */
+  requireTraining(method: string): TrainedCertificate["options"];
+  /** Returns the calibrated guard of the run, or one with the threshold 1/2. */
+  findGuard(choice: { readonly windows: number; readonly positiveLabel: string | null }): Promise<Guard>;
+}
+
+type Output<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>>;
+
+/** The parts of a certificate, with the options given. */
+export interface CertificateParts<Found extends z.ZodRawShape = z.ZodRawShape> {
+  /** The rows of the table. */
+  readonly rows: readonly EditRow[];
+  /** Certifies one text. `rng` is the stream of this text. */
+  certify(text: LabeledText, rng: Rng): ScoringProcess<Output<Found> & { readonly predicted: number }>;
+  /** Whether the edits of a row, by its index, cannot change the prediction. */
+  isCertified(line: CertificateLine & Output<Found>, row: number): boolean;
+  /**
+   * Returns why a line differs from the one that was computed again; null if it does not. Near ties
+   * may differ.
+   */
+  findDifference(recorded: CertificateLine & Output<Found>, computed: CertificateLine & Output<Found>): string | null;
+  /** Adds what only this certificate reports. */
+  extendSummary?(summary: CertificateSummary, lines: readonly (CertificateLine & Output<Found>)[]): CertificateSummary;
+}
+
+/** A kind of certificate: its name, its options, and a function that creates its parts. */
+export interface CertificateDefinition<
+  Schema extends z.ZodType = z.ZodType,
+  Recorded extends z.ZodRawShape = z.ZodRawShape,
+  Found extends z.ZodRawShape = z.ZodRawShape,
+> {
+  readonly name: string;
+  /** One line for tables and --help. */
+  readonly summary: string;
+  /** The edits that the certificates are about. */
+  readonly covers: string;
+  /** Options of a request with their defaults, which are defined only here. */
+  readonly options: Schema;
+  /** The options that a journal records, besides the facts about the model. */
+  readonly recorded: Recorded;
+  /** The keys of a line of the journal, besides those of all certificates. */
+  readonly line: Found;
+  /** Completes the options of a request to those that are recorded. Without it, both are the same. */
+  resolve?(options: z.output<Schema>, context: CertificateContext): Output<Recorded> | Promise<Output<Recorded>>;
+  create(options: ModelFacts & Output<Recorded>): CertificateParts<Found>;
+}
+
+/** A certificate in a request: its name and options. Built-in certificates need no definition. */
+export interface CertificateSpec {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly definition?: CertificateDefinition;
+}
+
+/** A definition that can be called with options: `deletion({ alpha: 0.01 })`. */
+export type CertificateKind<
+  Schema extends z.ZodType = z.ZodType,
+  Recorded extends z.ZodRawShape = z.ZodRawShape,
+  Found extends z.ZodRawShape = z.ZodRawShape,
+> = CertificateDefinition<Schema, Recorded, Found> & ((options?: z.input<Schema>) => CertificateSpec);
+
+/**
+ * Defines a certificate. The result can be called with options and passed to `certify`.
+ *
+ * @example
+ * const lowerCase = defineCertificate({
+ *   name: "lower-case",
+ *   summary: "upper and lower case cannot change the prediction",
+ *   covers: "any changes between upper and lower case",
+ *   options: z.strictObject({}),
+ *   recorded: {},
+ *   line: { undecided: z.boolean() },
+ *   create: ({ minMargin }) => ({
+ *     rows: [{ substitutions: 0, insertions: 0, name: "same lower case" }],
+ *     *certify({ texts }) {
+ *       const [scores] = yield [texts.map((text) => text.toLowerCase())];
+ *       return { predicted: findLargestScore(scores), undecided: isUndecided(scores, minMargin) };
+ *     },
+ *     isCertified: ({ undecided }) => !undecided,
+ *     findDifference: (recorded, computed) => compareFields(recorded, computed, ["predicted"]),
+ *   }),
+ * });
+ * await certify({ model: "runs/reviews", kind: lowerCase() });
+ */
+export function defineCertificate<
+  Schema extends z.ZodType,
+  Recorded extends z.ZodRawShape,
+  Found extends z.ZodRawShape,
+>(definition: CertificateDefinition<Schema, Recorded, Found>): CertificateKind<Schema, Recorded, Found> {
+  const { name, ...rest } = definition;
+  const kind = (options?: z.input<Schema>): CertificateSpec => {
+    const given = (options ?? {}) as Readonly<Record<string, unknown>>;
+    validate(definition.options, given, `certificate ${name}`);
+    return { name, options: given, definition: kind as unknown as CertificateDefinition };
+  };
+  // A function already has a read-only `name`.
+  Object.defineProperty(kind, "name", { value: name });
+  return Object.assign(kind, rest) as unknown as CertificateKind<Schema, Recorded, Found>;
+}
+
+/** A certificate with all its options, ready to certify texts. */
+export interface Certificate {
+  readonly options: CertificateOptions;
+  readonly lineSchema: z.ZodType<CertificateLine>;
+  /** Certifies one text. `rng` is the stream of this text. */
+  certify(text: LabeledText, rng: Rng): ScoringProcess<CertificateLine>;
+  summarize(lines: readonly CertificateLine[]): CertificateSummary;
+  /** Returns why a line differs from the one that was computed again; null if it does not. */
+  findDifference(recorded: CertificateLine, computed: CertificateLine): string | null;
+}
+
+/** Creates a certificate from the options that a journal records. `location` is for error messages. */
+export function createCertificate(definition: CertificateDefinition, recorded: object, location: string): Certificate {
+  const { name, covers, line, recorded: shape } = definition;
+  const schema = z.strictObject({ kind: z.literal(name), ...modelShape, ...shape });
+  const options = validate(schema, recorded, location);
+  const { rows, certify, isCertified, findDifference, extendSummary } = definition.create(options);
+  return {
+    options,
+    // Each certificate reads only the lines that it has written.
+    lineSchema: z.object({ ...lineShape, ...line }),
+    *certify(text, rng) {
+      const { id, label, texts } = text;
+      const { predicted, ...found } = yield* certify(text, rng);
+      return { id, label, texts: [...texts], predicted, ...found };
+    },
+    summarize(lines) {
+      const correct = lines.filter(({ label, predicted }) => label === predicted).length;
+      const summary: CertificateSummary = {
+        kind: name,
+        examples: lines.length,
+        clean: correct / lines.length,
+        certified: computeCertifiedAccuracy(
+          lines,
+          rows,
+          (each, row) => each.label === each.predicted && isCertified(each, row),
+        ),
+        cleanInterval: wilsonInterval(correct, lines.length),
+        covers,
+        confidence: null,
+      };
+      return extendSummary?.(summary, lines) ?? summary;
+    },
+    findDifference,
+  };
+}
+
+/**
+ * Computes certified accuracy for each row of a table. `isCertified` tells whether the prediction of
+ * a text is correct and stays the same under the edits of a row.
+ */
+export function computeCertifiedAccuracy<Line>(
+  lines: readonly Line[],
+  rows: readonly EditRow[],
+  isCertified: (line: Line, row: number) => boolean,
+): CertifiedRow[] {
+  return rows.map((edits, row) => {
+    const count = lines.filter((line) => isCertified(line, row)).length;
+    return { ...edits, accuracy: count / lines.length, interval: wilsonInterval(count, lines.length) };
+  });
+}
+
+/** The rows of a table that counts word edits: so many substitutions, then so many insertions or deletions. */
+export function listEditRows(maxEdits: number): EditRow[] {
+  const counts = Array.from({ length: maxEdits }, (_, i) => i + 1);
+  return [
+    ...counts.map((substitutions) => ({ substitutions, insertions: 0 })),
+    ...counts.map((insertions) => ({ substitutions: 0, insertions })),
+  ];
+}
+
+/** Describes the edits of a row. */
+export function describeEdits({ substitutions, insertions, name }: EditRow): string {
+  if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
+  if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;
+  return name ?? "without a limit";
+}
+
+/** Scores on another host may differ by this. */
+export const scoreTolerance = 1e-3;
+
+/** Compares a score of a line with the one that was computed again. */
+export function compareScores<Line>(recorded: Line, computed: Line, key: keyof Line & string): string | null {
+  const difference = Math.abs(Number(recorded[key]) - Number(computed[key]));
+  return difference <= scoreTolerance ? null : describeDifference(key, recorded[key], computed[key]);
+}
+
+/** Compares keys of a line with those that were computed again. */
+export function compareFields<Line>(
+  recorded: Line,
+  computed: Line,
+  keys: readonly (keyof Line & string)[],
+): string | null {
+  const key = keys.find((each) => JSON.stringify(recorded[each]) !== JSON.stringify(computed[each]));
+  return key === undefined ? null : describeDifference(key, recorded[key], computed[key]);
+}
+
+/** Describes a value of a line that was not computed again. */
+export function describeDifference(key: string, recorded: unknown, computed: unknown): string {
+  return `${key}: the journal says ${JSON.stringify(recorded)}, the model gives ${JSON.stringify(computed)}`;
+}

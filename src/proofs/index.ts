@@ -1,0 +1,33 @@
+/**
+ * Journals of certificates, and proofs by enumeration. Certificates themselves are in
+ * `certificates/index.ts`, which is public and loads little.
+ */
+export {
+  type CertificateHeader,
+  isCertificateJournal,
+  openCertificates,
+  readCertificateHeader,
+  readCertificates,
+} from "./certificates/journal.js";
+export { countCombinations } from "./exact/combinations.js";
+export { openProof, proofFormat, readProof } from "./exact/proof-file.js";
+export {
+  type BlockLine,
+  blockSize,
+  maxSubstitutions,
+  type ProofLine,
+  proofLineSchema,
+  type ResultLine,
+  type Substitutions,
+  type TextLine,
+} from "./exact/proof-lines.js";
+export { countCandidates, createOriginal, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";
+export {
+  applySubstitutions,
+  type Level,
+  LevelScorer,
+  listSubstitutions,
+  measureDecidedMargin,
+} from "./exact/score-candidates.js";
+export { reduceSpace, type TokenReader, type WordSubstitutes } from "./exact/substitution-space.js";
+export { type ProofVerification, type VerifyProofOptions, verifyProof } from "./exact/verify-proof.js";
