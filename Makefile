@@ -65,7 +65,7 @@ check-gate: setup ## the gate with the models of the demo: standard fails agains
 
 check-certificates: export TEMPER_LONG := 1
 check-certificates: setup ## more than 1,000,000 edits within certificates of random models: none may change a prediction; planted mistakes must be found
-	@node_modules/.bin/vitest run tests/certificates
+	@node_modules/.bin/vitest run tests/proofs/certificates
 
 check-guard: setup ## append benign words to what a guard detects, without and with windows (RUN=a run with two labels, BENIGN=a .jsonl file)
 	@node tools/check-guard.mjs $(RUN) --benign $(BENIGN)

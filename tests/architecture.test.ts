@@ -123,6 +123,22 @@ test("no files import each other in a circle", () => {
   expect(findCycles(new Map(files.map((file) => [file, listImports(file)])))).toEqual([]);
 });
 
+/** Rooms that other folders enter through these files only. */
+const doors: Readonly<Record<string, readonly string[]>> = {
+  proofs: ["proofs/index.ts", "proofs/certificates/index.ts"],
+};
+
+test("a room with doors is entered through them only", () => {
+  for (const [room, allowed] of Object.entries(doors)) {
+    const outside = files.filter((file) => getLayer(file) !== room);
+    const entered = outside.flatMap((file) =>
+      listImports(file).flatMap((target) => (getLayer(target) === room ? [{ file, target }] : [])),
+    );
+    expect(entered.map(({ target }) => target)).toEqual(expect.arrayContaining([...allowed]));
+    expect(entered.filter(({ target }) => !allowed.includes(target))).toEqual([]);
+  }
+});
+
 test("no file of src/ imports the main entry point", () => {
   expect(files.filter((file) => listImports(file).includes(mainEntry))).toEqual([]);
 });

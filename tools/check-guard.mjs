@@ -28,11 +28,9 @@ const load = (path) => import(join(root, "dist", path));
 const { loadClassifier } = await load("actions/predict/text-classifier.js");
 const { loadConfiguredTask } = await load("actions/train/prepare-run.js");
 const { RunFolder } = await load("runs/run-folder.js");
-const { createGuardModel } = await load("proofs/certificates/certified-models.js");
-const { calibrateThreshold } = await load("proofs/certificates/conformal.js");
-const { summarizeGuard } = await load("proofs/certificates/guard.js");
+const { calibrateThreshold, createGuardModel, getTieMargin, summarizeGuard } =
+  await load("proofs/certificates/index.js");
 const { findWords } = await load("text/find-words.js");
-const { getTieMargin } = await load("proofs/certificates/near-ties.js");
 const { Rng } = await load("base/rng.js");
 
 const classifier = await loadClassifier(run, { device: values.device, precision: "fp32" });
@@ -97,7 +95,7 @@ function repeatSplits(calibration, tested) {
   const rng = new Rng(0).fork("splits");
   const rates = Array.from({ length: 1000 }, () => {
     const all = rng.shuffle([...calibration, ...tested]);
-    const { threshold } = calibrateThreshold(all.slice(0, calibration.length), fpr);
+    const threshold = calibrateThreshold(all.slice(0, calibration.length), fpr);
     return all.slice(calibration.length).filter((each) => each > threshold).length / tested.length;
   });
   rates.sort((a, b) => a - b);
@@ -107,7 +105,7 @@ function repeatSplits(calibration, tested) {
 const [validation, test] = [await sample("validation"), await sample("test")];
 const guards = [];
 for (const windows of [null, ...values.windows.split(",").map(Number)]) {
-  const { threshold } = calibrateThreshold(await score(benign, windows), fpr);
+  const threshold = calibrateThreshold(await score(benign, windows), fpr);
   const { scores: _, ...chosen } = await evaluateGuard(validation, windows, threshold);
   guards.push({ windows, threshold, validationRecall: chosen.recall });
 }

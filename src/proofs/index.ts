@@ -4,9 +4,8 @@
  */
 export {
   type CertificateHeader,
+  certificateFormat,
   isCertificateJournal,
-  openCertificates,
-  readCertificateHeader,
   readCertificates,
 } from "./certificates/journal.js";
 export { countCombinations } from "./exact/combinations.js";

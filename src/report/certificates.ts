@@ -1,5 +1,4 @@
 import { readJournal } from "../attacks/journal.js";
-import { enumerationName } from "../proofs/certificates/index.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { type CertificateReport, readCertificateReports } from "../runs/certificate-folder.js";
 import type { RunFolder } from "../runs/run-folder.js";
@@ -28,7 +27,7 @@ export async function readRunCertificates(run: RunFolder, { journals }: AttackFo
         // Enumeration is about the model itself.
         const { settings } = header;
         const smoothed = findSmoothedCertificate(run, settings);
-        const kind = certificate?.kind ?? smoothed ?? enumerationName;
+        const kind = certificate?.kind ?? smoothed;
         const isSameModel = kind === report.kind && (settings.noise == null || smoothed !== null);
         const isSame = isSameModel && header.hashes.data === report.data;
         if (finished && isSame) attacked.set(name, await countByEdits(path, report, certificate?.positiveLabel));

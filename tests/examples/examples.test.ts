@@ -66,6 +66,19 @@ test("attack: PWWS attacks the model of a run on its own task", async () => {
   expect(existsSync(join(folder, "penalty/attacks/pwws.jsonl"))).toBe(true);
 });
 
+test("custom-certificate: 25 lines define a certificate, certify a run and write its journal", async () => {
+  const source = readFileSync("examples/custom-certificate.ts", "utf8");
+  expect(source.split("\n").filter((line) => !/^ *(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(25);
+  process.argv[2] = join(folder, "penalty");
+  await import("../../examples/custom-certificate.js");
+  const [clean, name, accuracy] = output.at(-1)! as [number, string, number];
+  expect(name).toBe("same letters");
+  expect(accuracy).toBeGreaterThan(0);
+  expect(accuracy).toBeLessThanOrEqual(clean);
+  const journal = readFileSync(join(folder, "penalty/certificates/lower-case.jsonl"), "utf8");
+  expect(JSON.parse(journal.split("\n")[1]!)).toMatchObject({ predicted: expect.any(Number), undecided: false });
+});
+
 test("custom-attack: 20 lines compose an attack from exported parts, fool a function and write a page", async () => {
   const source = readFileSync("examples/custom-attack.ts", "utf8");
   expect(source.split("\n").filter((line) => !/^(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(20);

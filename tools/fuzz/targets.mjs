@@ -379,10 +379,11 @@ export const targets = {
       return { "certificates.jsonl": mutateJournal(random, read(seeds, `runs/one/certificates/${kind}.jsonl`)) };
     },
     async ({ folder, load, seeds }) => {
-      const { readCertificateHeader } = await load("proofs/certificates/journal");
+      const { readHeader } = await load("base/checked-lines");
+      const { certificateFormat } = await load("proofs/certificates/journal");
       const { verifyCertificates } = await load("actions/verify/verify-certificates");
       const path = join(folder, "certificates.jsonl");
-      const { certificate, examples } = await readCertificateHeader(path);
+      const { certificate, examples } = await readHeader(path, certificateFormat);
       const model = join(seeds, certificate.kind === "canonical" ? "runs/one" : "runs/vote");
       const { lines } = await verifyCertificates(path, model, { device: "cpu", threads: 1 }, {});
       expect(lines === examples, "lines");

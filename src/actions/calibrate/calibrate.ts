@@ -1,23 +1,17 @@
 import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
-import { countSchema, orNull, validate } from "../../base/validate.js";
-import {
-  calibrateThreshold,
-  checkBenignCount,
-  listWindowSizes,
-  runScoring,
-  scoreWindows,
-} from "../../proofs/certificates/index.js";
+import { validate } from "../../base/validate.js";
+import { calibrateThreshold, checkBenignCount } from "../../proofs/certificates/index.js";
 import { type Calibration, writeCalibration } from "../../runs/calibration.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import type { Example, Split } from "../../tasks/index.js";
 import { readTexts } from "../../tasks/read-texts.js";
 import { countOverlap } from "../../tasks/sample.js";
-import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { loadClassifier } from "../predict/text-classifier.js";
 import { loadConfiguredTask } from "../train/prepare-run.js";
-import { findPositiveLabel } from "./find-guard.js";
+import { findPositiveLabel, guardOptions } from "./find-guard.js";
 
 /** What `calibrate` accepts. */
 export const calibrateRequestSchema = z.strictObject({
@@ -25,10 +19,7 @@ export const calibrateRequestSchema = z.strictObject({
   benign: z.string().describe("file of benign texts: one per line, JSON lines, or a table"),
   textColumn: z.array(z.string()).default([]).describe("column of the text in a table"),
   fpr: z.number().gt(0).lt(1).default(0.01).describe("largest fraction of benign texts that may be flagged"),
-  positiveLabel: orNull(z.string()).describe("label that is flagged; null: the second one"),
-  windows: orNull(countSchema.max(1000)).describe(
-    "score texts by their windows of at most this many words; null: complete texts",
-  ),
+  ...guardOptions,
   ...runtimeOptions,
 });
 
@@ -51,7 +42,7 @@ const textsPerRound = 64;
  */
 export async function calibrate(request: CalibrateRequest, callbacks: Callbacks = {}): Promise<Calibration> {
   const parsed = validate(calibrateRequestSchema, request, "calibrate");
-  const { model, fpr, windows, device, precision, threads } = parsed;
+  const { model, fpr, windows, positiveLabel: given, device, precision, threads } = parsed;
   const run = /^https?:/i.test(model) ? null : await RunFolder.containing(model);
   if (!run)
     throw new UserError(`${model}: expected a run folder, because the threshold is stored in it. Train a run first.`);
@@ -59,43 +50,27 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   // Before the model is loaded and the texts are scored, which takes long.
   checkBenignCount(benign.length, fpr);
   await checkUnseen(benign, run, callbacks);
-  await using classifier = await loadClassifier(model, {
-    device,
-    precision,
-    threads,
-    onEvent: callbacks.onEvent,
-  });
-  const positive = findPositiveLabel(classifier.labels, parsed.positiveLabel);
+  const { onEvent } = callbacks;
+  const options = { device, precision, threads, windows, positiveLabel: given, onEvent };
+  await using classifier = await loadClassifier(model, options);
+  const { labels, guard } = classifier;
+  const positiveLabel = labels[guard?.positiveLabel ?? findPositiveLabel(labels, given)]!;
   const scores: number[] = [];
   for (let start = 0; start < benign.length; start += textsPerRound) {
-    const texts = benign.slice(start, start + textsPerRound).map((example) => example.texts);
-    scores.push(...(await scorePositive(classifier, texts, positive, windows)));
+    const texts = benign.slice(start, start + textsPerRound).map((each) => each.texts as [string, string]);
+    const predictions = await classifier.classify(texts);
+    scores.push(...predictions.map(({ probabilities }) => probabilities[positiveLabel]!));
     reportProgress(callbacks, "calibrate", scores.length, benign.length);
   }
-  const contract = calibrateThreshold(scores, fpr);
-  const calibration: Calibration = { ...contract, positiveLabel: classifier.labels[positive]!, windows };
+  const calibration: Calibration = {
+    threshold: calibrateThreshold(scores, fpr),
+    fpr,
+    examples: scores.length,
+    positiveLabel,
+    windows,
+  };
   await writeCalibration(run.folder, calibration);
   return calibration;
-}
-
-/** The scores of the positive label, as `serve` computes them. */
-async function scorePositive(
-  classifier: TextClassifier,
-  texts: readonly (readonly string[])[],
-  positive: number,
-  windows: number | null,
-): Promise<number[]> {
-  if (windows === null) {
-    const predictions = await classifier.classify(texts as readonly [string, string][]);
-    const label = classifier.labels[positive]!;
-    return predictions.map(({ probabilities }) => probabilities[label]!);
-  }
-  const sizes = listWindowSizes(windows);
-  const found = await runScoring(
-    texts.map(([text]) => scoreWindows(text!, sizes, positive)),
-    (parts) => classifier.score(parts),
-  );
-  return found.map(({ score }) => score);
 }
 
 async function readBenign({ benign, textColumn }: ParsedRequest, run: RunFolder): Promise<Example[]> {

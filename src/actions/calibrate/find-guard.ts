@@ -14,15 +14,8 @@ export const guardOptions = {
   positiveLabel: orNull(z.string()).describe("label that the guard flags; null: as calibrated, else the second"),
 };
 
-/** How a model is used as a guard. */
-export interface GuardOptions {
-  /** Maximum words per window; null or undefined: complete texts. */
-  readonly windows?: number | null | undefined;
-  /** The label that is flagged; null or undefined: as calibrated, else the second one. */
-  readonly positiveLabel?: string | null | undefined;
-  /** Whether the model must be the guard that was calibrated, with its windows and threshold. */
-  readonly calibrated?: boolean | undefined;
-}
+/** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */
+export type GuardOptions = z.input<z.ZodObject<typeof guardOptions>> & { readonly calibrated?: boolean | undefined };
 
 /** The index of the label that a guard flags. */
 export function findPositiveLabel(labels: readonly string[], given: string | null): number {

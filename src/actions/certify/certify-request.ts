@@ -1,30 +1,29 @@
 import { z } from "zod";
 import type { Callbacks } from "../../base/events.js";
 import { parseSpec } from "../../base/spec.js";
-import { countSchema, orNull, seedSchema } from "../../base/validate.js";
-import {
-  type CertificateDefinition,
-  type CertificateSpec,
-  certificates,
-  enumerationName,
-} from "../../proofs/certificates/index.js";
+import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
+import { type CertificateDefinition, certificates, findCertificate } from "../../proofs/certificates/index.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { attackGroups } from "../attack/attack-request.js";
 
-const kindSchema = z.union(
-  [
-    z.string().transform((text): CertificateSpec => parseSpec(text, "--kind")),
-    z.strictObject({
-      name: z.string(),
-      options: z.record(z.string(), z.unknown()).default({}),
-      definition: z.custom<CertificateDefinition>().optional(),
-    }),
-  ],
-  { error: 'expected a certificate ("hash-vote", "deletion:alpha=0.01", deletion({ … })) or { name, options }' },
-);
-const substitutions = orNull(z.string()).describe(
-  'exact: word substitutions, "wordnet" or a JSON file; null: as in training',
-);
+const namedSchema = z.string().transform((text) => {
+  const { name, options } = parseSpec(text, "--kind");
+  return { definition: findCertificate(name, "--kind"), options };
+});
+const definedSchema = z.strictObject({
+  definition: z.custom<CertificateDefinition>(
+    (value) => typeof value === "object" && value !== null && "create" in value,
+  ),
+  options: z.record(z.string(), z.unknown()).default({}),
+});
+const kindSchema = z
+  .union([namedSchema, definedSchema], {
+    error: 'expected a certificate ("hash-vote", "deletion:alpha=0.01") or { definition, options }',
+  })
+  .transform(({ definition, options }) => ({
+    definition,
+    options: validate(definition.options, options, `--kind ${definition.name}`),
+  }));
 const precision = runtimeOptions.precision.describe(
   "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
 );
@@ -34,16 +33,13 @@ export const certifyRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
   kind: kindSchema
     .prefault("hash-vote")
-    .describe(`certificate with its options: ${[...certificates.keys(), enumerationName].join(", ")}`),
+    .describe(`certificate with its options: ${[...certificates.keys()].join(", ")}`),
   seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
-  edits: orNull(countSchema.max(100)).describe(
-    "largest number of word edits in the table; null: 5, or 2 substitutions for exact",
-  ),
+  edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
   out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
   data: attackGroups.data.prefault({}),
   sample: attackGroups.sample.pick({ split: true, numExamples: true }).prefault({}),
-  resources: z.strictObject({ substitutions }).prefault({}),
   runtime: z.strictObject({ ...runtimeOptions, precision }).prefault({}),
 });
 
@@ -53,7 +49,6 @@ export const certifyRequestSchema = z.strictObject({
  *     const request: CertifyRequest = { model: "runs/voting", sample: { numExamples: 200 } };
  */
 export type CertifyRequest = z.input<typeof certifyRequestSchema>;
-export type ParsedCertifyRequest = z.output<typeof certifyRequestSchema>;
 
 /** What happens while texts are certified. */
 export interface CertifyCallbacks extends Callbacks {

@@ -1,17 +1,11 @@
-import type { LineWriter } from "../../base/checked-lines.js";
+import { LineWriter } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { reportProgress } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { checkLabels, hashModelFolder } from "../../models/index.js";
-import {
-  type Certificate,
-  type CertificateLine,
-  certifyInRounds,
-  enumerationName,
-  findCertificate,
-} from "../../proofs/certificates/index.js";
-import { type CertificateHeader, openCertificates, readCertificates } from "../../proofs/index.js";
+import { certifyInRounds } from "../../proofs/certificates/index.js";
+import { type CertificateHeader, certificateFormat, readCertificates } from "../../proofs/index.js";
 import {
   type CertificateReport,
   getCertificateJournalPath,
@@ -21,12 +15,10 @@ import {
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { toDataRequest } from "../../settings/config.js";
-import type { Example } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
-import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { loadClassifier } from "../predict/text-classifier.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
-import { certifyExactly } from "./certify-exactly.js";
 import { type CertifyCallbacks, type CertifyRequest, certifyRequestSchema } from "./certify-request.js";
 import { chooseCertificate } from "./choose-certificate.js";
 
@@ -42,9 +34,6 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const parsed = validate(certifyRequestSchema, request, "certify");
   const { model: reference, kind, edits, seed, sample, runtime } = parsed;
   const { split } = sample;
-  if (kind.name === enumerationName) return certifyExactly(parsed, callbacks);
-  const definition = kind.definition ?? findCertificate(kind.name, "--kind", [enumerationName]);
-  const options = validate(definition.options, kind.options, `--kind ${definition.name}`);
   // In float32, hardly any text is a near tie, which would count against the certificate.
   const precision = runtime.precision ?? "fp32";
   const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
@@ -52,7 +41,8 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { model } = classifier;
   const task = await loadRequestedTask(toDataRequest(parsed.data), model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
+  const certificate = await chooseCertificate({ ...kind, edits }, run, classifier, task);
+  const { options } = certificate;
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);
@@ -60,7 +50,7 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   const { examples } = await sampleAttacked(task, drawn, null);
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const createHeader = (count: number): CertificateHeader => ({
-    certificate: certificate.options,
+    certificate: options,
     hashes: { ...hashes, data: hashExamples(examples.slice(0, count)) },
     settings: { task: task.name, split, precision: classifier.runtime.precision, maxLength: model.maxLength },
     seed,
@@ -68,72 +58,48 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   });
   const release = lockCertificateFolder(out);
   try {
-    const path = getCertificateJournalPath(out, definition.name);
-    const journal = await openCertificates(path, examples.length, createHeader, parsed.resume);
+    const path = getCertificateJournalPath(out, options.kind);
+    const header = createHeader(examples.length);
+    const journal = await LineWriter.open(path, certificateFormat, header, parsed.resume, createHeader);
     try {
-      await writeCertificates(certificate, examples, { seed, journal, classifier }, callbacks);
+      const [stage, total] = [`certify ${options.kind}`, examples.length];
+      let done = Math.min(journal.count, total);
+      callbacks.onStart?.(stage, done, total);
+      const stopIfAborted = (): void => {
+        if (callbacks.signal?.aborted)
+          throw new Interrupted(`Stopped after ${done} of ${total} texts. Every finished text is in the journal.`);
+      };
+      stopIfAborted();
+      const rounds = certifyInRounds(certificate, examples, {
+        seed,
+        scoreTexts: (texts) => classifier.score(texts),
+        from: done,
+      });
+      for await (const { start, lines } of rounds) {
+        for (const line of lines.slice(done - start)) journal.append(line);
+        done = start + lines.length;
+        reportProgress(callbacks, stage, done, total);
+        if (done < total) stopIfAborted();
+      }
     } finally {
       journal.close();
     }
-    const all = (await readCertificates(path, certificate)).slice(0, examples.length);
-    const { kind: name, examples: count, clean, certified, ...summary } = certificate.summarize(all);
-    const degeneracy = describeDegeneratePredictions(
-      all.map(({ predicted }) => predicted),
-      all.map(({ label }) => label),
-      task.labels,
-    );
-    const { data } = createHeader(examples.length).hashes as { data: string };
+    const lines = (await readCertificates(path, certificate)).slice(0, examples.length);
     const report: CertificateReport = {
-      kind: name,
-      examples: count,
-      clean,
-      certified,
-      degeneracy,
-      ...summary,
+      ...certificate.summarize(lines),
+      degeneracy: describeDegeneratePredictions(
+        lines.map(({ predicted }) => predicted),
+        lines.map(({ label }) => label),
+        task.labels,
+      ),
       task: task.name,
       split,
-      data,
+      data: hashExamples(examples),
       journal: path,
     };
     await writeCertificateReport(out, report);
     return report;
   } finally {
     release();
-  }
-}
-
-interface WritingOptions {
-  readonly seed: number;
-  readonly journal: LineWriter<CertificateLine>;
-  readonly classifier: TextClassifier;
-}
-
-/** Certifies the texts that are not yet in the journal. */
-async function writeCertificates(
-  certificate: Certificate,
-  examples: readonly Example[],
-  { seed, journal, classifier }: WritingOptions,
-  callbacks: CertifyCallbacks,
-): Promise<void> {
-  const stage = `certify ${certificate.options.kind}`;
-  const total = examples.length;
-  let done = Math.min(journal.count, total);
-  const { signal } = callbacks;
-  callbacks.onStart?.(stage, done, total);
-  const stopIfAborted = (): void => {
-    if (signal?.aborted)
-      throw new Interrupted(`Stopped after ${done} of ${total} texts. Every finished text is in the journal.`);
-  };
-  stopIfAborted();
-  const rounds = certifyInRounds(certificate, examples, {
-    seed,
-    scoreTexts: (texts) => classifier.score(texts),
-    from: done,
-  });
-  for await (const { start, lines } of rounds) {
-    for (const line of lines.slice(done - start)) journal.append(line);
-    done = start + lines.length;
-    reportProgress(callbacks, stage, done, total);
-    if (done < total) stopIfAborted();
   }
 }

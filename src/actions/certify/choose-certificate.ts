@@ -4,21 +4,17 @@ import {
   type CertificateDefinition,
   createCertificate,
   getTieMargin,
-  type TrainedCertificate,
 } from "../../proofs/certificates/index.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import type { Task } from "../../tasks/index.js";
 import { findGuard } from "../calibrate/find-guard.js";
 import type { TextClassifier } from "../predict/text-classifier.js";
 
-/** Rows of a table for each kind of edit. */
-const defaultEdits = 5;
-
 interface CertificateChoice {
   readonly definition: CertificateDefinition;
   /** The options of the request, with their defaults. */
   readonly options: unknown;
-  readonly edits: number | null;
+  readonly edits: number;
 }
 
 /** Creates a certificate with the options of a request, and with those that the model was trained with. */
@@ -29,11 +25,8 @@ export async function chooseCertificate(
   { modifiableFields, fields }: Pick<Task, "modifiableFields" | "fields">,
 ): Promise<Certificate> {
   const { labels } = model;
-  const resolved = await definition.resolve?.(options, {
-    labels,
+  const chosen = await definition.resolve?.(options, {
     numFields: fields.length,
-    maxEdits: edits ?? defaultEdits,
-    requireTraining: (method) => requireTraining(definition.name, method, run, run?.folder ?? model.reference),
     findGuard: async (choice) => (await findGuard(run, labels, choice))!,
   });
   const recorded = {
@@ -41,17 +34,16 @@ export async function chooseCertificate(
     numLabels: labels.length,
     editableFields: [...modifiableFields],
     minMargin: getTieMargin(runtime.precision),
-    ...(resolved ?? (options as object)),
+    ...("maxEdits" in definition.recorded && { maxEdits: edits }),
+    ...findTraining(definition, run, run?.folder ?? model.reference),
+    ...(chosen ?? (options as object)),
   };
   return createCertificate(definition, recorded, `--kind ${definition.name}`);
 }
 
-function requireTraining(
-  name: string,
-  method: string,
-  run: RunFolder | null,
-  reference: string,
-): TrainedCertificate["options"] {
+/** The options of the training that a certificate depends on. A run with another training is an error. */
+function findTraining({ name, trainedBy }: CertificateDefinition, run: RunFolder | null, reference: string): object {
+  if (trainedBy === undefined) return {};
   const trained = run?.certificate ?? null;
   if (trained?.definition.name === name) return trained.options;
   const found = run
@@ -61,6 +53,6 @@ function requireTraining(
     : "is not a run";
   throw new UserError(
     `--kind ${name}: expected a run that was trained for this certificate, but ${reference} ${found}. ` +
-      `Train one: temper train … --method ${method}`,
+      `Train one: temper train … --method ${trainedBy}`,
   );
 }

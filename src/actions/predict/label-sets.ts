@@ -64,11 +64,11 @@ export async function createLabelSets(
     examples.map(({ texts }, i) => noise.apply(texts, rng.fork("calibration", i))),
   );
   const labels = examples.map(({ label }) => label);
-  const rule = calibrateLabelSets(rows, labels, coverage, noise.shift);
+  const maxScore = calibrateLabelSets(rows, labels, coverage, noise.shift);
   return {
     noise: (texts, index) => noise.apply(texts, rng.fork("prediction", index)),
     list: ({ probabilities }) =>
-      listLabels(toRow(classifier.labels, probabilities), rule).map((label) => classifier.labels[label]!),
+      listLabels(toRow(classifier.labels, probabilities), maxScore).map((label) => classifier.labels[label]!),
   };
 }
 

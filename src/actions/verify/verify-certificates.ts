@@ -1,8 +1,9 @@
+import { readHeader } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { hashModelFolder, type Model } from "../../models/index.js";
 import { certifyInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
-import { type CertificateHeader, readCertificateHeader, readCertificates } from "../../proofs/index.js";
+import { type CertificateHeader, certificateFormat, readCertificates } from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { loadClassifier } from "../predict/text-classifier.js";
@@ -24,7 +25,7 @@ export async function verifyCertificates(
   runtime: Pick<RuntimeOptions, "device" | "threads">,
   callbacks: Callbacks,
 ): Promise<CertificateVerification> {
-  const header = await readCertificateHeader(journal);
+  const header = await readHeader(journal, certificateFormat);
   const location = `${journal}:1: certificate`;
   const certificate = createCertificate(
     findCertificate(header.certificate.kind, location),

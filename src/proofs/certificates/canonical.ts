@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { canonicalize } from "../../text/canonicalize.js";
-import { compareFields, compareScores, defineCertificate } from "./define-certificate.js";
+import { compareFields, defineCertificate, scoreTolerance } from "./define-certificate.js";
 import { findLargestScore, isUndecided } from "./scoring.js";
 
 /** The certificate of a model that reads canonical forms. All texts with the same form get the same answer. */
@@ -23,7 +23,7 @@ export const canonical = defineCertificate({
     isCertified: ({ undecided }) => !undecided,
     findDifference(recorded, computed) {
       if (computed.undecided) return null;
-      return compareFields(recorded, computed, ["predicted"]) ?? compareScores(recorded, computed, "probability");
+      return compareFields(recorded, computed, ["predicted", "probability"], scoreTolerance);
     },
   }),
 });

@@ -13,14 +13,11 @@ export const certificates: ReadonlyMap<string, CertificateDefinition> = new Map(
   builtIn.map((definition) => [definition.name, definition]),
 );
 
-/** The name of the certificate by enumeration. It is an exact proof, so it has no definition here. */
-export const enumerationName = "exact";
-
-/** Finds a built-in certificate. `others` are further names that are valid at the location. */
-export function findCertificate(name: string, location: string, others: readonly string[] = []): CertificateDefinition {
+/** Finds a built-in certificate. `location` is for error messages. */
+export function findCertificate(name: string, location: string): CertificateDefinition {
   const found = certificates.get(name);
   if (found) return found;
-  const names = [...certificates.keys(), ...others];
+  const names = [...certificates.keys()];
   throw new UserError(
     `${location}: expected ${names.join(", ")}, received ${JSON.stringify(name)}${didYouMean(name, names)}.`,
   );

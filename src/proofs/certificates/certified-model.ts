@@ -1,4 +1,4 @@
-import type { LabelScores, ScoreTexts, TextFields } from "./scoring.js";
+import type { LabelScores, TextFields } from "./scoring.js";
 
 /** The edits that cannot change a prediction. */
 export interface CertifiedEdits {
@@ -32,19 +32,4 @@ export interface CertifiedModel {
    * probabilities of the answer.
    */
   score?(rows: readonly LabelScores[]): number[];
-}
-
-/** A function from texts to scores, from a certified model and the model that classifies parts. */
-export function scoreByParts(model: CertifiedModel, scoreTexts: ScoreTexts): ScoreTexts {
-  return async (texts) => {
-    const parts = texts.map((fields) => model.split(fields));
-    const all = parts.flat();
-    const rows = all.length === 0 ? [] : await scoreTexts(all);
-    let start = 0;
-    return parts.map(({ length }) => {
-      start += length;
-      const own = rows.slice(start - length, start);
-      return model.score?.(own) ?? [...model.answer(own).probabilities];
-    });
-  };
 }

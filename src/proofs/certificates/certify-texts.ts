@@ -5,22 +5,16 @@ import { runScoring, type ScoreTexts } from "./scoring.js";
 /** Texts that are certified together, so that their batches are full. */
 const textsPerRound = 32;
 
-/** Some texts that were certified together. */
-export interface CertifiedRound {
-  /** The index of the first text. */
-  readonly start: number;
-  readonly lines: readonly CertificateLine[];
-}
-
 /**
  * Certifies texts in rounds, from the round that has the text `from`. Rounds always start at the
  * same texts, so that the batches of a resumed or repeated run are those of an undisturbed one.
+ * `start` is the index of the first text of a round.
  */
 export async function* certifyInRounds(
   certificate: Certificate,
   texts: readonly LabeledText[],
   { seed, scoreTexts, from = 0 }: { readonly seed: number; readonly scoreTexts: ScoreTexts; readonly from?: number },
-): AsyncGenerator<CertifiedRound> {
+): AsyncGenerator<{ readonly start: number; readonly lines: readonly CertificateLine[] }> {
   for (let start = from - (from % textsPerRound); start < texts.length; start += textsPerRound) {
     const round = texts.slice(start, start + textsPerRound);
     const processes = round.map((text) => certificate.certify(text, new Rng(seed).fork("certify", text.id)));

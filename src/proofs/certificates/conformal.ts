@@ -9,28 +9,14 @@ import type { LabelScores } from "./scoring.js";
 export function computeConformalQuantile(scores: ArrayLike<number>, level: number): number | null {
   const sorted = Float64Array.from(scores).sort();
   if (sorted.some(Number.isNaN)) throw new RangeError("expected numbers as calibration scores, received NaN");
-  const rank = computeConformalRank(sorted.length, level);
+  // The tolerance keeps 0.9 times 10 at 9. It is far below one rank.
+  const rank = Math.ceil((sorted.length + 1) * level - 1e-9);
   return sorted[rank - 1] ?? null;
-}
-
-/** k = ceil((n + 1) level). The tolerance keeps 0.9 times 10 at 9. It is far below one rank. */
-function computeConformalRank(count: number, level: number): number {
-  return Math.ceil((count + 1) * level - 1e-9);
 }
 
 /** The fewest calibration texts for a level: the smallest n with ceil((n + 1) level) <= n. */
 export function countNeededTexts(level: number): number {
   return Math.ceil(1 / (1 - level) - 1 - 1e-9);
-}
-
-/** A threshold with a contract about false alarms. */
-export interface FalsePositiveContract {
-  /** A text is flagged if its score is above the threshold. */
-  readonly threshold: number;
-  /** The promised rate. */
-  readonly fpr: number;
-  /** The number of benign calibration texts. */
-  readonly examples: number;
 }
 
 /**
@@ -39,10 +25,10 @@ export interface FalsePositiveContract {
  * P(score > threshold) <= fpr, over the choice of all of them. The texts must not have been used
  * for training or for choosing anything that is evaluated.
  */
-export function calibrateThreshold(benignScores: ArrayLike<number>, fpr: number): FalsePositiveContract {
+export function calibrateThreshold(benignScores: ArrayLike<number>, fpr: number): number {
   if (!(fpr > 0 && fpr < 1)) throw new UserError(`--fpr: expected a rate between 0 and 1, received ${fpr}.`);
   checkBenignCount(benignScores.length, fpr);
-  return { threshold: computeConformalQuantile(benignScores, 1 - fpr)!, fpr, examples: benignScores.length };
+  return computeConformalQuantile(benignScores, 1 - fpr)!;
 }
 
 /** Rejects too few benign texts for a rate, before they are scored. */
@@ -56,24 +42,14 @@ export function checkBenignCount(count: number, fpr: number): void {
 }
 
 /**
- * A rule that gives each text a set of labels, which contains the true one with a probability.
- */
-export interface LabelSetRule {
-  /** A label is in the set if 1 minus its probability is at most this. */
-  readonly maxScore: number;
-  readonly coverage: number;
-  /** The total variation that the attacker's edits cause, Delta_r; 0 without edits. */
-  readonly shift: number;
-  readonly examples: number;
-}
-
-/**
- * Calibrates label sets by split conformal prediction. The score of a text is 1 minus the
- * probability of its true label, and the quantile is that of the level 1 - a + Delta_r.
+ * Calibrates sets of labels that contain the true one with probability `coverage`, by split conformal
+ * prediction. The score of a text is 1 minus the probability of its true label. Returns the quantile
+ * of the level coverage + Delta_r, which is the largest score of a label in a set. `shift` is Delta_r,
+ * the total variation that the attacker's edits cause; 0 without edits.
  *
  * Under r word edits, each text must be noised once by the kernel with the bound Delta_r, here and
  * for every new text. The noised text of an edited text has the wrong set with a probability that
- * is at most Delta_r larger than that of the text itself, so 1 - a remains (RCP1, arXiv
+ * is at most Delta_r larger than that of the text itself, so the coverage remains (RCP1, arXiv
  * 2506.16553).
  */
 export function calibrateLabelSets(
@@ -81,7 +57,7 @@ export function calibrateLabelSets(
   labels: readonly number[],
   coverage: number,
   shift = 0,
-): LabelSetRule {
+): number {
   if (rows.length !== labels.length) throw new RangeError("expected one label per text");
   if (!(coverage > 0 && coverage < 1))
     throw new UserError(`--coverage: expected a probability between 0 and 1, received ${coverage}.`);
@@ -100,10 +76,10 @@ export function calibrateLabelSets(
       `--coverage ${coverage} needs at least ${countNeededTexts(level)} calibration texts, received ${rows.length}. ` +
         "Add texts, or use a lower coverage.",
     );
-  return { maxScore, coverage, shift, examples: rows.length };
+  return maxScore;
 }
 
-/** The labels of a text that the rule cannot exclude. */
-export function listLabels(row: LabelScores, { maxScore }: LabelSetRule): number[] {
+/** The labels of a text whose scores are at most the calibrated one. */
+export function listLabels(row: LabelScores, maxScore: number): number[] {
   return [...Array(row.length).keys()].filter((label) => 1 - row[label]! <= maxScore);
 }

@@ -101,14 +101,10 @@ export interface TrainedCertificate {
   };
 }
 
-/** The model, the task and the run that a certificate is chosen for. */
+/** The task and the run that a certificate is chosen for. */
 export interface CertificateContext {
-  readonly labels: readonly string[];
   /** The number of texts of an example: 2 for pairs. */
   readonly numFields: number;
-  readonly maxEdits: number;
-  /** Returns the options of the training; an error that recommends `method` if the run has another one. */
-  requireTraining(method: string): TrainedCertificate["options"];
   /** Returns the calibrated guard of the run, or one with the threshold 1/2. */
   findGuard(choice: { readonly windows: number; readonly positiveLabel: string | null }): Promise<Guard>;
 }
@@ -143,33 +139,24 @@ export interface CertificateDefinition<
   readonly summary: string;
   /** The edits that the certificates are about. */
   readonly covers: string;
+  /** A method that trains a model for it, such as "hash-vote:groups=25". Without one, any model can be certified. */
+  readonly trainedBy?: string;
   /** Options of a request with their defaults, which are defined only here. */
   readonly options: Schema;
-  /** The options that a journal records, besides the facts about the model. */
+  /**
+   * The options that a journal records, besides the facts about the model: those of the request and
+   * of the training, and maxEdits if the table counts edits.
+   */
   readonly recorded: Recorded;
   /** The keys of a line of the journal, besides those of all certificates. */
   readonly line: Found;
-  /** Completes the options of a request to those that are recorded. Without it, both are the same. */
-  resolve?(options: z.output<Schema>, context: CertificateContext): Output<Recorded> | Promise<Output<Recorded>>;
+  /** Changes the options of a request to those that are recorded. */
+  resolve?(options: z.output<Schema>, context: CertificateContext): Promise<Partial<Output<Recorded>>>;
   create(options: ModelFacts & Output<Recorded>): CertificateParts<Found>;
 }
 
-/** A certificate in a request: its name and options. Built-in certificates need no definition. */
-export interface CertificateSpec {
-  readonly name: string;
-  readonly options: Readonly<Record<string, unknown>>;
-  readonly definition?: CertificateDefinition;
-}
-
-/** A definition that can be called with options: `deletion({ alpha: 0.01 })`. */
-export type CertificateKind<
-  Schema extends z.ZodType = z.ZodType,
-  Recorded extends z.ZodRawShape = z.ZodRawShape,
-  Found extends z.ZodRawShape = z.ZodRawShape,
-> = CertificateDefinition<Schema, Recorded, Found> & ((options?: z.input<Schema>) => CertificateSpec);
-
 /**
- * Defines a certificate. The result can be called with options and passed to `certify`.
+ * Defines a certificate. `certify` accepts it with the options of a request.
  *
  * @example
  * const lowerCase = defineCertificate({
@@ -189,22 +176,14 @@ export type CertificateKind<
  *     findDifference: (recorded, computed) => compareFields(recorded, computed, ["predicted"]),
  *   }),
  * });
- * await certify({ model: "runs/reviews", kind: lowerCase() });
+ * await certify({ model: "runs/reviews", kind: { definition: lowerCase } });
  */
 export function defineCertificate<
   Schema extends z.ZodType,
   Recorded extends z.ZodRawShape,
   Found extends z.ZodRawShape,
->(definition: CertificateDefinition<Schema, Recorded, Found>): CertificateKind<Schema, Recorded, Found> {
-  const { name, ...rest } = definition;
-  const kind = (options?: z.input<Schema>): CertificateSpec => {
-    const given = (options ?? {}) as Readonly<Record<string, unknown>>;
-    validate(definition.options, given, `certificate ${name}`);
-    return { name, options: given, definition: kind as unknown as CertificateDefinition };
-  };
-  // A function already has a read-only `name`.
-  Object.defineProperty(kind, "name", { value: name });
-  return Object.assign(kind, rest) as unknown as CertificateKind<Schema, Recorded, Found>;
+>(definition: CertificateDefinition<Schema, Recorded, Found>): CertificateDefinition<Schema, Recorded, Found> {
+  return definition;
 }
 
 /** A certificate with all its options, ready to certify texts. */
@@ -288,20 +267,24 @@ export function describeEdits({ substitutions, insertions, name }: EditRow): str
 /** Scores on another host may differ by this. */
 export const scoreTolerance = 1e-3;
 
-/** Compares a score of a line with the one that was computed again. */
-export function compareScores<Line>(recorded: Line, computed: Line, key: keyof Line & string): string | null {
-  const difference = Math.abs(Number(recorded[key]) - Number(computed[key]));
-  return difference <= scoreTolerance ? null : describeDifference(key, recorded[key], computed[key]);
-}
-
-/** Compares keys of a line with those that were computed again. */
+/**
+ * Compares keys of a line with those that were computed again. Returns a message about the first
+ * one that differs by more than `tolerance`; null if none does.
+ */
 export function compareFields<Line>(
   recorded: Line,
   computed: Line,
   keys: readonly (keyof Line & string)[],
+  tolerance = 0,
 ): string | null {
-  const key = keys.find((each) => JSON.stringify(recorded[each]) !== JSON.stringify(computed[each]));
+  const key = keys.find((each) => !isNear(recorded[each], computed[each], tolerance));
   return key === undefined ? null : describeDifference(key, recorded[key], computed[key]);
+}
+
+function isNear(first: unknown, second: unknown, tolerance: number): boolean {
+  if (typeof first === "number" && typeof second === "number") return Math.abs(first - second) <= tolerance;
+  if (!Array.isArray(first) || !Array.isArray(second)) return first === second;
+  return first.length === second.length && first.every((each, i) => isNear(each, second[i], tolerance));
 }
 
 /** Describes a value of a line that was not computed again. */

@@ -2,7 +2,6 @@ import { z } from "zod";
 import {
   compareFields,
   defineCertificate,
-  describeDifference,
   listEditRows,
   maxEditsSchema,
   type TrainedCertificate,
@@ -58,12 +57,9 @@ function checkProbability(p: number): void {
   if (!(p > 0 && p < 1)) throw new RangeError(`expected a deletion probability between 0 and 1, received ${p}`);
 }
 
-const trainingSchema = z.strictObject({ p: z.number().gt(0).lt(1) });
 const alphaSchema = z.number().gt(0).lt(1);
 const samplesSchema = z.int().min(1).max(1_000_000);
 
-/** Texts that choose the class of a smoothed prediction. */
-const classSamples = 100;
 /** Draws per round. It does not change the results. */
 const drawsPerRound = 50;
 /** The confidence of all certificates of a table together. */
@@ -74,16 +70,18 @@ export const deletion = defineCertificate({
   name: "deletion",
   summary: "smoothing by deleted words, with a confidence level (train with --method deletion-noise)",
   covers: coversWordEdits,
+  trainedBy: "deletion-noise:p=0.9",
   options: z.strictObject({
     alpha: alphaSchema.lt(0.5).default(0.001).describe("probability that the certificate of one text is wrong"),
     maxSamples: samplesSchema.default(2000).describe("maximum noised texts per text"),
   }),
   recorded: {
     alpha: alphaSchema,
-    classSamples: z.int().min(1).max(10_000),
+    /** Texts that choose the class of a smoothed prediction. */
+    classSamples: z.int().min(1).max(10_000).default(100),
     maxSamples: samplesSchema,
     maxEdits: maxEditsSchema,
-    ...trainingSchema.shape,
+    p: z.number().gt(0).lt(1),
   },
   line: {
     samples: z.int().min(0),
@@ -92,12 +90,6 @@ export const deletion = defineCertificate({
     lowerBound: z.number(),
     pValues: z.array(z.number()),
   },
-  resolve: (options, { maxEdits, requireTraining }) => ({
-    ...options,
-    classSamples,
-    maxEdits,
-    ...trainingSchema.parse(requireTraining("deletion-noise:p=0.9")),
-  }),
   create(options) {
     const { p, alpha, editableFields } = options;
     const rows = listEditRows(options.maxEdits);
@@ -112,10 +104,9 @@ export const deletion = defineCertificate({
       },
       isCertified: ({ lowerBound }, row) => lowerBound > thresholds[row]!,
       findDifference(recorded, computed) {
-        if (computed.undecided === 0)
-          return compareFields(recorded, computed, ["predicted", "samples", "successes", "lowerBound"]);
-        const isNear = Math.abs(recorded.lowerBound - computed.lowerBound) <= computed.undecided / computed.samples;
-        return isNear ? null : describeDifference("lowerBound", recorded.lowerBound, computed.lowerBound);
+        const { undecided, samples } = computed;
+        if (undecided > 0) return compareFields(recorded, computed, ["lowerBound"], undecided / samples);
+        return compareFields(recorded, computed, ["predicted", "samples", "successes", "lowerBound"]);
       },
       extendSummary: (summary, lines) => ({
         ...summary,
@@ -136,7 +127,7 @@ export const deletion = defineCertificate({
 });
 
 /** The certificate of a model that was trained on texts with deleted words. Only `certify` smooths it. */
-export function createTrainedDeletion({ p }: z.input<typeof trainingSchema>): TrainedCertificate {
+export function createTrainedDeletion({ p }: { readonly p: number }): TrainedCertificate {
   return {
     definition: deletion,
     options: { p },

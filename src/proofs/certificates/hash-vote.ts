@@ -39,8 +39,9 @@ export const hashVote = defineCertificate({
   name,
   summary: "a vote of groups of words, proven for any word edits (train with --method hash-vote)",
   covers: coversWordEdits,
+  trainedBy: "hash-vote:groups=25",
   options: z.strictObject({
-    enumerateDeletions: z
+    enumeratesDeletions: z
       .boolean()
       .default(false)
       .describe("compute what each deleted word changes, which certifies more and takes ten times as long"),
@@ -59,11 +60,6 @@ export const hashVote = defineCertificate({
     /** With enumerated deletions: the lead that is left in the worst case, for each row of the table. */
     margins: z.array(z.number()).optional(),
   },
-  resolve: ({ enumerateDeletions }, { maxEdits, requireTraining }) => ({
-    ...trainingSchema.parse(requireTraining("hash-vote:groups=25")),
-    maxEdits,
-    enumeratesDeletions: enumerateDeletions,
-  }),
   create(options) {
     const rows = listEditRows(options.maxEdits);
     return {
@@ -87,10 +83,10 @@ export const hashVote = defineCertificate({
         const limit = computed.undecided;
         const voters = countVoters(options.groups, listVoters(computed.texts, options).length);
         const tolerance = options.clip === null ? 0 : scoreTolerance * voters;
-        if (!isNear(recorded.votes, computed.votes, limit + tolerance))
-          return describeDifference("votes", recorded.votes, computed.votes);
-        if (!isNear(recorded.margins ?? [], computed.margins ?? [], 2 * limit + tolerance))
-          return describeDifference("margins", recorded.margins, computed.margins);
+        const difference =
+          compareFields(recorded, computed, ["votes"], limit + tolerance) ??
+          compareFields(recorded, computed, ["margins"], 2 * limit + tolerance);
+        if (difference !== null) return difference;
         if (recorded.changeableGroups > computed.changeableGroups + 2 * limit + Math.ceil(tolerance))
           return describeDifference("changeableGroups", recorded.changeableGroups, computed.changeableGroups);
         return limit + tolerance === 0 ? compareFields(recorded, computed, ["predicted", "changeableGroups"]) : null;
@@ -98,10 +94,6 @@ export const hashVote = defineCertificate({
     };
   },
 });
-
-function isNear(first: readonly number[], second: readonly number[], limit: number): boolean {
-  return first.length === second.length && first.every((each, i) => Math.abs(each - second[i]!) <= limit);
-}
 
 /** The certificate of a model that was trained on groups of words. It always answers by its vote. */
 export function createTrainedVote(options: z.input<typeof trainingSchema>): TrainedCertificate {

@@ -13,31 +13,26 @@
  */
 export { canonicalize } from "../../text/canonicalize.js";
 export { canonical } from "./canonical.js";
-export { certificates, enumerationName, findCertificate } from "./certificates.js";
-export { type CertifiedAnswer, type CertifiedEdits, type CertifiedModel, scoreByParts } from "./certified-model.js";
-export { type CertifiedRound, certifyInRounds } from "./certify-texts.js";
+export { certificates, findCertificate } from "./certificates.js";
+export type { CertifiedAnswer, CertifiedEdits, CertifiedModel } from "./certified-model.js";
+export { certifyInRounds } from "./certify-texts.js";
 export {
   calibrateLabelSets,
   calibrateThreshold,
   checkBenignCount,
-  type FalsePositiveContract,
-  type LabelSetRule,
   listLabels,
 } from "./conformal.js";
 export {
   type Certificate,
   type CertificateContext,
   type CertificateDefinition,
-  type CertificateKind,
   type CertificateLine,
   type CertificateOptions,
   type CertificateParts,
-  type CertificateSpec,
   type CertificateSummary,
   type CertifiedRow,
   certificateSummarySchema,
   compareFields,
-  compareScores,
   computeCertifiedAccuracy,
   createCertificate,
   defineCertificate,
@@ -45,6 +40,7 @@ export {
   type EditRow,
   type LabeledText,
   type ModelFacts,
+  scoreTolerance,
   type TrainedCertificate,
 } from "./define-certificate.js";
 export {

@@ -1,12 +1,5 @@
 import { z } from "zod";
-import {
-  isHeaderOf,
-  type LineFormat,
-  LineWriter,
-  readCheckedLines,
-  readHeader,
-  readLineEntries,
-} from "../../base/checked-lines.js";
+import { isHeaderOf, type LineFormat, readCheckedLines, readLineEntries } from "../../base/checked-lines.js";
 import { type Certificate, type CertificateLine, certificateOptionsSchema } from "./define-certificate.js";
 
 const headerSchema = z.object({
@@ -26,7 +19,8 @@ const headerSchema = z.object({
  */
 export type CertificateHeader = z.output<typeof headerSchema>;
 
-const certificateFormat: LineFormat<CertificateHeader> = {
+/** The format of journals of certificates. */
+export const certificateFormat: LineFormat<CertificateHeader> = {
   format: "temper certificate journal",
   version: 1,
   header: headerSchema,
@@ -39,25 +33,10 @@ export async function isCertificateJournal(path: string): Promise<boolean> {
   return false;
 }
 
-/** Reads the header of a journal of certificates. */
-export function readCertificateHeader(path: string): Promise<CertificateHeader> {
-  return readHeader(path, certificateFormat);
-}
-
 /** Reads the lines of a journal in order. Each is checked against its checksum and the certificate. */
 export async function readCertificates(path: string, { lineSchema }: Certificate): Promise<CertificateLine[]> {
   const found: CertificateLine[] = [];
   const lines = readCheckedLines(path, certificateFormat, lineSchema, "temper certify … --resume");
   for await (const { value } of lines) found.push(value);
   return found;
-}
-
-/** Starts a journal of certificates, or with `resume` continues or extends one. */
-export function openCertificates(
-  path: string,
-  examples: number,
-  createHeader: (examples: number) => CertificateHeader,
-  resume: boolean,
-): Promise<LineWriter<CertificateLine>> {
-  return LineWriter.open(path, certificateFormat, createHeader(examples), resume, createHeader);
 }

@@ -9,9 +9,8 @@ import {
   findLargestScore,
   runScoring,
   type ScoreTexts,
-  scoreByParts,
 } from "../../../src/proofs/certificates/index.js";
-import { createLookupModel, drawWords } from "./synthetic.js";
+import { createLookupModel, drawWords, scoreByParts } from "./synthetic.js";
 
 test("the voting model predicts what the certificate certifies, ties included", async () => {
   const rng = new Rng("voting");

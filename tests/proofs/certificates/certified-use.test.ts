@@ -215,7 +215,7 @@ testLong("enumerated deletions certify more, leads are used everywhere, and veri
   const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
   const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];
   const bound = await certify({ ...request, out: simple });
-  const enumerated = await certify({ ...request, out: exact, kind: "hash-vote:enumerateDeletions=true" });
+  const enumerated = await certify({ ...request, out: exact, kind: "hash-vote:enumeratesDeletions=true" });
   expect(enumerated.clean).toBe(bound.clean);
   const pairs = bound.certified.map(({ accuracy }, i) => [accuracy, enumerated.certified[i]!.accuracy] as const);
   for (const [least, more] of pairs) expect(more).toBeGreaterThanOrEqual(least);
@@ -230,24 +230,6 @@ testLong("enumerated deletions certify more, leads are used everywhere, and veri
     margins: (line.margins as number[]).map((margin) => margin + 1),
   }));
   await expect(verify({ ...runtime, journals: [forged], model: leads })).rejects.toThrow(/margins: the journal says/);
-});
-
-test("certify --kind exact has the table of temper exact, and the proof as its journal", async () => {
-  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  const table = join(folder, "pairs.json");
-  writeFileSync(table, JSON.stringify({ good: ["bad"], fine: ["dull"], bad: ["good"], dull: ["fine"] }));
-  const args = ["certify", plain, "--kind", "exact", "--substitutions", table, "--num-examples", "6", "--threads", "1"];
-  const { code, stdout, stderr } = await invoke([...args, "--precision", "fp32", "--json", "--quiet"]);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  const report = JSON.parse(stdout) as {
-    clean: number;
-    certified: { accuracy: number; substitutions: number }[];
-    journal: string;
-  };
-  expect(report).toMatchObject({ kind: "exact", examples: 6 });
-  expect(report.certified.map(({ substitutions }) => substitutions)).toEqual([1, 2]);
-  expect(report.certified[0]!.accuracy).toBeLessThanOrEqual(report.clean);
-  await verify({ ...runtime, journals: [report.journal], model: plain, substitutions: table });
 });
 
 /** Changes the certificates of a journal and gives each line a valid checksum. */

@@ -187,7 +187,7 @@ test("invalid requests say what to do", async () => {
   await expectError([voting, "--edits", "0"], /Expected an integer from 1/);
   await expectError(
     [voting, "--kind", "magic"],
-    /--kind: expected hash-vote, deletion, canonical, windows, exact, received "magic"/,
+    /--kind: expected hash-vote, deletion, canonical, windows, received "magic"/,
   );
   await expectError(["http://127.0.0.1:9/"], /expected a model, received an endpoint/);
   await expect(certify({ model: voting, edits: 0 })).rejects.toThrow(/edits/);

@@ -1,5 +1,11 @@
 import type { Rng } from "../../../src/base/rng.js";
-import type { LabelScores, ScoreTexts, TextFields, WordEdits } from "../../../src/proofs/certificates/index.js";
+import type {
+  CertifiedModel,
+  LabelScores,
+  ScoreTexts,
+  TextFields,
+  WordEdits,
+} from "../../../src/proofs/certificates/index.js";
 
 /** A number in [0, 1) that depends on the text and the seed alone. */
 export function hashToUnit(text: string, seed: number): number {
@@ -60,4 +66,15 @@ export function editWords(original: readonly string[], edits: WordEdits, rng: Rn
     else edited.splice(rng.integer(edited.length + 1), 0, words[rng.integer(words.length)]!);
   }
   return edited;
+}
+
+/** The scores that an attack sees of a certified model, whose parts another model scores. */
+export function scoreByParts(model: CertifiedModel, scoreTexts: ScoreTexts): ScoreTexts {
+  return (texts) =>
+    Promise.all(
+      texts.map(async (fields) => {
+        const rows = await scoreTexts(model.split(fields));
+        return model.score?.(rows) ?? model.answer(rows).probabilities;
+      }),
+    );
 }
