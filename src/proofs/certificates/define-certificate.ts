@@ -157,25 +157,10 @@ export interface CertificateDefinition<
 
 /**
  * Defines a certificate. `certify` accepts it with the options of a request.
+ * examples/custom-certificate.ts is a complete example.
  *
  * @example
- * const lowerCase = defineCertificate({
- *   name: "lower-case",
- *   summary: "upper and lower case cannot change the prediction",
- *   covers: "any changes between upper and lower case",
- *   options: z.strictObject({}),
- *   recorded: {},
- *   line: { undecided: z.boolean() },
- *   create: ({ minMargin }) => ({
- *     rows: [{ substitutions: 0, insertions: 0, name: "same lower case" }],
- *     *certify({ texts }) {
- *       const [scores] = yield [texts.map((text) => text.toLowerCase())];
- *       return { predicted: findLargestScore(scores), undecided: isUndecided(scores, minMargin) };
- *     },
- *     isCertified: ({ undecided }) => !undecided,
- *     findDifference: (recorded, computed) => compareFields(recorded, computed, ["predicted"]),
- *   }),
- * });
+ * const lowerCase = defineCertificate({ name: "lower-case", … });
  * await certify({ model: "runs/reviews", kind: { definition: lowerCase } });
  */
 export function defineCertificate<
