@@ -57,7 +57,6 @@ function checkProbability(p: number): void {
   if (!(p > 0 && p < 1)) throw new RangeError(`expected a deletion probability between 0 and 1, received ${p}`);
 }
 
-const alphaSchema = z.number().gt(0).lt(1);
 const samplesSchema = z.int().min(1).max(1_000_000);
 
 /** Draws per round. It does not change the results. */
@@ -72,11 +71,11 @@ export const deletion = defineCertificate({
   covers: coversWordEdits,
   trainedBy: "deletion-noise:p=0.9",
   options: z.strictObject({
-    alpha: alphaSchema.lt(0.5).default(0.001).describe("probability that the certificate of one text is wrong"),
+    alpha: z.number().gt(0).lt(0.5).default(0.001).describe("probability that the certificate of one text is wrong"),
     maxSamples: samplesSchema.default(2000).describe("maximum noised texts per text"),
   }),
   recorded: {
-    alpha: alphaSchema,
+    alpha: z.number().gt(0).lt(1),
     /** Texts that choose the class of a smoothed prediction. */
     classSamples: z.int().min(1).max(10_000).default(100),
     maxSamples: samplesSchema,
