@@ -121,8 +121,8 @@ bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000
 bench-serve: setup ## measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a finished run)
 	@node tools/bench/serve.mjs $(RUN)
 
-studio-pictures: setup ## pictures of the studio for the documentation (RUNS=a folder with a finished and attacked run)
-	@node tools/studio-pictures.mjs $(RUNS)
+pictures: setup ## draw the pictures of README and docs (RUNS=a folder with finished and attacked runs)
+	@node tools/pictures.mjs $(RUNS)
 
 bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
 	@node tools/bench/methods.mjs

@@ -7,7 +7,7 @@ import { free } from "../../src/tensor/index.js";
 import { writeFamilyClassifier } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";
 
-// `tools/parity/fused-attention.py` counts the Attention nodes that ONNX Runtime's optimizer makes of this.
+// ONNX Runtime's optimizer makes one Attention node per layer of this (docs/guide/deploy.md).
 test("attention has the form that ONNX Runtime's optimizer fuses", async () => {
   const model = await loadModel(writeFamilyClassifier(join(temporaryFolder(), "bert"), "bert"));
   const { nodes, initializers } = exportGraph(model, model.weights);

@@ -158,7 +158,7 @@ async function readResults(folder: string): Promise<PretrainResults | null> {
   return results && { ...results, folder: getRunPath(folder, "model") };
 }
 
-export interface PreparedPretraining {
+interface PreparedPretraining {
   readonly config: Config;
   readonly runtime: RuntimeConfig;
   readonly texts: PretrainingTexts;
@@ -166,7 +166,7 @@ export interface PreparedPretraining {
 }
 
 /** Loads texts, model and methods. Nothing is written. */
-export async function preparePretraining(config: Config, callbacks: Callbacks): Promise<PreparedPretraining> {
+async function preparePretraining(config: Config, callbacks: Callbacks): Promise<PreparedPretraining> {
   const methods = createMethods(config.methods);
   const requiresFloat32 = methods.some(({ traits }) => traits?.requiresFloat32);
   const runtime = applyRuntime(config, { use: "training", requiresFloat32 });

@@ -12,7 +12,7 @@ import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
 /**
  * Angular similarities. The published one is for the Universal Sentence Encoder. For MiniLM, 0.88
- * (a cosine of 0.93) separates neighbors from random words best: tools/calibrate-similarity.mjs.
+ * (a cosine of 0.93) separates neighbors from random words best (docs/guide/attacks.md).
  */
 const thresholds = { published: 0.840845057, calibrated: 0.88 };
 
