@@ -6,7 +6,7 @@ SHELL := /bin/sh
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
-compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts src/studio/page/%,$(sources))) dist/studio/page/index.html
+compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts src/studio/page/%,$(sources))) dist/studio/page/index.html schemas/run.schema.json schemas/sweep.schema.json
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,8 @@ addon: packages libtorch
 	@node scripts/setup/setup.mjs
 
 # Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.
-build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
-	@rm -rf dist build/dist.tsbuildinfo
+build/dist.stamp: $(sources) $(page) scripts/finish-build.mjs package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
+	@rm -rf dist schemas build/dist.tsbuildinfo
 	@npm run --silent build
 	@touch $@
 
@@ -164,4 +164,4 @@ package-check: prebuilt ## install the packed package in an empty folder, withou
 	@node scripts/package-check.mjs
 
 clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
-	rm -rf build dist coverage
+	rm -rf build dist schemas coverage
