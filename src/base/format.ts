@@ -1,3 +1,7 @@
+export function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Formats an integer with thousands separators: 12,345. */
 export function formatCount(value: number): string {
   return Math.round(value).toLocaleString("en-US");
@@ -18,6 +22,11 @@ export function formatNumber(value: number, digits = 4): string {
 /** Formats a fraction as a percentage: 0.4231 becomes 42.3%. */
 export function formatPercent(fraction: number, decimals = 1): string {
   return `${(fraction * 100).toFixed(decimals)}%`;
+}
+
+/** Formats a difference of fractions in percentage points: 0.0423 becomes 4.2. */
+export function formatPoints(difference: number): string {
+  return (100 * difference).toFixed(1).replace(/^-(0\.0)$/, "$1");
 }
 
 /** Formats an interval of fractions: 41.2% to 44.8%. */

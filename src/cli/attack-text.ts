@@ -1,6 +1,7 @@
 import type { AttackRequest } from "../actions/attack/attack-request.js";
 import { createTextAttacker, type TextAttack, type TextAttacker } from "../actions/attack/attack-text.js";
 import { formatCount, formatPercent } from "../base/format.js";
+import { outcomeTitles } from "../evaluation/outcomes.js";
 import { readLines } from "../text/read-inputs.js";
 import { getColors, type Io, write } from "./io.js";
 import { formatTable } from "./output.js";
@@ -36,8 +37,6 @@ async function attackAndPrint(
   for (const done of await attacker.attack(texts, { label })) await write(io.stdout, formatTextAttack(io, done));
 }
 
-const outcomes = { success: "fooled", failed: "robust", skipped: "misclassified before the attack" } as const;
-
 function formatTextAttack(io: Io, { attack, labels, result, steps }: TextAttack): string {
   const { label, before, after, outcome, queries, edits, texts, finalTexts } = result;
   const { red, green } = getColors(io.stdout);
@@ -60,7 +59,7 @@ function formatTextAttack(io: Io, { attack, labels, result, steps }: TextAttack)
       ]),
     ["final", `${finalTexts.join(" | ")}  (${describe(after)})`],
     ["changes", changes.length > 0 ? changes.join(", ") : "none"],
-    ["result", `${outcomes[outcome]} after ${formatCount(queries)} queries`],
+    ["result", `${outcomeTitles[outcome]} after ${formatCount(queries)} queries`],
   ];
   return `${formatTable(io.stdout, rows)}\n\n`;
 }

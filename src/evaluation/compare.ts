@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
-import { formatPercent, formatPValue } from "../base/format.js";
+import { formatPercent, formatPoints, formatPValue } from "../base/format.js";
 import { Rng } from "../base/rng.js";
 import { describeMetric } from "./metric-table.js";
 import type { ModelOutcomes } from "./outcomes.js";
@@ -219,7 +219,7 @@ function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
   const values = [comparison.first, comparison.second];
   const [higher, lower] = (isSwapped ? values.reverse() : values).map((value) => formatPercent(value));
   const { low, high } = comparison;
-  const points = (value: number) => (100 * (isSwapped ? -value : value)).toFixed(1).replace(/^-(0\.0)$/, "$1");
+  const points = (value: number) => formatPoints(isSwapped ? -value : value);
   const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
   const interval = `95% CI ${isSwapped ? `${points(high)} to ${points(low)}` : `${points(low)} to ${points(high)}`}`;
   const test = `${interval}; Holm-corrected p ${formatPValue(p.corrected)}`;

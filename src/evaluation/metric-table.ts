@@ -74,7 +74,7 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
   }
   const label = getRecallLabel(id);
   if (label !== null) return { id, title: `recall of ${label}`, direction: "higher", unit: "fraction" };
-  return byId.get(id) ?? { id, title: `accuracy under attack (${id})`, direction: "higher", unit: "fraction" };
+  return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
 }
 
 /** Whether a metric is the accuracy under one attack. */

@@ -1,3 +1,12 @@
+import type { AttackOutcome } from "../attacks/result.js";
+
+/** What an attack did to a text, in words. */
+export const outcomeTitles: Readonly<Record<AttackOutcome, string>> = {
+  success: "fooled",
+  failed: "robust",
+  skipped: "misclassified before the attack",
+};
+
 /** Whether a model classified each example correctly, by the example's ID. */
 export type ExampleOutcomes = ReadonlyMap<string, boolean>;
 

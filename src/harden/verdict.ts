@@ -1,4 +1,4 @@
-import { formatPercent, formatPValue } from "../base/format.js";
+import { formatPercent, formatPoints, formatPValue } from "../base/format.js";
 import { formatCommandLine } from "../base/shell.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 
@@ -23,10 +23,9 @@ export function describeHardening(measured: Measured): string {
 
 /** 60.0% instead of 45.0% of 180 texts, 15.0 points (95% CI 8.1 to 21.9; p < 0.001). */
 function formatNumbers({ first, second, examples, difference, low, high, p }: MetricComparison): string {
-  const points = (value: number): string => (100 * value).toFixed(1).replace(/^-(0\.0)$/, "$1");
   return (
-    `${formatPercent(first)} instead of ${formatPercent(second)} of ${examples} texts, ${points(difference)} points ` +
-    `(95% CI ${points(low)} to ${points(high)}; p ${formatPValue(p.corrected)})`
+    `${formatPercent(first)} instead of ${formatPercent(second)} of ${examples} texts, ${formatPoints(difference)} points ` +
+    `(95% CI ${formatPoints(low)} to ${formatPoints(high)}; p ${formatPValue(p.corrected)})`
   );
 }
 

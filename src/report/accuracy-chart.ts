@@ -1,10 +1,10 @@
 import { assignColors } from "../analysis/colors.js";
 import { renderFigure } from "../analysis/figure.js";
-import { formatCount, formatPercent } from "../base/format.js";
+import { capitalize, formatCount, formatPercent } from "../base/format.js";
 import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import type { ComparedMetric, ComparisonRow } from "./comparison.js";
-import { capitalize, type Html, html } from "./html.js";
+import { type Html, html } from "./html.js";
 
 /** The fraction of the width that stands for 100%. The rest is for the numbers beside the bars. */
 const scale = 0.86;

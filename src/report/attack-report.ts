@@ -54,5 +54,5 @@ function renderFolder(attacks: AttackFolder): Html {
 <h3>${String(request.model)}</h3>
 <p>${formatCount(examples)} texts of ${task}, ${split}. Accuracy ${accuracy} (95% CI ${formatInterval(low, high)}).</p>
 ${sanity.length > 0 && html`<ul class="warnings">${sanity.map(({ message }) => html`<li>${message}</li>`)}</ul>`}
-${renderAttackTable(attacks)}`;
+${renderAttackTable(attacks, attacks.report!.labels)}`;
 }

@@ -1,4 +1,4 @@
-import { formatCount, formatInterval, formatPercent, formatPValue } from "../base/format.js";
+import { formatCount, formatInterval, formatPercent, formatPoints, formatPValue } from "../base/format.js";
 import { isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import { selectMainMetric } from "./accuracy-chart.js";
@@ -44,7 +44,7 @@ function describePair(metric: ComparedMetric, reference: ComparedMetric, texts: 
     `${names.baseline} on ${formatPercent(reference.value)}`;
   // A significant difference is counted in the direction of its word, others from the baseline.
   const isFewer = better === "first";
-  const points = (value: number): string => (100 * (isFewer ? value : -value)).toFixed(1).replace(/^-(0\.0)$/, "$1");
+  const points = (value: number): string => formatPoints(isFewer ? value : -value);
   const [from, to] = isFewer ? [low, high] : [high, low];
   const test = `95% CI ${points(from)} to ${points(to)}; p ${formatPValue(p.corrected)}`;
   if (better === null) return `there is no significant difference: ${values}, ${points(difference)} points (${test})`;

@@ -1,3 +1,5 @@
+import { capitalize } from "../base/format.js";
+
 /** HTML that is safe to insert into a page. */
 export class Html {
   constructor(readonly text: string) {}
@@ -45,12 +47,18 @@ function renderContent(value: Content): string {
   return Array.isArray(value) ? value.map(renderContent).join("") : escapeText(String(value));
 }
 
-export function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 /** A bar of a fraction, for eyes only. It has no style of its own, which a policy may forbid. */
 export function renderBar(fraction: number): Html {
   const width = `${(100 * Math.min(1, Math.max(0, fraction))).toFixed(2)}%`;
   return html`<svg class="bar" aria-hidden="true"><rect width="${width}" height="100%"/></svg>`;
+}
+
+/** A table whose rows begin with their name. Small screens scroll it. */
+export function renderTable(title: string, head: readonly string[], rows: readonly (readonly string[])[]): Html {
+  return html`<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
+<caption class="sr-only">${title}</caption>
+<thead><tr>${head.map((name) => html`<th scope="col">${capitalize(name)}</th>`)}</tr></thead>
+<tbody>${rows.map(
+    ([first, ...others]) => html`<tr><th scope="row">${first}</th>${others.map((cell) => html`<td>${cell}</td>`)}</tr>`,
+  )}</tbody></table></div>`;
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { readJsonIfExists } from "../base/read-json.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 
@@ -98,4 +99,26 @@ export async function readExactReports(folder: string): Promise<ExactReport[]> {
     names.sort().map((name) => readJsonIfExists(join(folder, name), exactReportSchema, `exact ${name}`)),
   );
   return found.filter((report) => report !== null);
+}
+
+/**
+ * Tabulates how accuracy falls with the number of substitutions. Without a limit, the last numbers
+ * of substitutions are all alike and left out.
+ */
+export function tabulateExact({ bracket, distribution, exact }: ExactReport): { head: string[]; rows: string[][] } {
+  const last = bracket.findLastIndex(
+    ({ proven, unbroken }, i) => i === 0 || proven !== bracket[i - 1]!.proven || unbroken !== bracket[i - 1]!.unbroken,
+  );
+  const rows = bracket
+    .slice(0, last + 1)
+    .map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
+      formatCount(changes),
+      formatCount(distribution.exact[changes] ?? 0),
+      formatPercent(proven),
+      formatInterval(provenInterval.low, provenInterval.high),
+      formatPercent(unbroken),
+      formatInterval(unbrokenInterval.low, unbrokenInterval.high),
+      formatCount(exact[changes]!.open),
+    ]);
+  return { head: ["substitutions", "first fooled", "exact accuracy", "95% CI", "not broken", "95% CI", "open"], rows };
 }

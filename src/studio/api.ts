@@ -88,14 +88,6 @@ export interface JournalInfo {
   readonly name: string;
   readonly done: number;
   readonly total: number;
-  /** Before the attack, over the same texts. */
-  readonly before: number;
-  readonly accuracy: MetricCell;
-  /** The classes whose recall `accuracy` is; null for the accuracy over all classes. */
-  readonly recallOf: readonly number[] | null;
-  readonly successRate: number;
-  readonly wordsChanged: number;
-  readonly meanQueries: number;
 }
 
 /** Everything on the page of one run. */
@@ -106,6 +98,8 @@ export interface RunDetail {
   readonly settings: readonly Setting[];
   readonly labels: readonly string[];
   readonly journals: readonly JournalInfo[];
+  /** The numbers of all attacks, as a report shows them; null if there are none. */
+  readonly attackTable: string | null;
   readonly figures: readonly { readonly title: string; readonly summary: string | null; readonly source: string }[];
   readonly commands: readonly string[];
   readonly warnings: readonly string[];

@@ -7,12 +7,12 @@ import { formatTrainCommand, listChanges } from "../actions/train/format-train-c
 import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
+import { capitalize } from "../base/format.js";
 import { formatCommandLine, toFlag } from "../base/shell.js";
 import { parseSpec } from "../base/spec.js";
 import { isBelow, isModulePath, outputKeys } from "../base/trust.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import type { WorkRequest } from "../jobs/work-request.js";
-import { capitalize } from "../report/html.js";
 import { getRunPath } from "../runs/run-files.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";

@@ -1,9 +1,9 @@
 import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
-import { formatCount, formatDuration } from "../base/format.js";
 import { formatSpec } from "../base/spec.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { renderCertificatesSection } from "../report/sections/certificates.js";
+import { listFacts, renderAttackTable } from "../report/sections/runs.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type RunConfig, runConfigSchema } from "../settings/config.js";
 import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";
@@ -14,13 +14,15 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
   const run = await RunFolder.open(row.folder);
   const [report, charts] = await Promise.all([readReportRun(run), readCharts(run)]);
   const { degeneracy, warnings } = report;
+  const labels = report.labels.length > 0 ? report.labels : (report.results?.test.labels ?? []);
   return {
     row,
-    facts: listFacts(report),
+    facts: [...listFacts(report), ["Folder", run.folder]],
     charts,
     settings: listSettings(run.config),
-    labels: report.labels.length > 0 ? report.labels : (report.results?.test.labels ?? []),
+    labels,
     journals: listJournals(report),
+    attackTable: renderAttackTable(report.attacks, labels)?.text ?? null,
     figures: report.figures.map(({ title, summary, svg }) => ({
       title,
       summary,
@@ -35,21 +37,6 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
     ],
     bounds: renderCertificatesSection([report])?.text ?? null,
   };
-}
-
-function listFacts({ run, results, environment, seconds }: ReportRun): [string, string][] {
-  const { config } = run;
-  const facts: [string, string | null][] = [
-    ["Model", config.model],
-    ["Task", results?.task ?? run.task],
-    ["Training texts", results && formatCount(results.trainExamples)],
-    ["Steps", results && `${formatCount(results.steps)}, step ${formatCount(results.bestStep)} was kept`],
-    ["Time of all steps", seconds > 0 ? formatDuration(1000 * seconds) : null],
-    ["Runtime", `${environment.device}, ${environment.precision}, ${environment.threads} threads`],
-    ["Versions", `Temper ${environment.temper}, libtorch ${environment.libtorch}`],
-    ["Folder", run.folder],
-  ];
-  return facts.filter((fact): fact is [string, string] => fact[1] !== null);
 }
 
 /** Every setting, those that differ from the defaults first. */
@@ -75,21 +62,5 @@ function flattenConfig({ train, methods, ...rest }: RunConfig): Record<string, s
 }
 
 function listJournals({ attacks: { journals } }: ReportRun): JournalInfo[] {
-  return [...journals].map(([name, { results, header, summary }]) => {
-    const { recall, accuracyUnderAttack, interval } = summary;
-    const correct = results.filter(({ outcome }) => outcome !== "skipped").length;
-    return {
-      name,
-      done: results.length,
-      total: header.examples,
-      before: recall?.before ?? correct / results.length,
-      accuracy: recall
-        ? { value: recall.underAttack, ...recall.interval, examples: recall.examples }
-        : { value: accuracyUnderAttack, ...interval, examples: results.length },
-      recallOf: recall?.labels ?? null,
-      successRate: summary.successRate,
-      wordsChanged: summary.wordsChanged,
-      meanQueries: summary.queries.mean,
-    };
-  });
+  return [...journals].map(([name, { results, header }]) => ({ name, done: results.length, total: header.examples }));
 }

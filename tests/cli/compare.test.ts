@@ -67,7 +67,7 @@ test("a degenerate model is neither better nor worse, and the sentence says why"
   expect(
     stdout.match(/^.*untrained\/run\/attacks is degenerate: .*Draw no conclusion from the difference\.$/gm),
   ).toHaveLength(1);
-  expect(stdout).toMatch(/^accuracy under attack \(greedy\): /m);
+  expect(stdout).toMatch(/^accuracy under greedy: /m);
   expect(stdout).not.toContain("is better than");
 });
 

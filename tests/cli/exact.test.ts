@@ -143,7 +143,7 @@ describe("temper exact", () => {
     );
     expect(bracket[2]!.unbroken - bracket[2]!.proven).toBeGreaterThan(0);
     const { html } = await createReport([victim.run]);
-    expect(html).toContain("Texts first fooled here");
+    expect(html).toContain("First fooled");
     expect(html).toContain(`${(100 * bracket[2]!.unbroken).toFixed(1)}%`);
     rmSync(out, { recursive: true });
   });

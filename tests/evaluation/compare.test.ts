@@ -57,11 +57,11 @@ describe("compareModels", () => {
     const spam = (name: string): ModelOutcomes => ({ ...model(name, seed), attackedLabel: "spam" });
     const titles = (pair: readonly ModelOutcomes[]): string[] =>
       compareModels(pair).map(({ verdict }) => verdict.split(":")[0]!);
-    const recalls = ["recall of spam before the attack", "recall of spam under attack (pwws)"];
+    const recalls = ["recall of spam before the attack", "recall of spam under pwws"];
     expect(titles([spam("A"), spam("B")])).toEqual(["accuracy", ...recalls]);
     // The examples that both have are spam.
     expect(titles([model("A", seed), spam("B")])).toEqual(["accuracy", ...recalls]);
-    expect(titles([model("A", seed), model("B", seed)])).toEqual(["accuracy", "accuracy under attack (pwws)"]);
+    expect(titles([model("A", seed), model("B", seed)])).toEqual(["accuracy", "accuracy under pwws"]);
   });
 
   test("corrects for the number of metrics", () => {

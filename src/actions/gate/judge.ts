@@ -1,4 +1,5 @@
-import { formatCount, formatPercent } from "../../base/format.js";
+import { capitalize, formatCount, formatPercent, formatPoints } from "../../base/format.js";
+import { describeMetric } from "../../evaluation/metric-table.js";
 import {
   computeDifferenceBounds,
   estimateNeededExamples,
@@ -88,8 +89,6 @@ function rejectDegenerate({ reason, isCertain }: NonNullable<GateFacts["degenera
   };
 }
 
-const points = (fraction: number): string => (100 * fraction).toFixed(1).replace(/^-(0\.0)$/, "$1");
-
 function isRight(measurement: Measurement, attack: string | null): boolean {
   return attack === null ? measurement.isCorrect : measurement.attacks[attack]!.isRobust;
 }
@@ -107,27 +106,23 @@ function compare(outcomes: readonly PairedOutcome[], attack: string | null, marg
   const { difference, low, high } = computeDifferenceBounds(counts);
   const verdict = judgeDrop({ low, high }, margin);
   const [candidate, baseline] = [(both + onlyFirst) / examples, (both + onlySecond) / examples];
-  const name = attack === null ? "clean accuracy" : `accuracy under ${attack}`;
+  const name = attack === null ? "clean accuracy" : describeMetric(attack).title;
   const change =
     `${name} went from ${formatPercent(baseline)} to ${formatPercent(candidate)} on the same ` +
-    `${formatCount(examples)} texts (${points(difference)} points; ${onlySecond} texts are newly wrong, ` +
+    `${formatCount(examples)} texts (${formatPoints(difference)} points; ${onlySecond} texts are newly wrong, ` +
     `${onlyFirst} newly right)`;
-  const allowed = `a drop of ${points(margin)} points is allowed`;
+  const allowed = `a drop of ${formatPoints(margin)} points is allowed`;
   const reasons: Record<GateVerdict, string> = {
-    passed: `The drop is at most ${points(Math.max(0, -low))} points with 95% certainty, and ${allowed}.`,
-    regressed: `The drop is at least ${points(-high)} points with 95% certainty, and ${allowed}.`,
+    passed: `The drop is at most ${formatPoints(Math.max(0, -low))} points with 95% certainty, and ${allowed}.`,
+    regressed: `The drop is at least ${formatPoints(-high)} points with 95% certainty, and ${allowed}.`,
     unresolved:
-      `With 95% certainty the change is between ${points(low)} and ${points(high)} points, and ${allowed}: ` +
+      `With 95% certainty the change is between ${formatPoints(low)} and ${formatPoints(high)} points, and ${allowed}: ` +
       describeNeededExamples(counts, margin),
   };
   return {
     ...{ name, attack, verdict, candidate, baseline, examples, low, high, limit: margin },
     reason: `${capitalize(change)}. ${reasons[verdict]}`,
   };
-}
-
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function describeNeededExamples(counts: PairedCounts, margin: number): string {
@@ -143,7 +138,7 @@ function describeNeededExamples(counts: PairedCounts, margin: number): string {
 /** The accuracy of the candidate under an attack must be at least `limit`. */
 function requireRobust(pairs: Pairs, attack: string, limit: number): GateCheck {
   const robust = [...pairs.values()].filter(({ candidate }) => isRight(candidate, attack)).length;
-  return { ...requireAccuracy(`accuracy under ${attack}`, robust, pairs.size, limit), attack };
+  return { ...requireAccuracy(describeMetric(attack).title, robust, pairs.size, limit), attack };
 }
 
 /** The certified accuracy of the candidate must be at least `limit`. */
@@ -179,13 +174,13 @@ export function formatCheck({ name, baseline, candidate, examples, low, high, li
   return [
     ...[name, isAlone ? "–" : formatPercent(baseline), formatPercent(candidate), texts],
     isAlone ? `${formatPercent(low)} to ${formatPercent(high)}` : `${signed(low)} to ${signed(high)} points`,
-    isAlone ? `at least ${formatPercent(limit)}` : `drop ≤ ${points(limit)} points`,
+    isAlone ? `at least ${formatPercent(limit)}` : `drop ≤ ${formatPoints(limit)} points`,
     verdict,
   ];
 }
 
 const signed = (fraction: number): string =>
-  points(fraction).match(/^(-|0\.0$)/) ? points(fraction) : `+${points(fraction)}`;
+  formatPoints(fraction).match(/^(-|0\.0$)/) ? formatPoints(fraction) : `+${formatPoints(fraction)}`;
 
 /** The verdict of all checks together: one regression is enough. */
 export function combineVerdicts(checks: readonly GateCheck[]): GateVerdict {

@@ -1,9 +1,9 @@
 import { basename, isAbsolute, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { writeFileAtomic } from "../../base/files.js";
-import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
+import { capitalize, formatCount, formatInterval, formatPercent } from "../../base/format.js";
 import { formatSpec } from "../../base/spec.js";
-import { isAttackMetric } from "../../evaluation/metric-table.js";
+import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
 import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
 import { readModelConfig, readTemperMetadata } from "../../models/config.js";
@@ -30,18 +30,16 @@ function listMetrics({ test }: Results, attacks: AttackFolder): CardMetric[] {
   const { journals } = attacks;
   const found = readAttackMetrics(attacks).filter(([id, { isPaired }]) => isPaired || isAttackMetric(id));
   const hasSeveral = found.filter(([id, { isPaired }]) => isPaired && isAttackMetric(id)).length > 1;
-  const getName = (id: string): string => {
-    if (id === "clean") return "Accuracy of the attacked texts before the attacks";
-    if (id === worstCaseId) return "Accuracy under every attack (worst case)";
+  const getName = (id: string, attackedLabel: string | null = null): string => {
     const labels = journals.get(id)?.summary.recall?.labels.map((label) => test.labels[label] ?? String(label));
-    return labels ? `Recall of ${labels.join(", ")} under ${id}` : `Accuracy under ${id}`;
+    return capitalize(describeMetric(id, labels?.join(", ") ?? attackedLabel).title);
   };
   return [
-    { name: "Accuracy", value: test.accuracy, interval: test.interval, examples: test.examples },
+    { name: getName("accuracy"), value: test.accuracy, interval: test.interval, examples: test.examples },
     ...found
       .filter(([id]) => id !== worstCaseId || hasSeveral)
-      .map(([id, { value, examples }]) => ({
-        name: getName(id),
+      .map(([id, { value, examples, attackedLabel }]) => ({
+        name: getName(id, attackedLabel),
         value,
         interval: wilsonInterval(Math.round(value * examples!), examples!),
         examples: examples!,

@@ -2,13 +2,14 @@ import { type Command, Option } from "@commander-js/extra-typings";
 import { type AttackReport, attack } from "../../actions/attack/attack.js";
 import { type AttackCallbacks, attackRequestSchema } from "../../actions/attack/attack-request.js";
 import { attackNames } from "../../attacks/load-attack.js";
-import { resourceKinds } from "../../attacks/requests.js";
 import { UserError } from "../../base/errors.js";
-import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
+import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
-import type { AttackSummary } from "../../evaluation/attack-summary.js";
+import { tabulateAttacks } from "../../evaluation/attack-numbers.js";
+import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
+import { worstCaseId } from "../../evaluation/worst-case.js";
 import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { RunFolder } from "../../runs/run-folder.js";
@@ -138,13 +139,6 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-const resourceTitles = {
-  encoder: "sentence encoder",
-  mlm: "masked LM",
-  tagger: "tagger",
-  gradient: "gradients",
-} as const;
-
 /** A hard search can take minutes, so the display is updated between results, too. */
 const refreshMilliseconds = 1000;
 
@@ -195,16 +189,20 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
 }
 
 function formatReport(io: Io, report: AttackReport): string {
-  const { examples, clean, cleanInterval, space, task, split, request } = report;
+  const { attacks, examples, clean, labels, space, task, split, request } = report;
+  const { worstCase, worstCaseInterval: interval, worstCaseExamples = examples } = report;
+  const names = Object.keys(attacks);
+  const worst = `${formatCount(worstCaseExamples)}  (95% CI ${formatInterval(interval.low, interval.high)})`;
   const correct = Math.round(clean * examples);
+  const { attackedLabel = null } = request.sample as { readonly attackedLabel?: string | null };
   const size = (value: number): string => formatNumber(value, 3);
   const head = [
     ["model", String(request.model)],
     ["examples", `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are correct before the attack`],
-    [
-      `clean ${formatAccuracyName(request)}`,
-      `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval.low, cleanInterval.high)})`,
-    ],
+    // One attack is its own worst case.
+    ...(names.length > 1
+      ? [[describeMetric(worstCaseId, attackedLabel).title, `${formatPercent(worstCase)} of ${worst}`]]
+      : []),
     [
       "attack space",
       `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable` +
@@ -216,7 +214,9 @@ function formatReport(io: Io, report: AttackReport): string {
   const { yellow } = getColors(io.stdout);
   const remarks = [...listRemarks(report), ...report.sanity.map(({ message }) => `${yellow("!")} ${message}`)];
   const published = typeof request.protocol === "string" ? `${formatPublishedTable(io, report)}\n\n` : "";
-  const table = formatAttackTable(io, report, correct);
+  const measured = Object.values(attacks).map((summary) => ({ summary, examples, clean, labels }));
+  const rows = tabulateAttacks(measured, attackedLabel).map(({ title, cells }) => [title, ...cells]);
+  const table = formatTable(io.stdout, rows, { head: ["", ...names], numeric: names.map((_, i) => i + 1) });
   return `${formatTable(io.stdout, head)}\n\n${published}${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
 }
 
@@ -229,123 +229,6 @@ function formatPublishedTable(io: Io, { attacks, clean, examples, request }: Att
   ]);
   const head = [String(request.protocol), "Clean%", "AUA%", "Suc%", "#Query", "texts"];
   return formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 4, 5] });
-}
-
-/** The accuracy on texts of one label is the recall of the label. */
-function formatAccuracyName({ sample }: AttackReport["request"]): string {
-  const { attackedLabel } = sample as { readonly attackedLabel: unknown };
-  return typeof attackedLabel === "string" ? `recall of ${attackedLabel}` : "accuracy";
-}
-
-function formatAttackTable(io: Io, report: AttackReport, correct: number): string {
-  const { attacks, examples, worstCase, worstCaseInterval: worst, clean, labels } = report;
-  const { worstCaseExamples = examples } = report;
-  const names = Object.keys(attacks);
-  const row = (label: string, format: (summary: AttackSummary) => string, inWorstCase = ""): string[] => [
-    label,
-    ...names.map((name) => format(attacks[name]!)),
-    // One attack is its own worst case.
-    ...(names.length > 1 ? [inWorstCase] : []),
-  ];
-  const hasRecall = names.some((name) => attacks[name]!.recall);
-  const rows = [
-    ...(hasRecall
-      ? [
-          row("recall of the attacked class", ({ recall }) => (recall ? formatPercent(recall.underAttack) : "–")),
-          row("  95% CI", ({ recall }) => (recall ? formatInterval(recall.interval.low, recall.interval.high) : "–")),
-          row("  before the attack", ({ recall }) => (recall ? formatPercent(recall.before) : "–")),
-          row("  class and texts", ({ recall }) =>
-            recall ? `${recall.labels.map((label) => labels[label] ?? label).join(", ")}, ${recall.examples}` : "–",
-          ),
-        ]
-      : []),
-    row(
-      `${formatAccuracyName(report.request)} under attack (of ${formatCount(examples)})`,
-      ({ accuracyUnderAttack }) => formatPercent(accuracyUnderAttack),
-      worstCaseExamples === examples
-        ? formatPercent(worstCase)
-        : `${formatPercent(worstCase)} of ${formatCount(worstCaseExamples)}`,
-    ),
-    row("  95% CI", ({ interval: { low, high } }) => formatInterval(low, high), formatInterval(worst.low, worst.high)),
-    row(
-      "success rate",
-      ({ successRate, attacked }) => `${formatPercent(successRate)} of ${formatCount(attacked)}`,
-      correct > 0 && worstCaseExamples === examples
-        ? `${formatPercent((clean - worstCase) / clean)} of ${formatCount(correct)}`
-        : "–",
-    ),
-    ...(names.some((name) => attacks[name]!.validity)
-      ? [
-          row("accuracy under valid texts", ({ validity }) =>
-            validity ? formatPercent(validity.accuracyUnderAttack) : "–",
-          ),
-          row("  valid of successful texts", ({ validity }) =>
-            validity ? `${formatCount(validity.valid)} of ${formatCount(validity.successes)}` : "–",
-          ),
-          row("  mean similarity", ({ validity }) =>
-            validity?.meanSimilarity == null ? "–" : formatNumber(validity.meanSimilarity, 3),
-          ),
-          row("  fluency, original and final", ({ validity }) =>
-            validity?.fluency ? validity.fluency.map((value) => formatNumber(value, 3)).join(" and ") : "–",
-          ),
-          row("  time of the encoder", ({ validity }) => (validity ? formatDuration(1000 * validity.seconds) : "–")),
-        ]
-      : []),
-    ...(names.some((name) => attacks[name]!.wordsLeft !== undefined)
-      ? [row("words left", ({ wordsLeft }) => (wordsLeft === undefined ? "–" : formatPercent(wordsLeft)))]
-      : []),
-    ...(names.some((name) => attacks[name]!.density)
-      ? [
-          row("random texts that fool the model", ({ density }) =>
-            density ? `${formatPercent(density.fraction, 3)} of ${formatCount(density.samples)}` : "–",
-          ),
-          row("  95% CI (Clopper-Pearson)", ({ density }) =>
-            density ? `${formatPercent(density.interval.low, 3)} to ${formatPercent(density.interval.high, 3)}` : "–",
-          ),
-          row("  examples without such a text", ({ density }) => (density ? formatCount(density.unflipped) : "–")),
-        ]
-      : []),
-    row("words changed", ({ wordsChanged }) => formatPercent(wordsChanged)),
-    row("queries, mean", ({ queries }) => formatNumber(queries.mean)),
-    row("  median", ({ queries }) => formatNumber(queries.median)),
-    row("  95th percentile", ({ queries }) => formatNumber(queries.p95)),
-    row("  total", ({ queries }) => formatCount(queries.total)),
-    ...(names.some((name) => attacks[name]!.fresh)
-      ? [
-          row("confirmed by fresh evaluations", ({ fresh }) => (fresh ? `${fresh.confirmed} of ${fresh.found}` : "–")),
-          row("fresh evaluations fooled", ({ fresh }) =>
-            fresh && fresh.confirmed > 0
-              ? `${formatPercent(fresh.fooled)} (${formatInterval(fresh.interval.low, fresh.interval.high)})`
-              : "–",
-          ),
-        ]
-      : []),
-    ...(names.some((name) => attacks[name]!.ties)
-      ? [row("queries with the margin of another", ({ ties = 0 }) => formatCount(ties))]
-      : []),
-    row("texts evaluated", ({ queries }) => formatCount(queries.evaluated)),
-    row("queries answered from the cache", ({ queries: { total, evaluated } }) =>
-      total === 0 ? "–" : formatPercent(Math.max(0, 1 - evaluated / total)),
-    ),
-    row("tokens evaluated of queried", ({ tokens }) =>
-      tokens.queried === 0 ? "–" : `${formatCount(tokens.evaluated)} of ${formatCount(tokens.queried)}`,
-    ),
-    ...resourceKinds
-      .filter((kind) => names.some((name) => attacks[name]!.resources?.[kind]))
-      .map((kind) =>
-        row(`${resourceTitles[kind]}: calls, inputs, time`, ({ resources }) => {
-          const cost = resources?.[kind];
-          if (!cost) return "–";
-          return `${formatCount(cost.calls)}, ${formatCount(cost.inputs)}, ${formatDuration(1000 * cost.seconds)}`;
-        }),
-      ),
-    row("time", ({ seconds }) => (seconds > 0 ? formatDuration(1000 * seconds) : "–")),
-    row("texts evaluated/s", ({ seconds, queries: { evaluated } }) =>
-      seconds > 0 && evaluated > 0 ? formatNumber(evaluated / seconds, 3) : "–",
-    ),
-  ];
-  const head = ["", ...names, ...(names.length > 1 ? ["worst case"] : [])];
-  return formatTable(io.stdout, rows, { head, numeric: head.map((_, i) => i).slice(1) });
 }
 
 /**

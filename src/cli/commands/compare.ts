@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
 import { listen, warn } from "../../base/events.js";
-import { formatCount, formatPercent, formatPValue } from "../../base/format.js";
+import { formatCount, formatPercent, formatPoints, formatPValue } from "../../base/format.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
@@ -64,8 +64,4 @@ function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): s
   const verdicts = [...sentences, ...notes].map((sentence) => `${sentence}\n`).join("");
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] });
   return `${title === undefined ? "" : `${title}\n\n`}${table}\n\n${verdicts}`;
-}
-
-function formatPoints(difference: number): string {
-  return (100 * difference).toFixed(1);
 }

@@ -1,9 +1,10 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { type ExactReport, exact } from "../../actions/exact/exact.js";
 import { exactRequestSchema } from "../../actions/exact/exact-request.js";
-import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
+import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
+import { tabulateExact } from "../../runs/exact-folder.js";
 import { type Io, write } from "../io.js";
 import {
   addOptions,
@@ -93,25 +94,10 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, report: ExactReport): string {
-  const { examples: count, exact: levels, bracket, distribution, attacks, task, split, scored, proof } = report;
+  const { examples: count, exact: levels, attacks, task, split, scored, proof } = report;
   const { repeated, textsPerSecond, degeneracy } = report;
   const warning = formatDegeneracyLine(io, degeneracy, "exact accuracy");
-  // Without a limit, the last numbers of substitutions are all alike.
-  const isSame = (i: number): boolean =>
-    ["proven", "unbroken"].every((key) => bracket[i]![key as "proven"] === bracket[i - 1]![key as "proven"]);
-  const last = bracket.findLastIndex((_, i) => i === 0 || !isSame(i));
-  const rows = bracket
-    .slice(0, last + 1)
-    .map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
-      changes,
-      formatCount(distribution.exact[changes]!),
-      formatPercent(proven),
-      formatInterval(provenInterval.low, provenInterval.high),
-      formatPercent(unbroken),
-      formatInterval(unbrokenInterval.low, unbrokenInterval.high),
-      formatCount(levels[changes]!.open),
-    ]);
-  const head = ["substitutions", "first fooled", "exact accuracy", "95% CI", "not broken", "95% CI", "open"];
+  const { head, rows } = tabulateExact(report);
   const open = levels.at(-1)!.open;
   const gaps = Object.entries(attacks)
     .map(

@@ -4,6 +4,7 @@ import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
+import { outcomeTitles } from "../../evaluation/outcomes.js";
 import { expandJournals } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { getColors, type Io, write } from "../io.js";
@@ -16,11 +17,11 @@ export const examples = [
   "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl --outcome robust --num-examples 3",
 ];
 
-const outcomes: Readonly<Record<string, { readonly outcome: AttackOutcome | null; readonly text: string }>> = {
-  fooled: { outcome: "success", text: "fooled" },
-  robust: { outcome: "failed", text: "robust" },
-  misclassified: { outcome: "skipped", text: "misclassified before the attack" },
-  all: { outcome: null, text: "" },
+const outcomes: Readonly<Record<string, AttackOutcome | null>> = {
+  fooled: "success",
+  robust: "failed",
+  misclassified: "skipped",
+  all: null,
 };
 
 export function define(command: Command, io: Io): void {
@@ -46,15 +47,15 @@ export function define(command: Command, io: Io): void {
 async function showJournal(io: Io, path: string, outcome: string, numExamples: number): Promise<void> {
   const run = await RunFolder.containing(dirname(dirname(path)));
   const labels = (await run?.labels()) ?? [];
+  const wanted = outcomes[outcome]!;
   let count = 0;
   for await (const { result } of readJournal(path)) {
-    const wanted = outcomes[outcome]!.outcome;
     if (wanted !== null && result.outcome !== wanted) continue;
     if (count++ < numExamples) await write(io.stdout, formatResult(io, result, labels));
   }
   const hidden = count - Math.min(count, numExamples);
   const more = hidden > 0 ? ` ${formatCount(hidden)} more: pass --num-examples ${count}.` : "";
-  const kind = outcome === "all" ? "" : ` (${outcomes[outcome]!.text})`;
+  const kind = wanted === null ? "" : ` (${outcomeTitles[wanted]})`;
   await write(io.stdout, `${formatCount(count)} ${count === 1 ? "example" : "examples"}${kind}.${more}\n`);
 }
 
@@ -65,7 +66,6 @@ function formatResult(io: Io, result: AttackResult, labels: readonly string[]): 
     const best = probabilities.indexOf(Math.max(...probabilities));
     return `${labels[best] ?? `label ${best}`} ${formatPercent(probabilities[best]!)}`;
   };
-  const { text } = Object.values(outcomes).find((each) => each.outcome === result.outcome)!;
   const changes = `${result.edits.length} of ${result.words.length} words, ${formatCount(result.queries)} queries`;
   const isColored = io.stdout.isTTY === true && red("x") !== "x";
   const mark = (from: string, to: string): string => {
@@ -80,7 +80,7 @@ function formatResult(io: Io, result: AttackResult, labels: readonly string[]): 
   );
   const gold = labels[result.label] ?? `label ${result.label}`;
   return (
-    `${bold(result.id)}  ${text}: ${describe(result.before)} → ${describe(result.after)} ` +
+    `${bold(result.id)}  ${outcomeTitles[result.outcome]}: ${describe(result.before)} → ${describe(result.after)} ` +
     `${dim(`(label ${gold}; ${changes})`)}\n${texts.map((pieces) => `  ${pieces.join("")}\n`).join("")}\n`
   );
 }

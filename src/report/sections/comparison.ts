@@ -1,4 +1,4 @@
-import { formatCount, formatInterval, formatPercent, formatPValue } from "../../base/format.js";
+import { capitalize, formatCount, formatInterval, formatPercent, formatPValue } from "../../base/format.js";
 import { type MetricComparison, significanceLevel } from "../../evaluation/compare.js";
 import { getComparisonMark } from "../../evaluation/comparison-mark.js";
 import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
@@ -6,7 +6,7 @@ import { renderAccuracyChart } from "../accuracy-chart.js";
 import type { ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";
 import { describeComparison, describeOneSided } from "../headline.js";
-import { capitalize, type Html, html, renderBar } from "../html.js";
+import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 interface Column {

@@ -2,10 +2,11 @@ import * as Plot from "@observablehq/plot";
 import { assignColors } from "../../analysis/colors.js";
 import { plotPanel } from "../../analysis/plot-panel.js";
 import { type BandPoint, joinSeeds } from "../../analysis/seed-bands.js";
+import { capitalize } from "../../base/format.js";
 import { groupBy } from "../../base/group-by.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import type { TaskGroups } from "../groups.js";
-import { capitalize, type Html, html, trustHtml } from "../html.js";
+import { type Html, html, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** One line of a chart. */

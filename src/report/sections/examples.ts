@@ -2,6 +2,7 @@ import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
+import { outcomeTitles } from "../../evaluation/outcomes.js";
 import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";
@@ -92,10 +93,10 @@ function selectExampleIds(journals: readonly JournalSummary[]): string[] {
   );
 }
 
-const outcomeLabels: Readonly<Record<AttackOutcome, { readonly badge: string; readonly filter: string }>> = {
-  success: { badge: "fooled", filter: "a model was fooled" },
-  failed: { badge: "robust", filter: "a model was robust" },
-  skipped: { badge: "misclassified before attack", filter: "a model misclassified it before the attack" },
+const outcomeFilters: Readonly<Record<AttackOutcome, string>> = {
+  success: "a model was fooled",
+  failed: "a model was robust",
+  skipped: "a model misclassified it before the attack",
 };
 
 /** Shows only the texts that fool some models and not the others. */
@@ -121,7 +122,7 @@ export function renderExamplesSection(
   const filters: readonly (readonly [string, string])[] = [
     ["", "all"],
     ...(examples.some(hasDifferentOutcomes) ? [["differ", "models differ"] as const] : []),
-    ...Object.entries(outcomeLabels).map(([outcome, { filter }]) => [outcome, filter] as const),
+    ...Object.entries(outcomeFilters),
   ];
   const radios = filters.map(([value, text], i) => {
     const input = html`<input type="radio" name="outcome" value="${value}"${i === 0 && html` checked`}>`;
@@ -182,7 +183,7 @@ function renderCard(example: AttackedExample, index: number): Html {
 }
 
 function renderBadge(outcome: AttackOutcome): Html {
-  return html`<span class="badge ${outcome}">${outcomeLabels[outcome].badge}</span>`;
+  return html`<span class="badge ${outcome}">${outcomeTitles[outcome]}</span>`;
 }
 
 function renderModelResult(version: ModelAttackResult): Html {

@@ -1,9 +1,11 @@
 import { formatAttackCommands } from "../../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../../actions/train/format-train-command.js";
-import { formatCount, formatDuration, formatPercent } from "../../base/format.js";
+import { formatCount, formatDuration } from "../../base/format.js";
+import { mainAttackNumbers, tabulateAttacks } from "../../evaluation/attack-numbers.js";
+import { findAttackedLabel } from "../../evaluation/attack-summary.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Environment } from "../../runs/environment.js";
-import { type Html, html } from "../html.js";
+import { type Html, html, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** Shows the settings, commands and versions of each run, so that it can be repeated. */
@@ -11,9 +13,10 @@ export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }
 
-function renderRun(each: ReportRun): Html {
-  const { run, results, environment, attacks } = each;
-  const { config, folder } = run;
+/** What was trained, from what, how long and where. */
+export function listFacts(each: ReportRun): [string, string][] {
+  const { run, results, environment } = each;
+  const { config } = run;
   const facts: [string, string | null][] = [
     ["Model", `${config.model} (${formatHash(environment.model.hash)})`],
     ["Training texts", results && `${formatCount(results.trainExamples)} (${formatHash(environment.data.train)})`],
@@ -24,12 +27,17 @@ function renderRun(each: ReportRun): Html {
     ["Runtime", formatRuntime(environment)],
     ["Versions", formatVersions(environment)],
   ];
+  return facts.filter((fact): fact is [string, string] => fact[1] !== null);
+}
+
+function renderRun(each: ReportRun): Html {
+  const { run, attacks } = each;
   const commands = [formatTrainCommand(run), ...formatAttackCommands(run, attacks)];
   return html`
-<details class="run"><summary><b>${run.method}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>
-<dl>${facts.map(([name, value]) => value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+<details class="run"><summary><b>${run.method}</b>, seed ${run.config.seed} <span class="folder">${run.folder}</span></summary>
+<dl>${listFacts(each).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
 <h3>Commands</h3><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
-${renderAttackTable(attacks)}
+${renderAttackTable(attacks, each.labels)}
 <details><summary>All settings</summary><pre tabindex="0"><code>${each.configText}</code></pre></details>
 </details>`;
 }
@@ -47,26 +55,22 @@ function formatVersions({ temper, commit, libtorch, node }: Environment): string
   return `Temper ${temper}${revision ?? ""}, libtorch ${libtorch}, Node.js ${node.replace(/^v/, "")}`;
 }
 
-/** The effect and the cost of each attack of a folder. */
-export function renderAttackTable({ journals }: AttackFolder): Html | null {
+/** The effect and the cost of each attack of a folder, each over its own texts. */
+export function renderAttackTable({ journals }: AttackFolder, labels: readonly string[]): Html | null {
   if (journals.size === 0) return null;
-  const headers = ["Attack", "Texts", "Fooled", "Words changed", "Queries per text", "Candidates per text", "Time"];
-  const rows = [...journals].map(([name, { finished, header, results, summary, space }]) => {
-    const texts = formatCount(results.length) + (finished ? "" : ` of ${formatCount(header.examples)}`);
-    return html`<tr><th scope="row">${name}</th>${[
-      texts,
-      `${formatPercent(summary.successRate)} of ${formatCount(summary.attacked)}`,
-      formatPercent(summary.wordsChanged),
-      formatCount(summary.queries.mean),
-      space.combinations,
-      summary.seconds > 0 ? formatDuration(1000 * summary.seconds) : "–",
-    ].map((value) => html`<td>${value}</td>`)}</tr>`;
+  const attacks = [...journals.values()].map(({ results, summary }) => {
+    const correct = results.filter(({ outcome }) => outcome !== "skipped").length;
+    return { summary, labels, examples: results.length, clean: correct / results.length };
   });
-  return html`
-<h3>Attacks</h3><div class="scroll" role="region" aria-label="Attacks" tabindex="0"><table>
-<caption class="sr-only">Effect and cost of each attack</caption>
-<thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${rows}</tbody></table></div>`;
+  const numbers = tabulateAttacks(attacks, findAttackedLabel(journals.values()), mainAttackNumbers);
+  const head = ["attack", "texts", ...numbers.map(({ title }) => title.trim()), "candidates per text"];
+  const rows = [...journals].map(([name, { finished, header, results, space }], i) => [
+    name,
+    formatCount(results.length) + (finished ? "" : ` of ${formatCount(header.examples)}`),
+    ...numbers.map(({ cells }) => cells[i]!),
+    space.combinations,
+  ]);
+  return html`<h3>Attacks</h3>${renderTable("Effect and cost of each attack", head, rows)}`;
 }
 
 function formatHash(hash: string): string {

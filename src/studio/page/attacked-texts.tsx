@@ -1,22 +1,25 @@
 import { useEffect, useState } from "preact/hooks";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { shellQuote } from "../../base/shell.js";
+import { outcomeTitles } from "../../evaluation/outcomes.js";
 import type { AttackedText, DiffPiece, JournalInfo, TextsPage } from "../api.js";
 import { get, getMessage } from "./api.js";
-import { Bar, formatCell, Loading, Problem, useDelayed } from "./widgets.js";
+import { ReportPart } from "./report-part.js";
+import { Bar, Loading, Problem, useDelayed } from "./widgets.js";
 
 interface Props {
   readonly id: string;
   readonly labels: readonly string[];
   readonly journals: readonly JournalInfo[];
+  /** The numbers of all attacks. */
+  readonly table: string | null;
   readonly folder: string;
 }
 
-const outcomes = { success: "fooled", failed: "robust", skipped: "misclassified before attack" } as const;
 const pageSize = 25;
 
 /** Texts of an attack with their word diffs. The server searches; the page shows a part. */
-export function AttackedTexts({ id, labels, journals, folder }: Props) {
+export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
   const [attack, setAttack] = useState(journals[0]?.name ?? "");
   const [outcome, setOutcome] = useState("");
   const [search, setSearch] = useState("");
@@ -55,7 +58,7 @@ export function AttackedTexts({ id, labels, journals, folder }: Props) {
         </>
       ) : (
         <>
-          <JournalTable journals={journals} labels={labels} />
+          {table !== null && <ReportPart html={table} />}
           <form class="filters" onSubmit={(event) => event.preventDefault()}>
             <label>
               Attack{" "}
@@ -72,7 +75,7 @@ export function AttackedTexts({ id, labels, journals, folder }: Props) {
               Outcome{" "}
               <select value={outcome} onChange={(event) => setOutcome(event.currentTarget.value)}>
                 <option value="">all</option>
-                {Object.entries(outcomes).map(([value, title]) => (
+                {Object.entries(outcomeTitles).map(([value, title]) => (
                   <option key={value} value={value}>
                     {title}
                   </option>
@@ -118,7 +121,7 @@ function TextCard({ text, labels }: { text: AttackedText; labels: readonly strin
     <article class={`card ${outcome}`}>
       <header>
         <h3>{id}</h3>
-        <span class={`badge ${outcome === "failed" ? "robust" : outcome}`}>{outcomes[outcome]}</span>
+        <span class={`badge ${outcome === "failed" ? "robust" : outcome}`}>{outcomeTitles[outcome]}</span>
         <small>
           labeled <b>{labels[label] ?? `class ${label}`}</b>, {outcome !== "skipped" && `${words}, `}
           {formatCount(queries)} queries
@@ -178,37 +181,5 @@ export function Probabilities({ labels, before, after = null, gold = null }: Pro
         </div>
       ))}
     </dl>
-  );
-}
-
-/** Every attack with its own texts: before and under the attack are numbers of the same ones. */
-function JournalTable({ journals, labels }: Pick<Props, "journals" | "labels">) {
-  return (
-    <table class="settings">
-      <caption class="sr-only">Attacks, each over its own texts</caption>
-      <thead>
-        <tr>
-          <th scope="col">attack</th>
-          <th scope="col">texts</th>
-          <th scope="col">before</th>
-          <th scope="col">under attack</th>
-        </tr>
-      </thead>
-      <tbody>
-        {journals.map(({ name, before, accuracy, recallOf }) => (
-          <tr key={name}>
-            <th scope="row">{name}</th>
-            <td>
-              {formatCount(accuracy.examples!)}
-              {recallOf && ` of ${recallOf.map((label) => labels[label] ?? label).join(", ")} (recall)`}
-            </td>
-            <td>{formatPercent(before)}</td>
-            <td>
-              {formatPercent(accuracy.value)} <small>95% CI {formatCell(accuracy).interval}</small>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }

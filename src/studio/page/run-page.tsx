@@ -84,7 +84,13 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
           </div>
         )}
       </section>
-      <AttackedTexts id={id} labels={data.labels} journals={data.journals} folder={shown.folder} />
+      <AttackedTexts
+        id={id}
+        labels={data.labels}
+        journals={data.journals}
+        table={data.attackTable}
+        folder={shown.folder}
+      />
       {data.figures.length > 0 && (
         <section aria-labelledby="figures">
           <h2 id="figures">Figures</h2>
@@ -141,23 +147,19 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
   return (
     <>
       <dl class="tiles">
-        {main.map(([id, cell]) => {
-          const journal = journals.find(({ name }) => name === id);
-          return (
-            <div key={id}>
-              <dt>{describeMetric(id, row.attackedLabel).title}</dt>
-              <dd>
-                <b>{formatWithUnit(id, cell.value)}</b>
-                <small>
-                  {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
-                  {cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
-                </small>
-                {row.degeneracy === null && <Bar fraction={cell.value} />}
-                {journal && <small>{formatCount(journal.meanQueries)} queries per text</small>}
-              </dd>
-            </div>
-          );
-        })}
+        {main.map(([id, cell]) => (
+          <div key={id}>
+            <dt>{describeMetric(id, row.attackedLabel).title}</dt>
+            <dd>
+              <b>{formatWithUnit(id, cell.value)}</b>
+              <small>
+                {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
+                {cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
+              </small>
+              {row.degeneracy === null && <Bar fraction={cell.value} />}
+            </dd>
+          </div>
+        ))}
       </dl>
       {others.length > 0 && (
         <dl class="minor">
