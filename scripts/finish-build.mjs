@@ -19,6 +19,11 @@ for (const [name, title, schema] of /** @type {const} */ ([
   ["run", "A run of temper train", runConfigSchema],
   ["sweep", "A sweep of temper sweep", sweepSchema],
 ])) {
-  const json = { title, ...z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) };
+  // Editors show only the description of a key.
+  const override = (/** @type {{ jsonSchema: Record<string, unknown> }} */ { jsonSchema }) => {
+    if (jsonSchema.whenNull !== undefined) jsonSchema.description += `; null: ${jsonSchema.whenNull}`;
+    delete jsonSchema.whenNull;
+  };
+  const json = { title, ...z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override }) };
   writeFileSync(join(folder, `${name}.schema.json`), `${JSON.stringify(json, null, 2)}\n`);
 }

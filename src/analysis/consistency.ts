@@ -4,6 +4,7 @@ import { UserError } from "../base/errors.js";
 import { reportProgress, warn } from "../base/events.js";
 import { formatCount, formatPercent } from "../base/format.js";
 import { isModulePath } from "../base/trust.js";
+import { orNull } from "../base/validate.js";
 import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
 import type { RunFolder } from "../runs/run-folder.js";
@@ -48,8 +49,8 @@ export const consistency = defineAnalysis({
   options: {
     runs: runsOption("a finished run"),
     steps: stepsSchema,
-    device: z.string().nullable().default(null).describe("auto, cpu, cuda or cuda:N; null: as in training"),
-    threads: runtimeOptions.threads.describe("CPU threads; null: as in training"),
+    device: orNull(z.string(), "as in training").describe("auto, cpu, cuda or cuda:N"),
+    threads: runtimeOptions.threads.meta({ whenNull: "as in training" }).describe("CPU threads"),
   },
   data: dataSchema,
   async run(request, context) {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
+import { orNull } from "../base/validate.js";
 import type { Results } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../settings/runtime-config.js";
@@ -48,7 +49,7 @@ export interface AnalysisDefinition<
 }
 
 const outputOptions = {
-  out: z.string().nullable().default(null).describe("folder for the data and the figure; null: analysis/ of the run"),
+  out: orNull(z.string(), "analysis/ of the run").describe("folder for the data and the figure"),
   png: z.boolean().default(false).describe("write the figure as PNG, too"),
 };
 
@@ -80,7 +81,7 @@ export function runsOption(description: string) {
 /** The options of analyses that compute with models. */
 export const deviceOptions = {
   device: runtimeOptions.device.describe("auto, cpu, cuda or cuda:N"),
-  threads: runtimeOptions.threads.describe("CPU threads; null: all cores"),
+  threads: runtimeOptions.threads,
 };
 
 /** The options of analyses that evaluate models on a sample of the task. */

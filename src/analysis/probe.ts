@@ -5,6 +5,7 @@ import { prepareRun } from "../actions/train/prepare-run.js";
 import { reportProgress } from "../base/events.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";
 import { openResultCache } from "../base/result-cache.js";
+import { orNull } from "../base/validate.js";
 import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
 import { type ResolvedRun, resolveRun, userModules } from "../settings/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
@@ -60,10 +61,10 @@ export const probe = defineAnalysis({
       .describe("MSGS probes"),
     seeds: count.default(5).describe("runs per probe and method"),
     data: z.string().nullable().default(null).describe("folder of the MSGS data"),
-    maxTrainSamples: count.nullable().default(null).describe("train on a class-balanced sample; null: all"),
+    maxTrainSamples: orNull(count, "all").describe("train on a class-balanced sample"),
     epochs: positive.default(1).describe("passes over the training data"),
-    batchSize: count.nullable().default(null).describe("examples per batch; null: as in temper train"),
-    learningRate: positive.nullable().default(null).describe("peak learning rate; null: as in temper train"),
+    batchSize: orNull(count, "as in temper train").describe("examples per batch"),
+    learningRate: orNull(positive, "as in temper train").describe("peak learning rate"),
     maxLength: count.default(48).describe("maximum tokens per text"),
     ...deviceOptions,
   },

@@ -58,7 +58,7 @@ export const teacher = defineAnalysis({
       .default([...poolings])
       .describe("features to compare"),
     beta: z.number().nonnegative().default(10).describe("weight of ascc's robust loss; 0: train on clean texts"),
-    maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all"),
+    maxTrainSamples: orNull(countSchema, "all").describe("train on a class-balanced sample"),
     maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
     epochs: positive.default(3).describe("passes over the training data"),
     batchSize: countSchema.default(32).describe("examples per batch"),

@@ -6,12 +6,15 @@ export interface OptionDescription {
   /** For example "number > 0", "integer >= 1" or "first, second, ensemble". */
   readonly values: string;
   readonly default: unknown;
+  /** What null means; null if it says nothing. */
+  readonly whenNull: string | null;
   readonly description: string;
 }
 
-interface JsonSchema {
+/** A schema as JSON Schema describes it. */
+export interface JsonSchema {
   readonly type?: string;
-  readonly enum?: readonly unknown[];
+  readonly enum?: readonly string[];
   readonly const?: unknown;
   readonly anyOf?: readonly JsonSchema[];
   readonly items?: JsonSchema;
@@ -21,6 +24,15 @@ interface JsonSchema {
   readonly exclusiveMaximum?: number;
   readonly default?: unknown;
   readonly description?: string;
+  /** What null means: see `orNull`. */
+  readonly whenNull?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+}
+
+/** Reads what a request may contain, with the descriptions, defaults and limits of its keys. */
+export function toJsonSchema(schema: z.ZodType): JsonSchema {
+  return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonSchema;
 }
 
 /**
@@ -28,11 +40,11 @@ interface JsonSchema {
  * once.
  */
 export function describeOptions(schema: z.ZodType): OptionDescription[] {
-  const { properties = {} } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-  return Object.entries(properties as Record<string, JsonSchema>).map(([name, option]) => ({
+  return Object.entries(toJsonSchema(schema).properties ?? {}).map(([name, option]) => ({
     name,
     values: formatValues(option),
     default: option.default ?? null,
+    whenNull: option.whenNull ?? null,
     description: option.description ?? "",
   }));
 }

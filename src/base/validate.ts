@@ -11,9 +11,16 @@ export const countSchema = z.number().int().positive();
 /** Whole numbers from 0 are random seeds. */
 export const seedSchema = z.number().int().nonnegative();
 
-/** Adds null as another value and as the default. */
-export function orNull<Schema extends z.ZodType>(schema: Schema): z.ZodDefault<z.ZodNullable<Schema>> {
-  return schema.nullable().default(null);
+/**
+ * Adds null as another value and as the default. `whenNull` says what null means, such as "as in
+ * training". Flags, forms and references show it as the default.
+ */
+export function orNull<Schema extends z.ZodType>(
+  schema: Schema,
+  whenNull?: string,
+): z.ZodDefault<z.ZodNullable<Schema>> {
+  const optional = schema.nullable().default(null);
+  return whenNull === undefined ? optional : optional.meta({ whenNull });
 }
 
 /** Where a list is expected, one value is a list of one, as on the command line. */

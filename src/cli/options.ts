@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "@commander-js/extra-typings";
 import { z } from "zod";
 import { httpVictimSchema } from "../attacks/endpoint.js";
+import { type JsonSchema, toJsonSchema } from "../base/describe-options.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { toFlag } from "../base/shell.js";
@@ -44,26 +45,14 @@ function formatDefault(value: unknown): string {
   return typeof value === "number" && value > 0 && value < 1e-3 ? value.toExponential() : String(value);
 }
 
-/** A key of a request, as JSON Schema describes it. */
-interface KeySchema {
-  readonly type?: string;
-  readonly description?: string;
-  readonly default?: unknown;
-  readonly enum?: readonly string[];
-  readonly items?: KeySchema;
-  readonly minimum?: number;
-  readonly exclusiveMinimum?: number;
-  readonly maximum?: number;
-}
-
 /** Reads the schema of a key. If it can be null, its other type is described. */
-export function readKeySchema(schema: z.ZodType): KeySchema {
-  const { anyOf, ...rest } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-  return { ...anyOf?.[0], ...rest } as KeySchema;
+export function readKeySchema(schema: z.ZodType): JsonSchema {
+  const { anyOf, ...rest } = toJsonSchema(schema);
+  return { ...anyOf?.[0], ...rest };
 }
 
 /** Limits of flags that are stricter than the schemas. */
-const limits: Readonly<Record<string, Pick<KeySchema, "minimum" | "maximum">>> = {
+const limits: Readonly<Record<string, Pick<JsonSchema, "minimum" | "maximum">>> = {
   // Fewer tokens do not leave room for both texts of a pair.
   maxLength: { minimum: 8 },
   threads: { maximum: 1024 },
@@ -78,16 +67,15 @@ const limits: Readonly<Record<string, Pick<KeySchema, "minimum" | "maximum">>> =
  */
 export function createOption(key: string, schema: z.ZodType, flags: string): Option {
   const found = { ...readKeySchema(schema), ...limits[key] };
-  const { type, items, enum: choices, description = "", default: standard } = found;
-  const values = [standard ?? []]
+  const { type, items, enum: choices, description = "", default: standard, whenNull } = found;
+  const values = [standard ?? whenNull ?? []]
     .flat()
     .filter((value) => typeof value !== "boolean")
     .map(formatDefault);
   const isRepeatable = items !== undefined && items.type !== "integer";
-  const text = description.replace(/; null: (.+)$/, " (default: $1)");
   const option = new Option(
     flags.startsWith("--") ? flags : `${toFlag(key)} ${flags}`.trim(),
-    `${text}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
+    `${description}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
   );
   option.attributeName = () => key;
   if (choices) option.argParser(createChoiceParser(choices));

@@ -1,5 +1,6 @@
 import { isAbsolute, relative } from "node:path";
 import Table from "cli-table3";
+import type { OptionDescription } from "../base/describe-options.js";
 import { formatCommandLine } from "../base/shell.js";
 import { formatDegeneracy } from "../evaluation/degenerate.js";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
@@ -49,6 +50,17 @@ export function formatTable(
     .split("\n")
     .map((line) => line.trimEnd())
     .join("\n");
+}
+
+/** The options of a method or an attack. */
+export function formatOptions(io: Io, options: readonly OptionDescription[]): string {
+  const rows = options.map(({ name, values, default: standard, whenNull, description }) => [
+    name,
+    values,
+    standard === null ? "–" : String(standard),
+    whenNull === null ? description : `${description}; null: ${whenNull}`,
+  ]);
+  return formatTable(io.stdout, rows, { head: ["option", "values", "default", ""] });
 }
 
 /** A path as people type it: relative if it is inside the current folder. */

@@ -14,20 +14,20 @@ const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 export const hardenRequestSchema = z.strictObject({
   ...dataOptions,
   ...{ validationData, testData },
-  model: orNull(z.string().min(1)).describe(
-    "a folder, npm:PACKAGE or a Hugging Face model ID; null: the small model of temper-nlp-demo",
+  model: orNull(z.string().min(1), "the small model of temper-nlp-demo").describe(
+    "a folder, npm:PACKAGE or a Hugging Face model ID",
   ),
-  method: orNull(z.string().min(1)).describe(
-    'method of the robust model, such as "ascc:beta=4"; null: one that works with a few hundred texts',
+  method: orNull(z.string().min(1), "one that works with a few hundred texts").describe(
+    'method of the robust model, such as "ascc:beta=4"',
   ),
-  tokenization: orNull(tokenization.unwrap()).describe("subword or word; null: word"),
-  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: wordnet'),
-  maxLength: orNull(countSchema).describe("maximum tokens per text; null: enough for 95% of the texts, at most 128"),
-  epochs: orNull(epochs.unwrap()).describe("passes over the training data; null: enough for 75 steps, at least 2"),
-  batchSize: orNull(batchSize.unwrap()).describe("examples per batch; null: 32, or fewer if a class is rare"),
-  learningRate: orNull(learningRate.unwrap()).describe("peak learning rate; null: 1e-4"),
-  attacks: orNull(z.array(z.string()).min(1)).describe("attacks on both models; null: pwws"),
-  numExamples: orNull(countSchema).describe("texts of the test split to attack; null: 200"),
+  tokenization: orNull(tokenization.unwrap(), "word").describe("subword or word"),
+  substitutions: orNull(z.string(), "wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+  maxLength: orNull(countSchema, "enough for 95% of the texts, at most 128").describe("maximum tokens per text"),
+  epochs: orNull(epochs.unwrap(), "enough for 75 steps, at least 2").describe("passes over the training data"),
+  batchSize: orNull(batchSize.unwrap(), "32, or fewer if a class is rare").describe("examples per batch"),
+  learningRate: orNull(learningRate.unwrap(), "1e-4").describe("peak learning rate"),
+  attacks: orNull(z.array(z.string()).min(1), "pwws").describe("attacks on both models"),
+  numExamples: orNull(countSchema, "200").describe("texts of the test split to attack"),
   attackedLabel,
   minContextSimilarity,
   seed: seedSchema.default(0).describe("random seed of both models and of the attacked sample"),

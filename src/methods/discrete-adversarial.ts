@@ -16,16 +16,12 @@ import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method
 
 const optionsSchema = z.strictObject({
   attack: z.string().default("pwws").describe("attack of the current model, such as pwws or genetic:population=20"),
-  interval: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("optimizer steps between attacks, also before the first one; null: one epoch"),
+  interval: orNull(z.number().int().positive(), "one epoch").describe(
+    "optimizer steps between attacks, also before the first one",
+  ),
   fraction: fractionSchema.default(0.2).describe("fraction of the training texts that each attack changes"),
   alpha: nonnegativeSchema.default(1).describe("weight of the loss of attacked texts; 0: standard"),
-  maxQueries: z.number().int().positive().nullable().default(null).describe("queries per text; null: no limit"),
+  maxQueries: orNull(z.number().int().positive(), "no limit").describe("queries per text"),
   maskedLm: orNull(z.string()).describe("masked language model of attacks that need one (bert-attack, bae, clare)"),
   precision: z
     .enum(["auto", "bf16", "int8", "fp32"])

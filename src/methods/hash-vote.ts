@@ -35,12 +35,11 @@ const optionsSchema = z.strictObject({
     .max(1000)
     .default(1)
     .describe("hash functions that split each training text; the first one is that of the certificate"),
-  clip: orNull(z.number().positive().max(100)).describe(
-    "a group gives a label its lead in log-probability, and a lead of this size is a full vote; null: groups vote",
+  clip: orNull(z.number().positive().max(100), "groups vote").describe(
+    "a group gives a label its lead in log-probability, and a lead of this size is a full vote",
   ),
-  margin: orNull(z.number().nonnegative().max(1000)).describe(
-    "train the groups of a text together: the sum of their leads should exceed this many full votes; null: each " +
-      "group is trained alone",
+  margin: orNull(z.number().nonnegative().max(1000), "each group is trained alone").describe(
+    "train the groups of a text together: the sum of their leads should exceed this many full votes",
   ),
   hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
   hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),

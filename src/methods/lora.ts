@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
+import { orNull } from "../base/validate.js";
 import { getLayerIndex, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, type Rng, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
@@ -11,11 +12,9 @@ import { listFrozenWeights } from "./trained-weights.js";
 const optionsSchema = z.strictObject({
   rank: z.number().int().positive().default(8).describe("rank r of an update"),
   alpha: nonnegativeSchema.default(8).describe("scale: an update is multiplied by alpha / rank"),
-  modules: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("dense layers to adapt, such as query+value or output.dense; null: the query and value projections"),
+  modules: orNull(z.string(), "the query and value projections").describe(
+    "dense layers to adapt, such as query+value or output.dense",
+  ),
 });
 
 type Options = z.output<typeof optionsSchema>;

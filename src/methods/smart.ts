@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { orNull } from "../base/validate.js";
 import { type EncoderInput, embedInput } from "../models/index.js";
 import { evalMode, klDivergence, mapWeights, symmetricKl, trainMode, type Weights } from "../nn/index.js";
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
@@ -11,21 +12,12 @@ const optionsSchema = z.strictObject({
   mu: nonnegativeSchema.default(1).describe("weight of the proximal term"),
   steps: z.number().int().positive().default(1).describe("ascent steps"),
   noiseStd: z.number().positive().default(1e-5).describe("standard deviation of the initial noise"),
-  stepSize: z
-    .number()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("length of an ascent step; null: 1e-3 (projection: paper) or 1e-5 (projection: code)"),
-  epsilon: z
-    .number()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe(
-      "radius of the ball (projection: paper; null: 1e-5), or constant against division by zero " +
-        "(projection: code; null: 1e-6)",
-    ),
+  stepSize: orNull(z.number().positive(), "1e-3 (projection: paper) or 1e-5 (projection: code)").describe(
+    "length of an ascent step",
+  ),
+  epsilon: orNull(z.number().positive(), "1e-5 (projection: paper) or 1e-6 (projection: code)").describe(
+    "radius of the ball (projection: paper), or constant against division by zero (projection: code)",
+  ),
   projection: z
     .enum(["paper", "code"])
     .default("paper")

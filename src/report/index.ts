@@ -4,7 +4,7 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { createFileError, exists, readText, writeFileAtomic } from "../base/files.js";
 import { formatCount } from "../base/format.js";
-import { validate } from "../base/validate.js";
+import { orNull, validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
@@ -32,7 +32,7 @@ export const reportRequestSchema = z.strictObject({
     .regex(/\.html?$/i, { error: "expected the name of an HTML file (report.html)" })
     .default("report.html")
     .describe("HTML file to write"),
-  title: z.string().nullable().default(null).describe("title of the page; null: the tasks"),
+  title: orNull(z.string(), "the tasks").describe("title of the page"),
 });
 export type ReportRequest = z.input<typeof reportRequestSchema>;
 

@@ -26,7 +26,7 @@ export const serveRequestSchema = z.strictObject({
     .describe("host name that clients may use, besides localhost and IP addresses"),
   apiKey: orNull(z.string().min(1)).describe("key that clients must send; env:VARIABLE reads it from the environment"),
   maxTexts: countSchema.default(4096).describe("maximum texts per request"),
-  maxBatchTexts: orNull(countSchema).describe("maximum texts that are classified together; null: as --max-texts"),
+  maxBatchTexts: orNull(countSchema, "as --max-texts").describe("maximum texts that are classified together"),
   maxQueuedTexts: countSchema.default(65_536).describe("maximum texts of all requests that wait; more get status 503"),
   maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),

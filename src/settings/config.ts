@@ -89,10 +89,8 @@ export const runConfigSchema = z.strictObject({
     .min(1)
     .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
-  validationData: orNull(z.string()).describe(
-    "file of the validation split; null: found in --data or held out from it",
-  ),
-  testData: orNull(z.string()).describe("file of the test split; null: found in --data or held out from it"),
+  validationData: orNull(z.string(), "found in --data or held out from it").describe("file of the validation split"),
+  testData: orNull(z.string(), "found in --data or held out from it").describe("file of the test split"),
   tokenization: z
     .enum(tokenizations)
     .default("subword")
@@ -120,12 +118,13 @@ export const runConfigSchema = z.strictObject({
     .default("cls")
     .describe("text embedding: cls, pooler or mean of the token states"),
   maxLength: countSchema.default(128).describe("maximum tokens per text; longer texts are truncated"),
-  maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all examples"),
+  maxTrainSamples: orNull(countSchema, "all examples").describe("train on a class-balanced sample"),
   maxValidationSamples: countSchema
     .nullable()
     .default(1000)
-    .describe("validate on a class-balanced sample; null: all examples"),
-  maxTestSamples: orNull(countSchema).describe("test on a class-balanced sample; null: all examples"),
+    .meta({ whenNull: "all examples" })
+    .describe("validate on a class-balanced sample"),
+  maxTestSamples: orNull(countSchema, "all examples").describe("test on a class-balanced sample"),
   substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file'),
   inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that are not in the model's vocabulary"),
   caseSensitiveSubstitutes: z

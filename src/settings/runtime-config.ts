@@ -25,18 +25,18 @@ export const runtimeOptions = {
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
     .default("auto")
     .describe("cpu, cuda, cuda:N, or auto for a GPU if there is one"),
-  precision: orNull(z.enum(["auto", "bf16", "tf32", "fp32"])).describe(
-    "bf16, tf32 (GPU only), fp32, or auto: the fastest that works on this host; null: bf16 on a GPU, fp32 on a CPU",
+  precision: orNull(z.enum(["auto", "bf16", "tf32", "fp32"]), "bf16 on a GPU, fp32 on a CPU").describe(
+    "bf16, tf32 (GPU only), fp32, or auto: the fastest that works on this host",
   ),
-  threads: orNull(countSchema).describe("CPU threads; null: all cores"),
+  threads: orNull(countSchema, "all cores").describe("CPU threads"),
 };
 
 export const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** The precisions of a search, whose decisions are confirmed in float32 on a CPU and in fp8. */
-export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf32", "fp32"])).describe(
-  "precision of the search: int8 (CPU only), bf16, fp8 and tf32 (GPU only), fp32, or auto: the fastest that works on " +
-    "this host; on a CPU and in fp8, successes are confirmed in fp32; null: auto",
+export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf32", "fp32"]), "auto").describe(
+  "precision of the search: int8 (CPU only), bf16, fp8 and tf32 (GPU only), fp32, or auto: the fastest " +
+    "that works on this host; on a CPU and in fp8, successes are confirmed in fp32",
 );
 
 /** Where a model is computed, as a request says it. */

@@ -3,6 +3,7 @@ import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { recipeResourceOptions } from "../actions/load/load-resources.js";
 import { getNeeds } from "../attacks/define-attack.js";
 import { attacks } from "../attacks/recipes/index.js";
+import { type JsonSchema, toJsonSchema } from "../base/describe-options.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
 import { runConfigSchema } from "../settings/config.js";
@@ -13,17 +14,6 @@ export type JobKind = JobRow["kind"];
 
 /** Values as the page sends them: by key, only those that were changed. */
 export type FormValues = Readonly<Record<string, unknown>>;
-
-interface JsonSchema {
-  readonly type?: string;
-  readonly enum?: readonly string[];
-  readonly anyOf?: readonly JsonSchema[];
-  readonly items?: JsonSchema;
-  readonly default?: unknown;
-  readonly description?: string;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly required?: readonly string[];
-}
 
 /** Where the results of a job go. Requests have it beside the config. */
 const outField: FormField = {
@@ -106,8 +96,8 @@ export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map(
   const { name, summary, options, exampleOptions = {} } = attack;
   const needsModel = getNeeds(attack, options.parse(exampleOptions)).includes("mlm");
   const { maskedLm } = recipeResourceOptions;
-  const more = needsModel ? readSchema(z.object({ maskedLm })).properties : {};
-  const { properties, required = [] } = readSchema(options);
+  const more = needsModel ? toJsonSchema(z.object({ maskedLm })).properties : {};
+  const { properties, required = [] } = toJsonSchema(options);
   const fields = Object.entries({ ...more, ...properties }).map(([key, schema]) => ({
     ...describeField(key, schema),
     required: required.includes(key) || key === "maskedLm",
@@ -115,15 +105,11 @@ export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map(
   return { value: name, hint: summary, fields };
 });
 
-function readSchema(schema: z.ZodType): JsonSchema {
-  return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonSchema;
-}
-
 /** A field as its schema describes it. */
 function describeField(key: string, schema: JsonSchema): FormField {
   const { type, choices } = describeType(schema);
   // A field that is empty stands for null.
-  const description = (schema.description ?? "").replace("null:", "empty:");
+  const description = [schema.description ?? "", ...(schema.whenNull ? [`empty: ${schema.whenNull}`] : [])].join("; ");
   return {
     ...{ key, type, choices, description, label: humanize(key), default: schema.default ?? null },
     ...{ required: false, isMain: false, options: [] },
@@ -132,7 +118,7 @@ function describeField(key: string, schema: JsonSchema): FormField {
 
 /** The fields of a form, from the schema of its request. */
 export function listFields(kind: JobKind, models: readonly string[]): FormField[] {
-  const { properties = {}, required = [] } = readSchema(schemas[kind]);
+  const { properties = {}, required = [] } = toJsonSchema(schemas[kind]);
   const methodOptions = [...methods.values()].map(({ name, summary }) => ({ value: name, hint: summary }));
   const options: Readonly<Record<string, readonly FormOption[]>> = {
     model: kind === "attack" ? models.map((value) => ({ value, hint: "" })) : pretrainedModels,

@@ -33,8 +33,8 @@ export const sweepRequestSchema = z.strictObject({
     .array(z.string())
     .default([])
     .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
-  out: orNull(z.string()).describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
-  jobs: orNull(countSchema).describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
+  out: orNull(z.string(), "runs/NAME, or runs/NAME-PROFILE").describe("folder of the runs and tables"),
+  jobs: orNull(countSchema, "one per GPU, or one; on Slurm as many as it allows").describe("concurrent runs"),
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),

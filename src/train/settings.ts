@@ -1,14 +1,13 @@
 import { z } from "zod";
+import { orNull } from "../base/validate.js";
 import { schedules } from "../nn/index.js";
 
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
-const countOrNullSchema = countSchema.nullable().default(null);
 /** Learning rates and weight decays are float32 on the device. Beyond this, they overflow. */
 const nonnegativeSchema = z.number().nonnegative().max(1e30);
 /** AdamW divides by 1 - beta^step. */
 const betaSchema = z.number().min(0).lt(1);
-const nonnegativeOrNullSchema = nonnegativeSchema.nullable().default(null);
 
 /**
  * Settings of the trainer that do not depend on the method. Their defaults are defined only here.
@@ -28,16 +27,15 @@ export const trainSettingsSchema = z
         "examples in a batch: any, equally many of each class (rare classes are repeated), the same without " +
           "repetition until the rarest class is used up (RIFT's code), or one class only",
       ),
-    classWeights: z
-      .union([z.literal("balanced"), z.record(z.string(), z.number().positive().max(1e6))], {
+    classWeights: orNull(
+      z.union([z.literal("balanced"), z.record(z.string(), z.number().positive().max(1e6))], {
         error: 'expected "balanced", or a positive number per label: { toxic: 10 }',
-      })
-      .nullable()
-      .default(null)
-      .describe(
-        "factor of the loss by label: balanced (inverse to the frequency of the label), or a map such as " +
-          "{ toxic: 10 }, in which other labels have 1; null: all have 1",
-      ),
+      }),
+      "all have 1",
+    ).describe(
+      "factor of the loss by label: balanced (inverse to the frequency of the label), or a map such as " +
+        "{ toxic: 10 }, in which other labels have 1",
+    ),
     focalGamma: nonnegativeSchema
       .max(10)
       .default(0)
@@ -54,14 +52,14 @@ export const trainSettingsSchema = z
       .default(0)
       .describe("first optimizer steps, which train the head alone, without methods (LP-FT); 0: none"),
     learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
-    headLearningRate: nonnegativeOrNullSchema.describe(
-      "peak learning rate of the head and of the methods' own parameters; null: learningRate",
+    headLearningRate: orNull(nonnegativeSchema, "learningRate").describe(
+      "peak learning rate of the head and of the methods' own parameters",
     ),
     weightDecay: nonnegativeSchema
       .default(0.01)
       .describe("weight decay of the encoder, except for biases and LayerNorm"),
-    headWeightDecay: nonnegativeOrNullSchema.describe(
-      "weight decay of the head and of the methods' own parameters; null: weightDecay",
+    headWeightDecay: orNull(nonnegativeSchema, "weightDecay").describe(
+      "weight decay of the head and of the methods' own parameters",
     ),
     adamBeta1: betaSchema.default(0.9),
     adamBeta2: betaSchema.default(0.999),
@@ -78,20 +76,18 @@ export const trainSettingsSchema = z
       .max(1e30)
       .nullable()
       .default(1)
-      .describe("maximum global norm of the gradient; null: no clipping"),
+      .meta({ whenNull: "no clipping" })
+      .describe("maximum global norm of the gradient"),
     lrScheduler: z
       .union([z.enum(["linear", "constant"]), z.array(nonnegativeSchema).min(1)])
       .default("linear")
       .describe("linear decay to 0, constant, or a list with one factor per epoch"),
     warmupRatio: fractionSchema.default(0).describe("fraction of steps in which the learning rate rises from 0"),
     dropout: z.boolean().default(true).describe("false disables every dropout of the model"),
-    evalSteps: countOrNullSchema.describe("steps between evaluations on the validation split; null: once per epoch"),
-    evalEpochs: z
-      .array(countSchema)
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe("evaluate only after these epochs and at the end, instead of every evalSteps; null: no such list"),
+    evalSteps: orNull(countSchema, "once per epoch").describe("steps between evaluations on the validation split"),
+    evalEpochs: orNull(z.array(countSchema).min(1), "no such list").describe(
+      "evaluate only after these epochs and at the end, instead of every evalSteps",
+    ),
     metricForBestModel: z
       .string()
       .default("accuracy")
@@ -100,8 +96,8 @@ export const trainSettingsSchema = z
       .boolean()
       .default(true)
       .describe("end with the best checkpoint; false: end with the last one, whatever its validation metrics are"),
-    earlyStoppingPatience: countOrNullSchema.describe(
-      "evaluations without improvement before training stops; null: never stop early",
+    earlyStoppingPatience: orNull(countSchema, "never stop early").describe(
+      "evaluations without improvement before training stops",
     ),
     logWeightDistance: z
       .boolean()
@@ -124,8 +120,8 @@ export const trainSettingsSchema = z
       .boolean()
       .default(false)
       .describe("keep the optimizer state in the checkpoints of a finished run"),
-    loggingSteps: countOrNullSchema.describe(
-      "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
+    loggingSteps: orNull(countSchema, "1 on a CPU, 20 on a GPU, so that it rarely waits").describe(
+      "steps between writes of the event log",
     ),
   })
   .superRefine((settings, context) => {

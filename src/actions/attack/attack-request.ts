@@ -28,26 +28,26 @@ export const attackGroups = {
       .enum(["random", "class-balanced"])
       .default("random")
       .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
-    attackedLabel: orNull(z.string().min(1)).describe(
-      "attack only examples of this label, so that accuracy is the recall of the label; null: of every label",
+    attackedLabel: orNull(z.string().min(1), "of every label").describe(
+      "attack only examples of this label, so that accuracy is the recall of the label",
     ),
   }),
   constraints: z.strictObject({
     ...constraintOptions,
-    minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
-      "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
-        `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
-    ),
+    minContextSimilarity: orNull(
+      z.number().min(-1).max(1),
+      `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
+    ).describe("a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute"),
     queryBudget: orNull(countSchema).describe("maximum queries per example"),
     queriesPerWord: orNull(countSchema).describe("maximum queries per word of an example, instead of --query-budget"),
   }),
   resources: z.strictObject({
-    substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
-    inVocabSubstitutes: orNull(z.boolean()).describe(
-      "drop substitutes that are not in the model's vocabulary; null: as in training",
+    substitutions: orNull(z.string(), "as in training").describe('word substitutions: "wordnet" or a JSON file'),
+    inVocabSubstitutes: orNull(z.boolean(), "as in training").describe(
+      "drop substitutes that are not in the model's vocabulary",
     ),
-    caseSensitiveSubstitutes: orNull(z.boolean()).describe(
-      "words with a capital letter have no substitutes, except for genetic; null: as in training",
+    caseSensitiveSubstitutes: orNull(z.boolean(), "as in training").describe(
+      "words with a capital letter have no substitutes, except for genetic",
     ),
     lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
     ...recipeResourceOptions,
@@ -63,11 +63,9 @@ export const attackGroups = {
   runtime: z.strictObject({
     ...runtimeOptions,
     precision: searchPrecision,
-    tokenization: orNull(z.enum(tokenizations)).describe("subword or word; null: as in training"),
-    maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
-    concurrency: orNull(countSchema.max(100_000)).describe(
-      "number of concurrent searches; null: chosen for the device",
-    ),
+    tokenization: orNull(z.enum(tokenizations), "as in training").describe("subword or word"),
+    maxLength: orNull(countSchema, "the model's").describe("maximum tokens per text"),
+    concurrency: orNull(countSchema.max(100_000), "chosen for the device").describe("number of concurrent searches"),
     cache: z.boolean().default(true).describe("read and store scores on disk"),
     ...noiseOptions,
     endpoint: httpVictimSchema.prefault({}),
@@ -87,14 +85,14 @@ export const attackRequestSchema = z.strictObject({
   protocol: orNull(z.enum(protocolNames)).describe(
     "attacks and limits of a publication, unless they are given: textdefender (Li et al. 2021)",
   ),
-  out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
+  out: orNull(z.string(), "attacks/ in the run folder").describe("folder of the journals"),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
   data: attackGroups.data.prefault({}),
   sample: attackGroups.sample.prefault({}),
   constraints: attackGroups.constraints
     .extend({
-      maxModificationRate: orNull(maxModificationRateSchema).describe(
-        "maximum fraction of words to change per text, rounded up; null: the protocol's, or 1",
+      maxModificationRate: orNull(maxModificationRateSchema, "the protocol's, or 1").describe(
+        "maximum fraction of words to change per text, rounded up",
       ),
     })
     .prefault({}),

@@ -61,7 +61,7 @@ export const augmentRequestSchema = z.strictObject({
   rate: z.number().gt(0).max(1).default(0.1).describe("fraction of words to change, at least one word"),
   excludeOriginal: z.boolean().default(false).describe("write only the changed texts"),
   seed: seedSchema.default(0).describe("random seed"),
-  substitutions: orNull(z.string()).describe('neighbors of words: "wordnet" or a JSON file; null: wordnet'),
+  substitutions: orNull(z.string(), "wordnet").describe('neighbors of words: "wordnet" or a JSON file'),
   vectors: recipeResourceOptions.vectors,
   maskedLm: recipeResourceOptions.maskedLm,
   out: z.string().describe("file of the new dataset (.jsonl)"),

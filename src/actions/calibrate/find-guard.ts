@@ -7,11 +7,10 @@ import type { RunFolder } from "../../runs/run-folder.js";
 
 /** The keys of every request that uses a model as a guard. */
 export const guardOptions = {
-  windows: orNull(countSchema.max(1000)).describe(
-    "score texts by their windows of at most this many words, so that text before or after cannot hide them; null: " +
-      "complete texts",
+  windows: orNull(countSchema.max(1000), "complete texts").describe(
+    "score texts by their windows of at most this many words, so that text before or after cannot hide them",
   ),
-  positiveLabel: orNull(z.string()).describe("label that the guard flags; null: as calibrated, else the second"),
+  positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard flags"),
 };
 
 /** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */

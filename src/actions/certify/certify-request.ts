@@ -24,9 +24,9 @@ const kindSchema = z
     definition,
     options: validate(definition.options, options, `--kind ${definition.name}`),
   }));
-const precision = runtimeOptions.precision.describe(
-  "fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified; null: fp32",
-);
+const precision = runtimeOptions.precision
+  .meta({ whenNull: "fp32" })
+  .describe("fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified");
 
 /** What `certify` accepts. */
 export const certifyRequestSchema = z.strictObject({
@@ -36,7 +36,7 @@ export const certifyRequestSchema = z.strictObject({
     .describe(`certificate with its options: ${[...certificates.keys()].join(", ")}`),
   seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
   edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
-  out: orNull(z.string()).describe("folder of the journal; null: certificates/ in the run folder"),
+  out: orNull(z.string(), "certificates/ in the run folder").describe("folder of the journal"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
   data: attackGroups.data.prefault({}),
   sample: attackGroups.sample.pick({ split: true, numExamples: true }).prefault({}),

@@ -11,8 +11,8 @@ import { loadRequestedModel } from "../load/load-local-model.js";
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
-  tokenization: orNull(z.enum(tokenizations)).describe("subword or word; null: as in training, otherwise subword"),
-  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
+  tokenization: orNull(z.enum(tokenizations), "as in training, otherwise subword").describe("subword or word"),
+  maxLength: orNull(countSchema, "the model's").describe("maximum tokens per text"),
   batchSize: countSchema.max(65_536).default(32).describe("texts per forward pass"),
   device: runtimeOptions.device,
   threads: runtimeOptions.threads,

@@ -33,10 +33,10 @@ export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
+  maxSamples: orNull(countSchema, "all examples").describe("evaluate on a class-balanced sample"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
-  threshold: orNull(z.number().min(0).max(1)).describe(
-    "predict the second of two labels if its probability is at least this; null: the more probable label",
+  threshold: orNull(z.number().min(0).max(1), "the more probable label").describe(
+    "predict the second of two labels if its probability is at least this",
   ),
   ...guardOptions,
   ...runtimeOptions,

@@ -15,12 +15,12 @@ export const exactRequestSchema = z.strictObject({
   attacks: attacks.describe(
     "attacks with substitutes of the table, which run first and are compared with the exact result",
   ),
-  decidedMargin: orNull(z.number().min(0)).describe(
-    "logit margin below which texts in low precision are scored again in fp32; null: twice the largest measured error",
+  decidedMargin: orNull(z.number().min(0), "twice the largest measured error").describe(
+    "logit margin below which texts in low precision are scored again in fp32",
   ),
-  budget: orNull(countSchema).describe("maximum number of texts to score per example; null: no limit"),
+  budget: orNull(countSchema, "no limit").describe("maximum number of texts to score per example"),
   seed,
-  out: orNull(z.string()).describe("folder of the proof; null: exact/ in the run folder"),
+  out: orNull(z.string(), "exact/ in the run folder").describe("folder of the proof"),
   data: data.prefault({}),
   sample: sample.omit({ attackedLabel: true }).prefault({}),
   constraints: constraints.pick({ minContextSimilarity: true }).prefault({}),

@@ -23,7 +23,7 @@ export const exportRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   to: z.enum(["onnx"]).default("onnx").describe("the format"),
   out: z.string().describe("a new folder for the exported model"),
-  quantize: orNull(z.enum(["int8"])).describe("int8 also writes a model with 8-bit weights; null: float32 only"),
+  quantize: orNull(z.enum(["int8"]), "float32 only").describe("int8 also writes a model with 8-bit weights"),
   ...dataOptions,
   numExamples: countSchema.default(64).describe("texts of the test split to compare with the exported model"),
   threads: runtimeOptions.threads,

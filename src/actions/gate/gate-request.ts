@@ -7,15 +7,15 @@ import { gatePrecisions } from "./gate-lock.js";
 const percentage = z.number().min(0).max(100);
 
 const { data, constraints, runtime } = attackGroups;
-const split = orNull(z.enum(["train", "validation", "test"])).describe(
-  "dataset split to use; null: the lock's, otherwise test",
+const split = orNull(z.enum(["train", "validation", "test"]), "the lock's, otherwise test").describe(
+  "dataset split to use",
 );
-const numExamples = orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200");
-const substitutions = orNull(z.string()).describe(
-  'word substitutions: "wordnet" or a JSON file; null: the lock\'s, otherwise as in the training of the baseline',
+const numExamples = orNull(countSchema, "the lock's, otherwise 200").describe("number of texts");
+const substitutions = orNull(z.string(), "the lock's, otherwise as in the training of the baseline").describe(
+  'word substitutions: "wordnet" or a JSON file',
 );
-const precision = orNull(z.enum(gatePrecisions)).describe(
-  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32; null: the lock's, otherwise fp32",
+const precision = orNull(z.enum(gatePrecisions), "the lock's, otherwise fp32").describe(
+  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32",
 );
 
 /** What `runGate` accepts. */
@@ -24,13 +24,13 @@ export const gateRequestSchema = z.strictObject({
     .string()
     .describe("the candidate: a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID or a URL"),
   baseline: z.string().describe("a run, any other model, or the lock of an earlier gate (FILE.lock)"),
-  attacks: orNull(z.array(attackSpecSchema).min(1)).describe("attacks, such as pwws; null: the lock's, otherwise pwws"),
-  seed: orNull(seedSchema).describe("random seed of the sample and the attacks; null: the lock's, otherwise 0"),
+  attacks: orNull(z.array(attackSpecSchema).min(1), "the lock's, otherwise pwws").describe("attacks, such as pwws"),
+  seed: orNull(seedSchema, "the lock's, otherwise 0").describe("random seed of the sample and the attacks"),
   maxDrop: percentage
     .default(2)
     .describe("largest drop of accuracy under attack that is allowed, in percentage points"),
-  maxCleanDrop: orNull(percentage).describe(
-    "largest drop of accuracy without an attack, in percentage points; null: as --max-drop",
+  maxCleanDrop: orNull(percentage, "as --max-drop").describe(
+    "largest drop of accuracy without an attack, in percentage points",
   ),
   minRobust: orNull(percentage).describe("smallest accuracy under attack that is allowed, in percent"),
   minCertified: orNull(percentage).describe(

@@ -15,9 +15,9 @@ import { padBatch } from "../../text/batch.js";
 
 /** A model that is random at test time. */
 export const noiseOptions = {
-  noise: orNull(z.enum(["dropout", "deletion", "own"])).describe(
-    "randomness of the model at test time: dropout, deletion of words, or own for an endpoint or a function that is " +
-      "random itself; null: none",
+  noise: orNull(z.enum(["dropout", "deletion", "own"]), "none").describe(
+    "randomness of the model at test time: dropout, deletion of words, or own for an endpoint or a " +
+      "function that is random itself",
   ),
   deletionRate: z.number().gt(0).lt(1).default(0.3).describe("probability that the noise deletes a word"),
   draws: countSchema.max(1000).default(16).describe("the search sees the mean of this many draws of the noise"),

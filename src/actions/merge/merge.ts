@@ -28,10 +28,10 @@ export const mergeRequestSchema = z.strictObject({
     ),
   out: z.string().describe("a new folder for the merged model"),
   alpha: z.number().min(0).max(1).default(0.5).describe("wise-ft: weight of the fine-tuned model"),
-  pretrained: orNull(z.string()).describe("wise-ft: the pre-trained model; null: the one that the run started from"),
+  pretrained: orNull(z.string(), "the one that the run started from").describe("wise-ft: the pre-trained model"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("validation").describe("greedy: split for the accuracy"),
-  maxSamples: orNull(countSchema).describe("greedy: a class-balanced sample of the split; null: all examples"),
+  maxSamples: orNull(countSchema, "all examples").describe("greedy: a class-balanced sample of the split"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
   ...runtimeOptions,
 });

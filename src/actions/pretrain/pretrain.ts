@@ -30,7 +30,7 @@ export const pretrainRequestSchema = z.strictObject({
   data: z
     .string({ error: "expected a file of texts (--data): one text per line, or .jsonl" })
     .describe("file of texts: one per line, or JSON lines"),
-  validationData: orNull(z.string()).describe("file of validation texts; null: a part of the data"),
+  validationData: orNull(z.string(), "a part of the data").describe("file of validation texts"),
   validationFraction: z
     .number()
     .min(0)

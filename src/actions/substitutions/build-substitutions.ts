@@ -26,9 +26,10 @@ export const buildSubstitutionsRequestSchema = z.strictObject({
     .positive()
     .default(0.5)
     .describe("substitutes are closer than this squared Euclidean distance"),
-  out: orNull(z.string()).describe(
-    "the table; null: substitutions/counterfitted_neighbors.json in the data folder (TEMPER_DATA or data)",
-  ),
+  out: orNull(
+    z.string(),
+    "substitutions/counterfitted_neighbors.json in the data folder (TEMPER_DATA or data)",
+  ).describe("the table"),
   threads: runtimeOptions.threads,
 });
 export type BuildSubstitutionsRequest = z.input<typeof buildSubstitutionsRequestSchema>;

@@ -34,10 +34,8 @@ export const verifyRequestSchema = z.strictObject({
     .array(z.string())
     .min(1)
     .describe("journals of temper attack, proofs of temper exact or certificates, or runs for all of theirs"),
-  model: orNull(z.string()).describe(
-    "model that was attacked or certified, or its URL; null: that of the journal's run",
-  ),
-  substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
+  model: orNull(z.string(), "that of the journal's run").describe("model that was attacked or certified, or its URL"),
+  substitutions: orNull(z.string(), "as in training").describe("check that every edit is in this table"),
   repeat: z
     .int()
     .min(0)

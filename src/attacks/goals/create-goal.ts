@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { didYouMean } from "../../base/did-you-mean.js";
 import { UserError } from "../../base/errors.js";
+import { orNull } from "../../base/validate.js";
 import { byProbability } from "./by-probability.js";
 import type { Goal } from "./goal.js";
 import { hardLabel } from "./hard-label.js";
@@ -19,10 +20,7 @@ export const scoresOption = {
 
 /** The options of every recipe that wants a wrong class. */
 export const goalOptions = {
-  target: labelSchema
-    .nullable()
-    .default(null)
-    .describe("class that the victim should predict, by name or index; null: any wrong class"),
+  target: orNull(labelSchema, "any wrong class").describe("class that the victim should predict, by name or index"),
   hardLabel: z.boolean().default(false).describe("use only the predicted class, not its probability"),
   ...scoresOption,
 };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { orNull } from "../../base/validate.js";
 import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
@@ -15,13 +16,7 @@ export const bertAttack = defineAttack({
   options: z.strictObject({
     ...goalOptions,
     ...compatOption,
-    candidates: z
-      .int()
-      .min(1)
-      .max(50)
-      .nullable()
-      .default(null)
-      .describe("candidates per word; null: 48, or 8 with compat=textattack"),
+    candidates: orNull(z.int().min(1).max(50), "48, or 8 with compat=textattack").describe("candidates per word"),
     maxModificationRate: z.number().gt(0).max(1).default(0.4).describe("maximum fraction of changed words"),
     similarity: z.number().min(-1).max(1).default(0.2).describe("minimum cosine similarity of texts"),
   }),

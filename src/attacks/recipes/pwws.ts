@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { orNull } from "../../base/validate.js";
 import { fitContext } from "../constraints/context.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
@@ -19,12 +20,9 @@ export const pwws = defineAttack({
       .boolean()
       .default(false)
       .describe("choose each substitute on the current text (TextAttack), not on the original text (PWWS paper, RIFT)"),
-    saliencyWord: z
-      .string()
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe('word written over a word to measure its saliency ("NULL" in RIFT\'s code); null: the unknown token'),
+    saliencyWord: orNull(z.string().min(1), "the unknown token").describe(
+      'word written over a word to measure its saliency ("NULL" in RIFT\'s code)',
+    ),
     ties: z
       .enum(["first", "last"])
       .optional()

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { orNull } from "../../base/validate.js";
 import { textFoolerStopWords } from "../../text/stop-words.js";
 import { samePartOfSpeech } from "../constraints/part-of-speech.js";
 import { noRepeat } from "../constraints/repeat.js";
@@ -25,13 +26,9 @@ export const textfooler = defineAttack({
     ...compatOption,
     neighbors: z.int().min(1).default(50).describe("neighbors per word"),
     wordSimilarity: z.number().min(-1).max(1).default(0.5).describe("minimum cosine of word vectors (with --vectors)"),
-    similarity: z
-      .number()
-      .min(-1)
-      .max(1)
-      .nullable()
-      .default(null)
-      .describe("minimum angular similarity of sentences; null: 0.88, or 0.840845057 with compat=textattack"),
+    similarity: orNull(z.number().min(-1).max(1), "0.88, or 0.840845057 with compat=textattack").describe(
+      "minimum angular similarity of sentences",
+    ),
   }),
   resources: ["neighbors", "encoder", "labels"],
   differences: "MiniLM instead of the Universal Sentence Encoder, with a threshold that is calibrated for it.",

@@ -3,7 +3,7 @@ import { type AttackDescription, describeAttack, describeAttacks } from "../../a
 import { loadAttack } from "../../attacks/load-attack.js";
 import { isModulePath } from "../../base/trust.js";
 import { type Io, write } from "../io.js";
-import { formatTable, printJson } from "../output.js";
+import { formatOptions, formatTable, printJson } from "../output.js";
 
 export const note = "Use an attack with temper attack MODEL --attack NAME:option=value. Queries are per example.";
 export const examples = ["temper attacks", "temper attacks textfooler", "temper attacks evasion --json"];
@@ -44,12 +44,6 @@ function formatAttack(io: Io, attack: AttackDescription): string {
     ...list("needs", resources),
     ...(differences === null ? [] : [["differences", differences]]),
   ];
-  const rows = attack.options.map(({ name: option, values, default: standard, description }) => [
-    option,
-    values,
-    standard === null ? "–" : String(standard),
-    description,
-  ]);
-  const table = formatTable(io.stdout, rows, { head: ["option", "values", "default", ""] });
-  return `${formatTable(io.stdout, facts)}\n\n${rows.length > 0 ? table : "It has no options."}\n`;
+  const table = formatOptions(io, attack.options);
+  return `${formatTable(io.stdout, facts)}\n\n${attack.options.length > 0 ? table : "It has no options."}\n`;
 }

@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import type { MethodCost } from "../../methods/define-method.js";
 import { describeMethods, type MethodDescription } from "../../methods/describe-methods.js";
 import { type Io, write } from "../io.js";
-import { formatTable, printJson } from "../output.js";
+import { formatOptions, formatTable, printJson } from "../output.js";
 
 export const note =
   "The cost is the time of a training step as a multiple of a standard step. GPU: BERT-base, 32 texts of at most 128\n" +
@@ -45,12 +45,6 @@ function formatMethod(io: Io, { name, summary, paper, cost, options }: MethodDes
     ["paper", paper],
     ["cost", cost === null ? "not measured" : formatCost(cost)],
   ];
-  const rows = options.map(({ name: option, values, default: standard, description }) => [
-    option,
-    values,
-    standard === null ? "–" : String(standard),
-    description,
-  ]);
-  const table = formatTable(io.stdout, rows, { head: ["option", "values", "default", ""] });
+  const table = formatOptions(io, options);
   return `${formatTable(io.stdout, facts)}\n\n${options.length > 0 ? table : "It has no options."}\n`;
 }

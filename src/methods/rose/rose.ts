@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { orNull } from "../../base/validate.js";
 import { getEncoderPart, getLayerIndex } from "../../models/index.js";
 import { computeClipFactor, lerpAll_, type ParameterUpdate, schedules, symmetricKl } from "../../nn/index.js";
 import { keep, noGrad, ones, onesLike, type Tensor, zeros } from "../../tensor/index.js";
@@ -19,7 +20,6 @@ import { computeSecondOrderRisks, granularities } from "./risk.js";
 const updateRatioSchema = z.union([fractionSchema, z.literal("auto")], {
   error: 'expected a fraction in (0, 1], such as 0.6, or "auto"',
 });
-const ratioOverrideSchema = updateRatioSchema.nullable().default(null);
 
 const optionsSchema = z
   .strictObject({
@@ -30,8 +30,8 @@ const optionsSchema = z
     updateRatio: updateRatioSchema
       .default(0.6)
       .describe("fraction of tensors to update, those with the lowest risk; auto: derived from the risks"),
-    firstUpdateRatio: ratioOverrideSchema.describe("updateRatio of the first-order mask; null: updateRatio"),
-    secondUpdateRatio: ratioOverrideSchema.describe("updateRatio of the second-order mask; null: updateRatio"),
+    firstUpdateRatio: orNull(updateRatioSchema, "updateRatio").describe("updateRatio of the first-order mask"),
+    secondUpdateRatio: orNull(updateRatioSchema, "updateRatio").describe("updateRatio of the second-order mask"),
     gamma: z
       .union([z.number().min(0).max(1), z.literal("auto")], { error: 'expected a number in [0, 1] or "auto"' })
       .default(0.5)

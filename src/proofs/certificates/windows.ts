@@ -74,7 +74,7 @@ export const windows = defineCertificate({
   covers: "any amount of text before and after a text of the positive label (certified recall)",
   options: z.strictObject({
     size: countSchema.max(1000).default(32).describe("maximum words per window"),
-    positiveLabel: orNull(z.string()).describe("label that the guard must find; null: as calibrated, else the second"),
+    positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard must find"),
   }),
   recorded: {
     size: z.int().min(1).max(1000),
