@@ -54,7 +54,7 @@ export function renderBar(fraction: number): Html {
 }
 
 /** A table whose rows begin with their name. Small screens scroll it. */
-export function renderTable(title: string, head: readonly string[], rows: readonly (readonly string[])[]): Html {
+export function renderTable(title: string, head: readonly string[], rows: readonly (readonly Content[])[]): Html {
   return html`<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
 <caption class="sr-only">${title}</caption>
 <thead><tr>${head.map((name) => html`<th scope="col">${capitalize(name)}</th>`)}</tr></thead>

@@ -2,7 +2,7 @@ import { formatCount, formatInterval, formatPercent } from "../../base/format.js
 import { formatDegeneracy } from "../../evaluation/degenerate.js";
 import { describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { RunCertificates } from "../certificates.js";
-import { type Html, html } from "../html.js";
+import { type Html, html, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /**
@@ -10,40 +10,39 @@ import type { ReportRun } from "../report-run.js";
  * the accuracy against the best attack is between the two.
  */
 export function renderCertificatesSection(runs: readonly ReportRun[]): Html | null {
-  const tables = runs.flatMap(({ run, certificates }) => certificates.map((each) => renderTable(run.folder, each)));
+  const tables = runs.flatMap(({ run, certificates }) =>
+    certificates.map((each) => renderCertificate(run.folder, each)),
+  );
   return tables.length > 0 ? html`${tables}` : null;
 }
 
-function renderTable(folder: string, { report, attacked }: RunCertificates): Html {
+function renderCertificate(folder: string, { report, attacked }: RunCertificates): Html {
   const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard, degeneracy } =
     report;
   const names = [...attacked.keys()];
   // The recall of the guarded label is not the accuracy that windows certify.
   const hasBracket = names.length > 0 && !guard;
-  const headers = [
-    "Edits",
-    "Certified accuracy",
+  const head = [
+    "edits",
+    "certified accuracy",
     "95% CI",
-    ...names.map((name) => (guard ? `Recall under ${name}` : `Under ${name}, at most so many`)),
+    ...names.map((name) => (guard ? `recall under ${name}` : `under ${name}, at most so many`)),
     ...(hasBracket ? ["0% to 100%"] : []),
   ];
-  const renderRow = (name: string, cells: readonly (string | Html)[]): Html =>
-    html`<tr><th scope="row">${name}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
   const rows = [
-    renderRow("none", [
-      ...[formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
+    [
+      ...["none", formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
       ...names.map(() => "–"),
       ...(hasBracket ? [renderBracket(clean, clean)] : []),
-    ]),
-    ...certified.map((row, i) =>
-      renderRow(describeEdits(row), [
-        ...[formatPercent(row.accuracy), formatInterval(row.interval.low, row.interval.high)],
-        ...names.map((name) => formatOptional(attacked.get(name)![i] ?? null)),
-        ...(hasBracket
-          ? [renderBracket(row.accuracy, findLowest(names.map((name) => attacked.get(name)![i] ?? null)))]
-          : []),
-      ]),
-    ),
+    ],
+    ...certified.map((row, i) => {
+      const attackedHere = names.map((name) => attacked.get(name)![i] ?? null);
+      return [
+        ...[describeEdits(row), formatPercent(row.accuracy), formatInterval(row.interval.low, row.interval.high)],
+        ...attackedHere.map(formatOptional),
+        ...(hasBracket ? [renderBracket(row.accuracy, findLowest(attackedHere))] : []),
+      ];
+    }),
   ];
   const bracket =
     names.length > 0
@@ -53,10 +52,7 @@ function renderTable(folder: string, { report, attacked }: RunCertificates): Htm
 <h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. ${
     confidence ?? "Every certificate is a proof."
   } ${guard && describeGuard(guard)} ${degeneracy && formatDegeneracy(degeneracy, "certified accuracy")} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
-<div class="scroll" role="region" aria-label="Certified accuracy" tabindex="0"><table>
-<caption class="sr-only">Certified accuracy by the number of edits</caption>
-<thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${rows}</tbody></table></div>`;
+${renderTable("Certified accuracy by the number of edits", head, rows)}`;
 }
 
 function findLowest(values: readonly (number | null)[]): number | null {
