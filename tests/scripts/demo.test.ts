@@ -36,7 +36,7 @@ test("the demo trains, attacks, compares and reports", async () => {
   expect(first.stderr).not.toContain("temper: ");
   expect(first.status).toBe(0);
   for (const number of [1, 2, 3, 4, 5, 6]) expect(first.stdout).toContain(`\n${number}/6 `);
-  expect(first.stdout).toMatch(/^recall of spam under attack \(pwws\): /m);
+  expect(first.stdout).toMatch(/^recall of spam under pwws: /m);
   expect(existsSync(join(out, "report.html"))).toBe(true);
   // It does not repeat finished steps.
   if (!isLong) return;
