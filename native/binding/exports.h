@@ -16,7 +16,6 @@ void defineCuda(napi_env env, napi_value exports);
 void defineKernels(napi_env env, napi_value exports);
 void defineStore(napi_env env, napi_value exports);
 void defineProcessGroup(napi_env env, napi_value exports);
-void defineGradientReducer(napi_env env, napi_value exports);
 void defineNvrtc(napi_env env, napi_value exports);
 
 /**

@@ -50,7 +50,6 @@ static napi_value initialize(napi_env env, napi_value exports) {
     temper::defineKernels(env, exports);
     temper::defineStore(env, exports);
     temper::defineProcessGroup(env, exports);
-    temper::defineGradientReducer(env, exports);
     temper::defineNvrtc(env, exports);
     return exports;
   });

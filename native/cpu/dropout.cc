@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <mutex>
 
 #include "binding/exports.h"
@@ -25,64 +24,40 @@ inline uint64_t randomWord(uint64_t seed, uint64_t i) {
   return z ^ (z >> 31);
 }
 
-/**
- * Fills with 0 at probability p and 1 / (1 - p) otherwise: the elements from `first` on of a mask.
- * Each element uses 32 random bits.
- */
+/** Fills with 0 at probability p and 1 / (1 - p) otherwise. Each element uses 32 random bits. */
 template <typename T>
-void fill(T* data, int64_t first, int64_t count, double p, uint64_t seed) {
+void fill(T* data, int64_t count, double p, uint64_t seed) {
   auto limit = static_cast<uint32_t>(p * 4294967296.0);
   const T values[2] = {T(0), static_cast<T>(1 / (1 - p))};  // a table, because random branches mispredict
-  auto fillOne = [&](int64_t element) {
-    uint64_t bits = randomWord(seed, static_cast<uint64_t>(element / 2)) >> (element % 2 ? 32 : 0);
-    data[element - first] = values[static_cast<uint32_t>(bits) >= limit];
-  };
-  int64_t firstPair = (first + 1) / 2, lastPair = (first + count) / 2;
-  if (first % 2 && count > 0) fillOne(first);
-  at::parallel_for(firstPair, std::max(firstPair, lastPair), 1 << 14, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, count / 2, 1 << 14, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       uint64_t bits = randomWord(seed, static_cast<uint64_t>(i));
-      data[2 * i - first] = values[static_cast<uint32_t>(bits) >= limit];
-      data[2 * i + 1 - first] = values[static_cast<uint32_t>(bits >> 32) >= limit];
+      data[2 * i] = values[static_cast<uint32_t>(bits) >= limit];
+      data[2 * i + 1] = values[static_cast<uint32_t>(bits >> 32) >= limit];
     }
   });
-  if ((first + count) % 2 && lastPair >= firstPair) fillOne(first + count - 1);
+  if (count % 2) data[count - 1] = values[static_cast<uint32_t>(randomWord(seed, static_cast<uint64_t>(count / 2))) >= limit];
 }
 
-/**
- * fillDropoutMask(handle, p, first, stride, blocks): the seed comes from libtorch's default
- * generator, as for libtorch's dropout. The tensor consists of equal blocks. Block i has the
- * elements from `first + i * stride` on of the mask of a larger tensor.
- */
+/** fillDropoutMask(handle, p): the seed comes from libtorch's default generator, as for libtorch's dropout. */
 napi_value fillDropoutMask(const Call& call) {
   at::Tensor mask = toTensor(call.env, call.at(0));
   double p = toDouble(call.env, call.at(1));
-  int64_t first = toInteger(call.env, call.at(2)), stride = toInteger(call.env, call.at(3));
-  int64_t blocks = toInteger(call.env, call.at(4));
   if (!(p >= 0 && p < 1))
     throw std::invalid_argument("expected a probability in [0, 1), received " + std::to_string(p));
   if (!mask.device().is_cpu() || !mask.is_contiguous()) throw std::invalid_argument("expected a contiguous CPU tensor");
-  if (first < 0 || stride < 0 || blocks < 1 || mask.numel() % blocks != 0)
-    throw std::invalid_argument("expected the elements of a mask in equal blocks");
-  if (static_cast<double>(first) + static_cast<double>(stride) * static_cast<double>(blocks) > 9e15)
-    throw std::invalid_argument("expected the mask of a tensor that can exist");
   auto generator = at::globalContext().defaultGenerator(at::kCPU);
   uint64_t seed;
   {
     std::lock_guard<std::mutex> lock(generator.mutex());
     seed = generator.get<at::CPUGeneratorImpl>()->random64();
   }
-  int64_t size = mask.numel() / blocks;
-  for (int64_t i = 0; i < blocks; i++) {
-    if (mask.scalar_type() == at::kFloat) fill(mask.data_ptr<float>() + i * size, first + i * stride, size, p, seed);
-    else if (mask.scalar_type() == at::kDouble)
-      fill(mask.data_ptr<double>() + i * size, first + i * stride, size, p, seed);
-    else if (mask.scalar_type() == at::kBFloat16)
-      fill(mask.data_ptr<at::BFloat16>() + i * size, first + i * stride, size, p, seed);
-    else
-      throw std::invalid_argument(std::string("expected a float32, float64 or bfloat16 tensor, received ") +
-                                  c10::toString(mask.scalar_type()));
-  }
+  if (mask.scalar_type() == at::kFloat) fill(mask.data_ptr<float>(), mask.numel(), p, seed);
+  else if (mask.scalar_type() == at::kDouble) fill(mask.data_ptr<double>(), mask.numel(), p, seed);
+  else if (mask.scalar_type() == at::kBFloat16) fill(mask.data_ptr<at::BFloat16>(), mask.numel(), p, seed);
+  else
+    throw std::invalid_argument(std::string("expected a float32, float64 or bfloat16 tensor, received ") +
+                                c10::toString(mask.scalar_type()));
   return nullptr;
 }
 

@@ -1,7 +1,7 @@
 // Process groups of PyTorch's c10d: Gloo for CPU tensors and NCCL for GPU tensors.
-// First: it makes libtorch's headers declare Gloo.
-#include "distributed/distributed.h"
-
+// The definition makes libtorch's headers declare Gloo.
+#define USE_C10D_GLOO 1
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #if defined(TEMPER_CUDA) && __has_include(<nccl.h>)
@@ -15,21 +15,54 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "binding/exports.h"
 #include "binding/slots.h"
+#include "distributed/distributed.h"
 
 namespace temper {
 
-double addWork(c10::intrusive_ptr<c10d::Work> work, std::vector<std::pair<at::Tensor, at::Tensor>> copies) {
+namespace {
+
+/** Groups and works by number. Never destroyed: libtorch's statics may end before. */
+template <typename T>
+struct Table {
+  std::map<int64_t, c10::intrusive_ptr<T>> entries;
+  int64_t next = 1;
+  double add(c10::intrusive_ptr<T> entry) {
+    entries.emplace(next, std::move(entry));
+    return static_cast<double>(next++);
+  }
+  c10::intrusive_ptr<T> get(napi_env env, napi_value id) {
+    auto found = entries.find(toInteger(env, id));
+    if (found == entries.end()) throw std::invalid_argument("the process group is closed");
+    return found->second;
+  }
+};
+
+template <typename T>
+Table<T>& table() {
+  static auto* entries = new Table<T>();
+  return *entries;
+}
+
+/** A collective in progress. Results are copied back if a tensor was not contiguous. */
+struct PendingWork : c10::intrusive_ptr_target {
+  c10::intrusive_ptr<c10d::Work> work;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+};
+
+/** Gives a collective a number, with which JavaScript waits for it. */
+double addWork(c10::intrusive_ptr<c10d::Work> work, std::vector<std::pair<at::Tensor, at::Tensor>> copies = {}) {
   auto pending = c10::make_intrusive<PendingWork>();
   pending->work = std::move(work);
   pending->copies = std::move(copies);
   return table<PendingWork>().add(std::move(pending));
 }
-
-namespace {
 
 /**
  * Gloo's threads run until the process ends. If they still work on a collective, the destructors of libtorch's globals
@@ -45,17 +78,16 @@ void exitWithoutDestructors() {
 #endif
 }
 
-/** groupOpen(backend, name, rank, size, host of the store, timeout): connects to the other ranks. */
+/** groupOpen(backend, rank, size, host of the store, timeout): connects to the other ranks. */
 napi_value groupOpen(const Call& call) {
   std::string backend = toText(call.env, call.at(0));
-  std::string name = toText(call.env, call.at(1));
-  int rank = static_cast<int>(toInteger(call.env, call.at(2)));
-  int size = static_cast<int>(toInteger(call.env, call.at(3)));
-  std::string host = toText(call.env, call.at(4));
-  auto timeout = toMilliseconds(call.env, call.at(5));
+  int rank = static_cast<int>(toInteger(call.env, call.at(1)));
+  int size = static_cast<int>(toInteger(call.env, call.at(2)));
+  std::string host = toText(call.env, call.at(3));
+  auto timeout = toMilliseconds(call.env, call.at(4));
   // A separate connection, because a store is locked while it waits.
-  auto connect = [name, host, port = getStore().getPort(), timeout] {
-    return c10::make_intrusive<c10d::PrefixStore>(toKey(name), connectStore(host, port, timeout));
+  auto connect = [backend, host, port = getStore().getPort(), timeout] {
+    return c10::make_intrusive<c10d::PrefixStore>(toKey(backend), connectStore(host, port, timeout));
   };
   if (backend == "gloo") {
     exitWithoutDestructors();

@@ -11,7 +11,7 @@ import type { RunFolder } from "../runs/run-folder.js";
 import { resolveRun } from "../settings/read-config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
-import { singleRank, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
+import { type TrainingJob, type TrainingMethod, train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,
@@ -125,14 +125,13 @@ export function createDropoutObserver(): TrainingMethod {
 
 /** Runs a training without validation and observes how often two dropout passes disagree. */
 export async function observeConsistency(
-  job: Omit<TrainingJob, "files" | "resume" | "ranks">,
+  job: Omit<TrainingJob, "files" | "resume">,
   onStep?: (step: number) => void,
 ): Promise<ConsistencySteps> {
   const rates = new Map<number, number>();
   const examples = new Map<number, number>();
   await train({
     ...job,
-    ranks: singleRank,
     methods: [...job.methods, createDropoutObserver()],
     validation: null,
     files: null,

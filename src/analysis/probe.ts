@@ -9,7 +9,7 @@ import { orNull } from "../base/validate.js";
 import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
 import { type ResolvedRun, resolveRun, userModules } from "../settings/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
-import { singleRank, train } from "../train/index.js";
+import { train } from "../train/index.js";
 import { assignColors } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
@@ -115,7 +115,6 @@ async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContex
       validation: null,
       files: null,
       resume: false,
-      ranks: singleRank,
       signal: context.signal,
       onEvent(event) {
         if (event.type === "warning") context.onEvent?.(event);
@@ -123,8 +122,8 @@ async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContex
       },
     });
     const ambiguous = examples.validation ?? examples.train;
-    const score = await evaluateExamples(model, job.task, examples.test, "test", runtime, singleRank);
-    const learned = await evaluateExamples(model, job.task, ambiguous, "validation", runtime, singleRank);
+    const score = await evaluateExamples(model, job.task, examples.test, "test", runtime);
+    const learned = await evaluateExamples(model, job.task, ambiguous, "validation", runtime);
     return { score: score.metrics.matthews!, learned: learned.metrics.matthews! };
   });
 }

@@ -1,4 +1,3 @@
-import { Writable } from "node:stream";
 import picocolors from "picocolors";
 
 /** A stream of text for people or programs. */
@@ -26,9 +25,6 @@ export function removeControls(text: string): string {
 export function removeEscapes(text: string): string {
   return removeControls(text.replaceAll("\x1b", "\ufffd"));
 }
-
-/** Discards what is written to it. */
-export const silentStream: OutputStream = new Writable({ write: (_chunk, _encoding, done) => done() });
 
 /** Writes, and waits if the reader is slow, so that output never piles up in memory. */
 export async function write(out: OutputStream, text: string): Promise<void> {

@@ -67,7 +67,7 @@ function getHullWidth(candidatesPerWord: number): number {
 }
 
 /** The rows of the hull of a batch that has so many modifiable words and tokens. */
-export function countHullRows(numWords: number, numTokens: number): number {
+function countHullRows(numWords: number, numTokens: number): number {
   const quarter = Math.ceil(numTokens / 4);
   return Math.max(1, Math.ceil(numWords / quarter)) * quarter;
 }
@@ -137,20 +137,19 @@ interface HullEmbedding {
   readonly candidates: Tensor; // [word, candidate, hidden]
 }
 
-/** Embeds the text and all candidates. Their rows can be parts of different larger tensors. */
+/** Embeds the text and all candidates. */
 export function embedHull(
   config: EncoderConfig,
   weights: Weights,
   input: TokenInput,
   hull: Hull,
   mode: ForwardMode,
-  candidateMode: ForwardMode = mode,
 ): HullEmbedding {
   return {
     text:
       embedTokens(config, weights, { ...input, packing: null }, mode)?.embeddingOutput ??
       embedInput(config, weights, input, mode),
-    candidates: embedTokensAt(config, weights, hull.candidateIds, hull.positions, candidateMode),
+    candidates: embedTokensAt(config, weights, hull.candidateIds, hull.positions, mode),
   };
 }
 

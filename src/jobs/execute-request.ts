@@ -3,14 +3,13 @@ import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
 import { exact, exactParts } from "../actions/exact/exact.js";
 import { estimateRun } from "../actions/train/estimate-run.js";
 import { trainResolved } from "../actions/train/train.js";
-import { getErrorMessage, UserError } from "../base/errors.js";
+import { getErrorMessage, Interrupted, UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { writeFileAtomic } from "../base/files.js";
 import { rejectModules, rejectOutputs, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
 import { readConfigFile, resolveRun } from "../settings/read-config.js";
-import { Interrupted, singleRank } from "../train/index.js";
 import { hashRequest } from "./hash-request.js";
 import type { WorkRequest, WorkResult } from "./work-request.js";
 
@@ -32,7 +31,7 @@ export async function executeRequest(
       const { out } = request;
       const config = request.config ?? (await readConfigFile(getRunPath(out, "config")));
       const run = await resolveRun(config, { trust, folder: "." }, () => out);
-      await trainResolved(run, { out, resume: true, ranks: singleRank }, callbacks);
+      await trainResolved(run, { out, resume: true }, callbacks);
       // The run folder has the results.
       return null;
     }

@@ -16,7 +16,7 @@ export const bitfit = defineMethod({
     let frozen: ReadonlySet<string> = new Set();
     return {
       name: "bitfit",
-      traits: { acrossProcesses: "mean", exclusiveRoles: { training: "trains only the biases and the head" } },
+      traits: { exclusiveRoles: { training: "trains only the biases and the head" } },
       checkCompatibility(_innerMethods, { model: { weights, architecture }, methods }) {
         const other = methods.find(({ traits }) => traits?.exclusiveRoles?.selection && !traits.needsAllWeights);
         if (other) return `${other.name} selects among weights, but bitfit trains only biases. Remove one of them.`;

@@ -2,12 +2,11 @@ import { z } from "zod";
 import { getLayerIndex } from "../models/index.js";
 import { clipGradNorm_, crossEntropy, flattenTensors, mapWeights, maskRandomly_, mulAll_ } from "../nn/index.js";
 import { free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
-import type { MethodTraits, NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
+import type { BatchContext, MethodTraits, NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
 import { defineMethod, fractionSchema } from "./define-method.js";
 import { computeQuantile } from "./quantile.js";
 
 const traits: MethodTraits = {
-  acrossProcesses: "mean",
   exclusiveRoles: { selection: "decides which parameters are updated" },
   needsAllWeights: "selects among all weights of the layers",
 };
@@ -26,8 +25,7 @@ export async function computeFisherDiagonal(
 ): Promise<Map<string, Tensor>> {
   const fisher = noGrad(() => mapWeights(parameters, (tensor) => keep(zerosLike(tensor))));
   const { maxGradNorm } = training.job.settings;
-  let numBatches = 0;
-  await training.forEachBatch((context) => {
+  const addSquares = (context: BatchContext): void => {
     const loss = crossEntropy(context.pass("clean").logits, context.batch.labels);
     const gradients = context.computeGradients(loss, parameters);
     noGrad(() => {
@@ -36,15 +34,8 @@ export async function computeFisherDiagonal(
         fisher.get(name)?.add_(gradient.square());
       }
     });
-    numBatches++;
-  }, "Fisher information");
-  const { ranks } = training.job;
-  // Each process has visited other batches.
-  noGrad(() => ranks.sum_([...fisher.values()]));
-  numBatches = ranks.exchange(numBatches).reduce((sum, count) => sum + count);
-  noGrad(() => {
-    for (const value of fisher.values()) value.div_(numBatches);
-  });
+  };
+  await training.averageOverBatches(fisher, addSquares, "Fisher information");
   return fisher;
 }
 

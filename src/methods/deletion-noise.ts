@@ -20,7 +20,7 @@ export const deletionNoise = defineMethod({
   certificate: createTrainedDeletion,
   create: ({ p, copies }) => ({
     name: "deletion-noise",
-    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "deletes words of each text" } },
+    traits: { exclusiveRoles: { examples: "deletes words of each text" } },
     transformExamples(examples, { modifiableFields }, rng) {
       return examples.flatMap((example) => {
         const draw = createDeletionKernel(example.texts, p, modifiableFields);

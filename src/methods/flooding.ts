@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { noGrad, scope } from "../tensor/index.js";
+import { noGrad } from "../tensor/index.js";
 import { sumLosses } from "../train/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 
@@ -20,7 +20,6 @@ export const flooding = defineMethod({
     return {
       name,
       traits: {
-        acrossProcesses: "gathered",
         requiresFullBatch: "the flood level is compared with the mean loss of the batch",
       },
       checkCompatibility(innerMethods, { methods }) {
@@ -29,15 +28,13 @@ export const flooding = defineMethod({
           ? `${outer.name} replaces the task loss, so it would not be flooded. List flooding after ${outer.name}.`
           : null;
       },
-      losses(context, next) {
+      losses(_context, next) {
         const losses = next();
         // No loss is below 0.
         if (level === 0) return losses;
         const excess = sumLosses(losses).sub(level);
-        // 1 if the loss of the global batch is above the level, -1 if it is below.
-        const sign = scope(() =>
-          noGrad(() => context.gatherRows(excess.detach().expand(context.batch.batchSize)).mean().sign()),
-        );
+        // 1 if the loss is above the level, -1 if it is below.
+        const sign = noGrad(() => excess.detach().sign());
         return new Map(losses).set(name, excess.mul(sign.sub(1)));
       },
     };

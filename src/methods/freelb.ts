@@ -35,10 +35,7 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
     ? input.attentionBias.reshape(batchSize, sequenceLength, 1).eq(0).to("float32")
     : ones([batchSize, sequenceLength, 1], { device });
   context.enterRandomStream("freelb");
-  const uniform = context
-    .sampleRows([batchSize, sequenceLength, embeddingSize], (shape) => rand(shape, { device }))
-    .mul(2)
-    .sub(1);
+  const uniform = rand([batchSize, sequenceLength, embeddingSize], { device }).mul(2).sub(1);
   return uniform.mul(mask).mul(mask.sum([1], true).mul(embeddingSize).sqrt().reciprocal().mul(magnitude));
 }
 
@@ -59,7 +56,7 @@ function ascend(
 export function createFreelb(name: string, options: Options): TrainingMethod {
   return {
     name,
-    traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
+    traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },
     checkCompatibility(innerMethods) {
       const other = innerMethods.find((method) => method.gradients);
       return other

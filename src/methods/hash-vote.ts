@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { countSchema, orNull, seedSchema } from "../base/validate.js";
 import { computeMetrics } from "../evaluation/metrics.js";
-import { tokenizeAll } from "../models/index.js";
+import { predictProbabilities, tokenizeAll } from "../models/index.js";
 import {
   countVoters,
   createTrainedVote,
@@ -16,7 +16,6 @@ import { bucketLength } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import {
   collateTexts,
-  predictAcrossRanks,
   readExtraTexts,
   type TokenizedExample,
   type TrainingJob,
@@ -67,7 +66,7 @@ export const hashVote = defineMethod({
 function createSeparate({ groups, hashSeed, hashes }: Options): TrainingMethod {
   return {
     name,
-    traits: { acrossProcesses: "mean", ...role },
+    traits: role,
     transformExamples(examples, { modifiableFields: editableFields }) {
       return examples.flatMap((example): Example[] => {
         const parts = Array.from({ length: hashes }, (_, i) =>
@@ -169,9 +168,9 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       ]);
     },
     /** The metrics of the vote replace those of complete texts. */
-    async extraMetrics({ job: { ranks, model, deviceConfig } }, items) {
+    async extraMetrics({ job: { model, deviceConfig }, computeRows }, items) {
       const { encodings, ofItem } = collect(items, job!);
-      const all = await predictAcrossRanks(ranks, model, encodings, deviceConfig);
+      const all = await computeRows(encodings, (own) => predictProbabilities(model, model.weights, own, deviceConfig));
       const probabilities = ofItem.map((own) => {
         const rows = Array.from(own, (voter) => all[voter]!);
         const { totals } = sumScores(rows, { numLabels: model.labels.length, clip });

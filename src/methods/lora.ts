@@ -112,7 +112,6 @@ function createLora(options: Options): TrainingMethod {
   return {
     name: "lora",
     traits: {
-      acrossProcesses: "mean",
       exclusiveRoles: { training: "trains only low-rank updates and the head" },
     },
     checkCompatibility(innerMethods, { model }) {

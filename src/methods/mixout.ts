@@ -28,7 +28,6 @@ export const mixout = defineMethod({
     let pretrained: Weights = new Map();
     return {
       name: "mixout",
-      traits: { acrossProcesses: "mean" },
       async prepare(training) {
         const { model } = training.job;
         names = getPretrainedParameterNames(model).filter((name) => variant === "paper" || isLinearWeight(model, name));
@@ -39,7 +38,7 @@ export const mixout = defineMethod({
         // p = 0 would only change the order in which the gradients of a weight are summed.
         if (!pass.mode.training || p === 0) return weights;
         // The stream depends on the pass, so repeated calls mix the same elements.
-        pass.context.enterSharedRandomStream(pass.name, "mixout");
+        pass.context.enterRandomStream(pass.name, "mixout");
         const { device } = pass.context.training.job.deviceConfig;
         const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);
         const mixAll = variant === "paper" ? mixTensors : mixRowsTogether;

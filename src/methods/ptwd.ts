@@ -32,7 +32,7 @@ export const ptwd = defineMethod({
     let randomPooler = new Map<string, Tensor>();
     return {
       name: "ptwd",
-      traits: { acrossProcesses: "mean", needsAllWeights: "pulls all weights of the encoder" },
+      traits: { needsAllWeights: "pulls all weights of the encoder" },
       checkCompatibility: (_innerMethods, { model }) =>
         newPooler === "excluded" || [...model.weights.keys()].some(isPoolerParameter)
           ? null

@@ -26,7 +26,7 @@ export const rDrop = defineMethod({
   }),
   create: ({ alpha, reduction }) => ({
     name: "r-drop",
-    traits: { acrossProcesses: "mean", usesTwoPasses: true },
+    traits: { usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
       const weight = reduction === "mean" ? alpha / 4 : alpha * context.batch.fullBatchSize;

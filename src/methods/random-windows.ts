@@ -20,7 +20,7 @@ export const randomWindows = defineMethod({
   }),
   create: ({ size, copies }) => ({
     name: "random-windows",
-    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by windows" } },
+    traits: { exclusiveRoles: { examples: "replaces each text by windows" } },
     transformExamples(examples, _task, rng) {
       const sizes = listWindowSizes(size);
       return examples.flatMap((example): Example[] => {

@@ -41,7 +41,7 @@ function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: 
     const leaf = zerosLike(embeddings).detach().requiresGrad_();
     const probe = context.pass("roast.search", { input: addPerturbation(context, embeddings.detach(), leaf) });
     // Class weights and focus scale the gradient of an example, and the division removes the scale.
-    const loss = context.scaleToGlobalBatch(crossEntropy(probe.logits, context.batch.labels));
+    const loss = crossEntropy(probe.logits, context.batch.labels);
     const [gradient] = grad(loss, [leaf]) as [Tensor];
     return gradient.div(gradient.abs().amax([-1], true).clamp(minDivisor)).mul(epsilon);
   });
@@ -96,7 +96,6 @@ function createRoast(options: Options): TrainingMethod {
   const method: TrainingMethod = {
     name: "roast",
     traits: {
-      acrossProcesses: "mean",
       exclusiveRoles: {
         ...(options.epsilon > 0 && { adversary: "searches its own perturbation" }),
         ...(selects && { selection: "decides which parameters are updated" }),

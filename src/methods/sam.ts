@@ -37,8 +37,6 @@ function createSam(options: Options): TrainingMethod {
   const ascend = ({ training }: BatchContext, gradients: NamedTensors): Tensor[] => {
     const parameters = [...training.parameters.values()];
     const ordered = [...training.parameters.keys()].map((name) => gradients.get(name) as Tensor);
-    // All processes ascend along the gradient of the global batch.
-    training.job.ranks.sum_(ordered);
     const before = parameters.map((parameter) => parameter.detach().clone());
     scope(() => {
       const ascent = computeAscent(parameters, ordered, options);
@@ -50,7 +48,6 @@ function createSam(options: Options): TrainingMethod {
   return {
     name: "sam",
     traits: {
-      acrossProcesses: "gathered",
       requiresFullBatch: "the ascent follows the gradient of the complete batch",
     },
     gradients(context, next) {

@@ -53,7 +53,7 @@ interface Variant {
   embed(context: BatchContext): Tensor;
   createInput(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput;
   /** The loss that the inner steps increase. The target has no gradient. */
-  computeInnerLoss(context: BatchContext, logits: Tensor, target: Tensor): Tensor;
+  computeInnerLoss(logits: Tensor, target: Tensor): Tensor;
   /** Moves the perturbation uphill and projects it. */
   ascend(noise: Tensor, gradient: Tensor, stepSize: number, epsilon: number): Tensor;
   computeOuterLoss(cleanLogits: Tensor, perturbedLogits: Tensor): Tensor;
@@ -65,7 +65,7 @@ const variants: Readonly<Record<Options["projection"], Variant>> = {
     epsilon: 1e-5,
     embed: (context) => embedBatchWords(context, "perturbed"),
     createInput: addPerturbation,
-    computeInnerLoss: (context, logits, target) => context.scaleToGlobalBatch(symmetricKl(target, logits)),
+    computeInnerLoss: (logits, target) => symmetricKl(target, logits),
     ascend: (noise, gradient, stepSize, epsilon) =>
       noise.add(gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(stepSize)).clamp(-epsilon, epsilon),
     computeOuterLoss: symmetricKl,
@@ -78,7 +78,7 @@ const variants: Readonly<Record<Options["projection"], Variant>> = {
       const { attentionBias, packing = null } = context.batch.input;
       return { attentionBias, packing, embeddingOutput: embeddings.add(perturbation.to(embeddings.dtype)) };
     },
-    computeInnerLoss: (_context, logits, target) => sumStableKl(logits, target),
+    computeInnerLoss: sumStableKl,
     ascend(noise, gradient, stepSize, epsilon) {
       const moved = noise.add(gradient.mul(stepSize));
       return moved.div(computeMaxAbs(moved).add(epsilon));
@@ -147,7 +147,7 @@ export function searchPerturbation(
       const leaf = noise.detach().requiresGrad_();
       const input = variant.createInput(context, fixedEmbeddings, leaf);
       const { logits } = context.pass(`smart.probe.${i}`, { input });
-      const [gradient] = grad(variant.computeInnerLoss(context, logits, target), [leaf]) as [Tensor];
+      const [gradient] = grad(variant.computeInnerLoss(logits, target), [leaf]) as [Tensor];
       noise = variant.ascend(leaf.detach(), gradient, stepSize ?? variant.stepSize, epsilon ?? variant.epsilon);
     }
     return noise;
@@ -184,7 +184,6 @@ function createSmart(options: Options): TrainingMethod {
   return {
     name: "smart",
     traits: {
-      acrossProcesses: "mean",
       exclusiveRoles: { adversary: "searches its own perturbation" },
       ...(requiresFloat32 !== null && { requiresFloat32 }),
       ...(options.mu > 0 && { usesFixedLogits: "compares the logits with those of averaged weights" }),
@@ -204,7 +203,7 @@ function createSmart(options: Options): TrainingMethod {
       const { device } = context.training.job.deviceConfig;
       const sampleNoise = (shape: readonly number[]): Tensor => {
         context.enterRandomStream("smart");
-        return context.sampleRows(shape, (rows) => randn(rows, { device })).mul(options.noiseStd);
+        return randn(shape, { device }).mul(options.noiseStd);
       };
       if (options.lambda > 0)
         losses.set("smoothness", computeSmoothnessLoss(context, logits, sampleNoise, options).mul(options.lambda));

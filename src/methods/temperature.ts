@@ -20,7 +20,6 @@ export const temperature = defineMethod({
     let names: readonly string[] = [];
     return {
       name: "temperature",
-      traits: { acrossProcesses: "mean" },
       checkCompatibility(_innerMethods, { methods }) {
         const other = methods.find(({ traits }) => traits?.usesFixedLogits);
         return other ? `${other.name} ${other.traits?.usesFixedLogits}, which have no temperature.` : null;

@@ -71,31 +71,12 @@ export const randn = factory("randn");
 export const rand = factory("rand");
 
 /**
- * A part of a larger batch: rows `start` to `start + count` of `total`. If the tensor repeats the
- * batch, it has as many `blocks`, and each is a part of a larger block.
- */
-export interface BatchRows {
-  readonly start: number;
-  readonly count: number;
-  readonly total: number;
-  readonly blocks?: number;
-}
-
-/**
  * Samples a dropout mask on the CPU: 0 with probability p, otherwise 1 / (1 - p). The result
- * depends on the default generator, not on the number of threads. With `rows`, it is the part of
- * the mask of the larger batch.
+ * depends on the default generator, not on the number of threads.
  */
-export function dropoutMask(
-  shape: Shape,
-  p: number,
-  dtype: "float32" | "float64" | "bfloat16",
-  rows?: BatchRows,
-): Tensor {
+export function dropoutMask(shape: Shape, p: number, dtype: "float32" | "float64" | "bfloat16"): Tensor {
   const mask = empty(shape, { dtype });
-  const { start, count, total, blocks = 1 } = rows ?? { start: 0, count: 1, total: 1 };
-  const rowSize = mask.numel / (blocks * count);
-  native().fillDropoutMask(mask.handle, p, start * rowSize, total * rowSize, blocks);
+  native().fillDropoutMask(mask.handle, p);
   return mask;
 }
 

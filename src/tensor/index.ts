@@ -9,7 +9,7 @@ export {
   type PrecisionUse,
   requirePrecision,
 } from "./precision-verdict.js";
-export { type GradientReducer, ProcessGroup, type Rendezvous } from "./process-group.js";
+export { ProcessGroup, type Rendezvous } from "./process-group.js";
 export * from "./public.js";
 export * from "./runtime.js";
 export * from "./staging.js";

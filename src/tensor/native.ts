@@ -104,7 +104,7 @@ export interface Native {
   seed(device: string, seed: number): void;
   generatorState(device: string): number;
   setGeneratorState(device: string, handle: number): void;
-  fillDropoutMask(handle: number, p: number, first: number, stride: number, blocks: number): void;
+  fillDropoutMask(handle: number, p: number): void;
   memoryStats(): MemoryStats;
   /** Bytes that the control groups of a membership file still allow, for tests. */
   controlGroupMemory(membership: string, root: string): number;
@@ -157,17 +157,12 @@ export interface NativeDistributed {
   storeGet(key: string): string | null;
   storeWait(key: string, timeout: number): string | null;
   storeCount(key: string): number;
-  groupOpen(backend: string, name: string, rank: number, size: number, host: string, timeout: number): number;
+  groupOpen(backend: string, rank: number, size: number, host: string, timeout: number): number;
   groupClose(group: number): void;
   groupReduce(group: number, tensors: readonly number[]): number;
   groupBroadcast(group: number, tensor: number, root: number): number;
   groupGather(group: number, output: number, input: number): number;
   workWait(work: number, timeout: number, onStream: boolean): void;
-  reducerOpen(group: number, parameters: readonly number[], buckets: readonly number[]): number;
-  reducerStart(reducer: number): void;
-  reducerFinish(reducer: number): number[];
-  reducerTake(reducer: number): number[];
-  reducerClose(reducer: number): void;
 }
 
 /** The folder of package.json. It is the same from src/ and from dist/. */

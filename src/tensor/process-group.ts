@@ -1,8 +1,10 @@
 import { getErrorMessage, UserError } from "../base/errors.js";
+import { noGrad } from "./autograd.js";
 import { empty, tensor } from "./create.js";
 import { type NativeDistributed, nativeDistributed } from "./native.js";
+import { foreachMulScalar_ } from "./ops.js";
 import { scope } from "./scope.js";
-import { Tensor } from "./tensor.js";
+import type { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
 /** Where the processes of a group meet, and which of them this one is. */
@@ -17,16 +19,6 @@ export interface Rendezvous {
   readonly secret?: string;
   /** The longest wait for another process, in seconds. */
   readonly timeout: number;
-}
-
-/** Sums the gradients of the same parameters in every step, while they are computed. */
-export interface GradientReducer {
-  /**
-   * Runs a backward pass with respect to all parameters, or some. Returns the sums over all
-   * processes, one per parameter.
-   */
-  sumGradients(backward: () => void): Tensor[];
-  dispose(): void;
 }
 
 /** How long a process must give no sign of life to count as dead, in seconds. */
@@ -87,7 +79,7 @@ export class ProcessGroup {
 
   #open(backend: "gloo" | "nccl"): number {
     const { rank, size, host, timeout } = this.#rendezvous;
-    return this.#guard(() => this.#native.groupOpen(backend, backend, rank, size, host, timeout));
+    return this.#guard(() => this.#native.groupOpen(backend, rank, size, host, timeout));
   }
 
   #getBackend(device: Device): number {
@@ -98,8 +90,8 @@ export class ProcessGroup {
     return this.#gpu;
   }
 
-  /** Adds the tensors of all processes, in place. The buckets are reduced concurrently. */
-  sum_(tensors: readonly Tensor[]): void {
+  /** Replaces each tensor by its mean over all processes. The buckets are reduced concurrently. */
+  average_(tensors: readonly Tensor[]): void {
     const works = splitIntoBuckets(tensors).map((bucket) => {
       const { device } = bucket[0]!;
       const backend = this.#getBackend(device);
@@ -107,43 +99,25 @@ export class ProcessGroup {
       return { work: this.#guard(() => this.#native.groupReduce(backend, handles)), device };
     });
     for (const { work, device } of works) this.#wait(work, device);
+    noGrad(() => foreachMulScalar_(tensors, 1 / this.size));
   }
 
-  /**
-   * Prepares to sum the gradients of parameters during the backward pass: a bucket is sent as soon
-   * as its gradients are computed. For CPU tensors.
-   */
-  createReducer(parameters: readonly Tensor[]): GradientReducer {
-    // The gradients of the last layers come first.
-    const reversed = [...parameters].reverse();
-    const buckets = splitIntoBuckets(reversed).flatMap((bucket, i) => bucket.map(() => i));
-    const handles = reversed.map(({ handle }) => handle);
-    const reducer = this.#native.reducerOpen(this.#host, handles, buckets);
-    return {
-      sumGradients: (backward) => {
-        this.#native.reducerStart(reducer);
-        backward();
-        for (const work of this.#guard(() => this.#native.reducerFinish(reducer))) this.#wait(work, "cpu");
-        const sums = this.#native.reducerTake(reducer).map((handle) => new Tensor(handle));
-        return sums.reverse();
-      },
-      dispose: () => this.#native.reducerClose(reducer),
-    };
-  }
-
-  /** Copies the tensors of one process to all others, in place. */
-  broadcast_(tensors: readonly Tensor[], root = 0): void {
-    for (const { handle, device } of tensors) {
-      const backend = this.#getBackend(device);
-      this.#wait(
-        this.#guard(() => this.#native.groupBroadcast(backend, handle, root)),
-        device,
-      );
-    }
+  /** Copies the tensors of process 0 to all others, in place. */
+  broadcast_(tensors: Iterable<Tensor>): void {
+    // A parameter is a leaf, which must not record that it is overwritten.
+    scope(() => {
+      for (const { handle, device } of noGrad(() => Array.from(tensors, (item) => item.detach()))) {
+        const backend = this.#getBackend(device);
+        this.#wait(
+          this.#guard(() => this.#native.groupBroadcast(backend, handle, 0)),
+          device,
+        );
+      }
+    });
   }
 
   /** Collects a tensor of the same shape and dtype from every process: [size, …]. */
-  gather(input: Tensor): Tensor {
+  #gather(input: Tensor): Tensor {
     const { device, dtype, shape } = input;
     const output = empty([this.size, ...shape], { device, dtype });
     const backend = this.#getBackend(device);
@@ -157,12 +131,28 @@ export class ProcessGroup {
   /** Collects bytes of any number from every process. */
   gatherBytes(bytes: Uint8Array): Uint8Array[] {
     return scope(() => {
-      const lengths = this.gather(tensor(Int32Array.of(bytes.length), [1])).toInt32Array();
+      const lengths = this.#gather(tensor(Int32Array.of(bytes.length), [1])).toInt32Array();
       const width = Math.max(1, ...lengths);
       const padded = new Uint8Array(width);
       padded.set(bytes);
-      const all = this.gather(tensor(padded, [width], { dtype: "uint8" })).toBytes();
+      const all = this.#gather(tensor(padded, [width], { dtype: "uint8" })).toBytes();
       return Array.from(lengths, (length, i) => all.slice(i * width, i * width + length));
+    });
+  }
+
+  /** Collects plain data from every process. */
+  exchange<T>(value: T): T[] {
+    return this.gatherBytes(Buffer.from(JSON.stringify(value))).map(
+      (bytes) => JSON.parse(Buffer.from(bytes).toString()) as T,
+    );
+  }
+
+  /** Whether any process says so. All processes get the same answer. */
+  any(flag: boolean): boolean {
+    return scope(() => {
+      const mean = tensor([flag ? 1 : 0]);
+      this.average_([mean]);
+      return mean.item() > 0;
     });
   }
 

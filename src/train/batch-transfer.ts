@@ -20,25 +20,22 @@ export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | 
 }
 
 /**
- * Collects and pads training examples. With `rows`, `indices` are those of the global batch, and
- * its longest text decides the length.
+ * Collects and pads training examples. `longest` is the length of the longest text to pad for, if it
+ * is not one of these.
  */
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
-  globalIndices: Int32Array,
-  options: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "rows" | "fullBatchSize">> = {},
+  indices: Int32Array,
+  options: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "fullBatchSize">> & { readonly longest?: number } = {},
 ): HostBatch {
-  const { epoch = 0, microBatchIndex = 0, rows = null, fullBatchSize = globalIndices.length } = options;
-  const globalItems = Array.from(globalIndices, (index) => train.items[index]!);
-  const indices = rows ? globalIndices.slice(rows.start, rows.start + rows.count) : globalIndices;
-  const items = rows ? globalItems.slice(rows.start, rows.start + rows.count) : globalItems;
+  const { epoch = 0, microBatchIndex = 0, fullBatchSize = indices.length, longest } = options;
   const padding = getPadding({ train, deviceConfig });
-  const longest = globalItems.reduce((max, { encoding }) => Math.max(max, encoding.ids.length), 0);
+  const items = Array.from(indices, (index) => train.items[index]!);
   const masked = train.mask && Array.from(indices, (index) => train.mask!(index, epoch));
   const padded = padBatch(
     items.map(({ encoding }, row) => (masked ? { ...encoding, ids: masked[row]!.ids } : encoding)),
     model.tokenizer.special.padId,
-    { ...padding, ...(rows && { length: bucketLength(longest, padding.multiple, padding.maxLength) }) },
+    longest === undefined ? padding : { length: bucketLength(longest, padding.multiple, padding.maxLength) },
   );
   const labels = Int32Array.from(
     masked ? masked.flatMap((tokens) => [...tokens.labels]) : items.map(({ example }) => example.label),
@@ -48,8 +45,7 @@ export function toHostBatch(
         masked.flatMap(({ positions }, row) => [...positions].map((p) => row * padded.sequenceLength + p)),
       )
     : null;
-  const place = { epoch, microBatchIndex, rows, globalItems, fullBatchSize };
-  return { indices, items, padded, labels, predictedPositions, ...place };
+  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex, fullBatchSize };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
@@ -82,8 +78,6 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
     batchSize: host.padded.batchSize,
     sequenceLength: host.padded.sequenceLength,
     microBatchIndex: host.microBatchIndex,
-    rows: host.rows,
-    globalItems: host.globalItems,
     fullBatchSize: host.fullBatchSize,
     hasExtra: (name) => extras.has(name),
     getExtra(name) {

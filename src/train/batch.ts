@@ -2,7 +2,6 @@ import type { TokenInput } from "../models/index.js";
 import type { Tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { TokenizedExample } from "./dataset.js";
-import type { RankRows } from "./ranks.js";
 
 /** A batch on the host. */
 export interface HostBatch {
@@ -16,11 +15,7 @@ export interface HostBatch {
   readonly epoch: number;
   /** If a batch was split: the position of this micro-batch. The others follow the first one. */
   readonly microBatchIndex: number;
-  /** If several processes share a global batch: the rows of this one. */
-  readonly rows: RankRows | null;
-  /** The items of the global batch; those of this batch if there is no other process. */
-  readonly globalItems: readonly TokenizedExample[];
-  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  /** Examples of the complete batch, with all its micro-batches. */
   readonly fullBatchSize: number;
 }
 
@@ -31,9 +26,7 @@ export interface Batch {
   readonly batchSize: number;
   readonly sequenceLength: number;
   readonly microBatchIndex: number;
-  readonly rows: RankRows | null;
-  readonly globalItems: readonly TokenizedExample[];
-  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  /** Examples of the complete batch, with all its micro-batches. */
   readonly fullBatchSize: number;
   /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;

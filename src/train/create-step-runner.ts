@@ -6,12 +6,12 @@ import type { ActiveTraining } from "./training-context.js";
 
 /** Creates the runner for the device of a training. */
 export function createStepRunner(training: ActiveTraining): StepRunner {
-  const { streams, job } = training;
+  const { streams, job, ranks } = training;
   const createRunner = (): StepRunner =>
     streams instanceof CudaRandomStreams && (job.cudaGraphs ?? true)
       ? cudaGraphRunner({ ...training, streams })
       : eagerRunner(training);
-  // Processes that split their batches differently would no longer meet in the same collectives.
-  const isSingle = job.ranks.size === 1;
+  // A process that repeats a step alone would no longer meet the others in the same collectives.
+  const isSingle = ranks.size === 1;
   return job.deviceConfig.device === "cpu" || !isSingle ? createRunner() : oomRetryRunner(training, createRunner);
 }

@@ -33,9 +33,7 @@ export function cudaGraphRunner(training: ActiveTraining & { readonly streams: C
   ): GraphBucket {
     const shapes = arrays.map((batch) => [...batch].map(([name, { shape }]) => [name, shape]));
     const microBatches = hostBatches.map(({ microBatchIndex }) => microBatchIndex);
-    // The weight of the rows is a constant of the graph.
-    const rows = hostBatches.map((host) => host.rows);
-    const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes, rows]);
+    const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes]);
     const known = buckets.get(key);
     if (known) return known;
     const buffers = arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device));

@@ -10,13 +10,12 @@ import {
   type MetricDescription,
 } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
-import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
-import type { Encoding } from "../text/encoding.js";
+import { predictProbabilities } from "../models/index.js";
 import type { Dataset } from "./dataset.js";
 import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
-import type { Ranks } from "./ranks.js";
+import type { ActiveTraining } from "./training-context.js";
 import type { Metrics } from "./training-job.js";
-import type { TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
+import type { TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** The metrics of a model, and why it is degenerate; null if it is not. */
 export interface ModelEvaluation {
@@ -28,8 +27,9 @@ export interface ModelEvaluation {
  * Computes all metrics of a split, including those of the methods. Throws `Interrupted` between
  * batches.
  */
-export async function evaluateModel(training: TrainingContext, dataset: Dataset): Promise<ModelEvaluation> {
-  const { model, deviceConfig, signal, ranks, methods } = training.job;
+export async function evaluateModel(training: ActiveTraining, dataset: Dataset): Promise<ModelEvaluation> {
+  const { ranks, computeRows } = training;
+  const { model, deviceConfig, signal, methods } = training.job;
   const { items } = dataset;
   if (dataset.mask) {
     const onBatch = (done: number): void => training.reportProgress("validation", done, items.length);
@@ -37,45 +37,19 @@ export async function evaluateModel(training: TrainingContext, dataset: Dataset)
     return { metrics: { ...metrics }, degeneracy: null };
   }
   const encodings = items.map((item) => item.encoding);
-  const probabilities = await predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => {
+  const onBatch = (done: number): void => {
     // Several processes stop together after the evaluation.
     if (ranks.size === 1 && signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
     reportProgress(training.job, "validation", Math.min(done * ranks.size, items.length), items.length);
-  });
+  };
+  const probabilities = await computeRows(encodings, (own) =>
+    predictProbabilities(model, model.weights, own, deviceConfig, onBatch),
+  );
   const labels = items.map((item) => item.example.label);
   const metrics = computeMetrics(probabilities, labels, model.labels);
   for (const method of methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
   const matrix = confusionMatrix(toPredictions(probabilities), labels, model.labels.length);
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
-}
-
-/**
- * Computes class probabilities of texts with several processes: each classifies every n-th text,
- * and all get all rows.
- */
-export async function predictAcrossRanks(
-  ranks: Ranks,
-  model: Model,
-  encodings: readonly Encoding[],
-  deviceConfig: DeviceConfig,
-  onBatch?: (done: number) => void,
-): Promise<Float32Array[]> {
-  const own = selectEveryNth(ranks, encodings);
-  const rows = await predictProbabilities(model, model.weights, own, deviceConfig, onBatch);
-  if (ranks.size === 1) return rows;
-  const { numLabels } = model.architecture;
-  const flat = new Float32Array(rows.length * numLabels);
-  for (const [i, row] of rows.entries()) flat.set(row, i * numLabels);
-  const parts = ranks.exchangeFloats(flat);
-  return encodings.map((_, i) => {
-    const start = Math.floor(i / ranks.size) * numLabels;
-    return parts[i % ranks.size]!.slice(start, start + numLabels);
-  });
-}
-
-/** The items of this process: every n-th one. */
-export function selectEveryNth<T>({ rank, size }: Ranks, items: readonly T[]): readonly T[] {
-  return size === 1 ? items : items.filter((_, i) => i % size === rank);
 }
 
 /**

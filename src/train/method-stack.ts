@@ -61,19 +61,9 @@ export class MethodStack {
           { name, task: needsAllWeights },
           { name: freezing.name, task: freezing.traits!.exclusiveRoles!.training! },
         );
-      if (job.ranks.size > 1 && !method.traits?.acrossProcesses)
-        throw new UserError(
-          `methods: ${name} does not say how several processes can share a batch, so its result could differ. ` +
-            'Train in one process, or set traits.acrossProcesses to "mean" or "gathered".',
-        );
       const reason = method.checkCompatibility?.(this.methods.slice(0, i), job);
       if (reason) throw new UserError(`methods: ${name}: ${reason}`);
     }
-  }
-
-  /** Whether the total gradients of the base are those of the stack. */
-  get keepsTotalGradients(): boolean {
-    return this.methods.every(({ gradients, traits }) => !gradients || traits?.keepsTotalGradients === true);
   }
 
   weights(pass: ForwardPass, parameters: Weights): Weights {

@@ -1,7 +1,6 @@
 import { isCudaOutOfMemory, UserError } from "../base/errors.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch.js";
-import type { Ranks } from "./ranks.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
 import { type BatchContextOptions, StepBatch } from "./step-batch.js";
 import type { ActiveTraining } from "./training-context.js";
@@ -58,27 +57,18 @@ function computeMicroBatchGradients(
   training: ActiveTraining,
   batch: Batch,
   batchIndex: number,
-  options: Pick<BatchContextOptions, "keepsGradientDtype" | "reducer">,
+  options: Pick<BatchContextOptions, "keepsGradientDtype">,
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
     const context = new StepBatch(training, batch, batchIndex, {
       ...options,
-      log: (name, value) => void logged.set(name, context.scaleToGlobalBatch(value.detach())),
+      log: (name, value) => void logged.set(name, value.detach()),
     });
     const gradients = training.stack.gradients(context);
-    const losses = new Map(
-      [...gradients.losses].map(([name, loss]) => [name, context.scaleToGlobalBatch(loss.detach())]),
-    );
+    const losses = new Map([...gradients.losses].map(([name, loss]) => [name, loss.detach()]));
     return { gradients: { ...gradients, losses }, logged };
   });
-}
-
-/** Adds what was not added before: gradients, losses and logged values of all processes. */
-function sumOverRanks(ranks: Ranks, gradients: Gradients, logged: Map<string, Tensor>): void {
-  const named = [...(gradients.isTotalReduced ? [] : [gradients.total]), ...gradients.auxiliary.values()];
-  const scalars = [...gradients.losses.values(), ...logged.values()];
-  ranks.sum_([...named.flatMap((tensors) => [...tensors.values()]), ...scalars]);
 }
 
 /**
@@ -91,7 +81,7 @@ export function runOptimizerStep(
   batches: readonly Batch[],
   apply: ApplyUpdate,
 ): StepScalars {
-  const { job, stack, streams, optimizer } = training;
+  const { job, ranks, stack, streams, optimizer } = training;
   const update = training.update.beginStep(batches.length);
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
@@ -99,19 +89,17 @@ export function runOptimizerStep(
   const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
   const microBatches = weighMicroBatches(batches);
   const { keepsGradientDtype } = update;
-  // The gradients of several batches are summed once, after the last of them.
-  const reducer = batches.length === 1 ? training.reducer : null;
   const gradients = averageGradients(
     microBatches.map(({ weight }) => weight),
     (i) => {
       const batchIndex = firstBatchIndex + microBatches[i]!.batchOffset;
-      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, { keepsGradientDtype, reducer });
+      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, { keepsGradientDtype });
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },
   );
   return noGrad(() => {
-    sumOverRanks(job.ranks, gradients, logged);
+    ranks.average_([gradients.total, ...gradients.auxiliary.values()].flatMap((named) => [...named.values()]));
     const clipped = update.clip(gradients.total);
     const step: OptimizerStep = {
       training,
@@ -136,12 +124,11 @@ export function runOptimizerStep(
       ["gradientNorm", clipped.norm],
       ...logged,
     ]);
-    return {
-      names: [...scalars.keys()],
-      values: stackTensors(
-        [...scalars.values()].map((value) => value.detach().to("float32").reshape()),
-        0,
-      ),
-    };
+    const values = stackTensors(
+      [...scalars.values()].map((value) => value.detach().to("float32").reshape()),
+      0,
+    );
+    ranks.average_([values]);
+    return { names: [...scalars.keys()], values };
   });
 }

@@ -2,6 +2,7 @@ import { type AdamW, clipGradNorm_, computeClipFactor, globalNorm, hasFusedAdamW
 import { noGrad, type Tensor } from "../tensor/index.js";
 import type { MethodStack } from "./method-stack.js";
 import type { LowPrecisionWeights } from "./mixed-precision.js";
+import type { Ranks } from "./ranks.js";
 import type { NamedTensors, OptimizerStep, TrainingJob } from "./training-method.js";
 
 /** How the optimizer steps of a training clip gradients and change parameters. */
@@ -27,7 +28,8 @@ export interface ClippedGradients {
 
 /** What an update strategy works on. */
 interface UpdatedTraining {
-  readonly job: Pick<TrainingJob, "settings" | "ranks" | "deviceConfig">;
+  readonly job: Pick<TrainingJob, "settings" | "deviceConfig">;
+  readonly ranks: Ranks;
   readonly stack: MethodStack;
   readonly optimizer: AdamW;
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
@@ -35,8 +37,8 @@ interface UpdatedTraining {
 
 /** Chooses the update of a training. Methods and other processes need gradients in float32. */
 export function chooseUpdate(training: UpdatedTraining): UpdateStrategy {
-  const { job, stack } = training;
-  const needsGradients = job.ranks.size > 1 || stack.hasHook("gradients") || stack.hasHook("transformUpdates");
+  const { job, ranks, stack } = training;
+  const needsGradients = ranks.size > 1 || stack.hasHook("gradients") || stack.hasHook("transformUpdates");
   return !needsGradients && hasFusedAdamW(job.deviceConfig.device) ? fusedUpdate(training) : plainUpdate(training);
 }
 

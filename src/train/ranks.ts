@@ -1,129 +1,66 @@
-import {
-  type BatchRows,
-  cat,
-  type GradientReducer,
-  noGrad,
-  type ProcessGroup,
-  scope,
-  type Tensor,
-  tensor,
-} from "../tensor/index.js";
-
-/** The rows of a global batch that one process computes. */
-export interface RankRows extends BatchRows {
-  /** The fraction of the global batch; 0 if the process only repeats a row of another one. */
-  readonly weight: number;
-}
+import type { ProcessGroup } from "../tensor/index.js";
 
 /**
- * The processes that train together. Each computes some rows of every batch, so that their sum is
- * the update of a single process with the same batch. Process 0 reads and writes all files.
+ * The processes of a data-parallel training, as in PyTorch's DistributedDataParallel: each computes
+ * the gradients of its share of a batch, and the mean of all gradients updates the weights.
  */
-export interface Ranks {
-  readonly rank: number;
-  readonly size: number;
-  /** This process's rows of a batch; null if there is only one process. */
-  getRows(batchSize: number): RankRows | null;
-  /** Adds the tensors of all processes, in place. */
-  sum_(tensors: readonly Tensor[]): void;
-  /**
-   * Prepares to sum the gradients of parameters on a CPU while they are computed; null if there is
-   * only one process.
-   */
-  createReducer(parameters: readonly Tensor[]): GradientReducer | null;
-  /** Copies the tensors of process 0 to all others, in place. */
-  broadcast_(tensors: Iterable<Tensor>): void;
-  /**
-   * The rows of all processes, in the order of the global batch. Gradients flow to the rows of this
-   * process; they are scaled so that a loss over all rows counts once, not once per process.
-   */
-  gatherRows(tensor: Tensor, rows: RankRows | null): Tensor;
-  /** Collects plain data from every process. */
-  exchange<T>(value: T): T[];
-  /** Collects numbers from every process. */
-  exchangeFloats(values: Float32Array): Float32Array[];
-  /** Seconds that this process has waited for others so far. */
-  getWaitedSeconds(): number;
-  /** Whether any process says so. All processes get the same answer. */
-  any(flag: boolean): boolean;
-}
+export type Ranks = Pick<
+  ProcessGroup,
+  "rank" | "size" | "average_" | "broadcast_" | "gatherBytes" | "exchange" | "any" | "waitedSeconds"
+>;
 
 /** A training in one process. Nothing is exchanged. */
 export const singleRank: Ranks = {
   rank: 0,
   size: 1,
-  getRows: () => null,
-  sum_() {},
-  createReducer: () => null,
+  average_() {},
   broadcast_() {},
-  gatherRows: (tensor) => tensor,
+  gatherBytes: (bytes) => [bytes],
   exchange: (value) => [value],
-  exchangeFloats: (values) => [values],
-  getWaitedSeconds: () => 0,
   any: (flag) => flag,
+  waitedSeconds: 0,
 };
 
-/** The processes of a group. */
-export function createRanks(group: ProcessGroup): Ranks {
-  const { rank, size } = group;
-  const exchange = <T>(value: T): T[] =>
-    group
-      .gatherBytes(new TextEncoder().encode(JSON.stringify(value)))
-      .map((bytes) => JSON.parse(new TextDecoder().decode(bytes)) as T);
-  return {
-    rank,
-    size,
-    getRows: (batchSize) => splitRows(batchSize, rank, size),
-    sum_: (tensors) => group.sum_(tensors),
-    createReducer: (parameters) => group.createReducer(parameters),
-    broadcast_: (tensors) =>
-      // A parameter is a leaf, which must not record that it is overwritten.
-      scope(() => noGrad(() => group.broadcast_(Array.from(tensors, (item) => item.detach())))),
-    gatherRows(own, rows) {
-      if (!rows) return own;
-      const width = Math.ceil(rows.total / size);
-      const constant = own.detach();
-      const missing = width - constant.size(0);
-      // All processes send equally many rows. The last ones of some are not used.
-      const sent =
-        missing > 0 ? cat([constant, ...Array<Tensor>(missing).fill(constant.narrow(0, 0, 1))], 0) : constant;
-      const received = noGrad(() => group.gather(sent.contiguous()));
-      const parts = Array.from({ length: size }, (_, other) => {
-        const { count, weight } = splitRows(rows.total, other, size);
-        if (weight === 0) return [];
-        if (other === rank) return [own.requiresGrad ? scaleGradient(own, 1 / weight) : constant];
-        return [received.select(0, other).narrow(0, 0, count)];
-      });
-      return cat(parts.flat(), 0);
-    },
-    exchange,
-    exchangeFloats: (values) =>
-      group
-        .gatherBytes(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
-        .map((bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)),
-    getWaitedSeconds: () => group.waitedSeconds,
-    any: (flag) =>
-      scope(() => {
-        const count = tensor([flag ? 1 : 0]);
-        group.sum_([count]);
-        return count.item() > 0;
-      }),
-  };
+/**
+ * The share of a batch that one process computes: every n-th example. All shares have the same size:
+ * if a batch cannot be divided, its first examples are used again, as by PyTorch's
+ * DistributedSampler.
+ */
+export function selectShare(batch: Int32Array, { rank, size }: Pick<Ranks, "rank" | "size">): Int32Array {
+  const count = Math.ceil(batch.length / size);
+  return Int32Array.from({ length: count }, (_, i) => batch[(rank + i * size) % batch.length]!);
 }
 
-/** The same values; their gradient is multiplied by a factor: x + (x - x) * factor. */
-function scaleGradient(tensor: Tensor, factor: number): Tensor {
-  const constant = tensor.detach();
-  return constant.add(tensor.sub(constant).mul(factor));
-}
+/** Rows that are exchanged at once, so that little memory is needed. */
+const rowsPerExchange = 64;
 
 /**
- * Splits a batch into contiguous rows per process. A process for which no row is left repeats the
- * first row with weight 0, so that it takes part in every collective.
+ * Computes a row of numbers per item. Each process computes those of every n-th item, and all get
+ * all rows.
  */
-export function splitRows(total: number, rank: number, size: number): RankRows {
-  const width = Math.ceil(total / size);
-  const start = Math.min(total, rank * width);
-  const count = Math.min(total, start + width) - start;
-  return count === 0 ? { start: 0, count: 1, total, weight: 0 } : { start, count, total, weight: count / total };
+export async function computeRows<T>(
+  ranks: Ranks,
+  items: readonly T[],
+  compute: (items: readonly T[]) => Promise<readonly Float32Array[]>,
+): Promise<readonly Float32Array[]> {
+  const { rank, size } = ranks;
+  if (size === 1) return compute(items);
+  const share = items.filter((_, i) => i % size === rank);
+  const own = share.length === 0 ? [] : await compute(share);
+  const all: Float32Array[] = [];
+  for (let start = 0; start * size < items.length; start += rowsPerExchange) {
+    const sent = own.slice(start, start + rowsPerExchange);
+    const lengths = ranks.exchange(sent.map((row) => row.length));
+    const received = ranks.gatherBytes(
+      Buffer.concat(sent.map((row) => new Uint8Array(row.buffer, row.byteOffset, row.byteLength))),
+    );
+    for (const [other, bytes] of received.entries()) {
+      let offset = bytes.byteOffset;
+      for (const [i, length] of lengths[other]!.entries()) {
+        all[(start + i) * size + other] = new Float32Array(bytes.buffer, offset, length);
+        offset += 4 * length;
+      }
+    }
+  }
+  return all;
 }

@@ -1,6 +1,6 @@
 import { isHeadParameter, isNormParameter } from "../models/index.js";
 import type { ParameterGroup, ParameterUpdate } from "../nn/index.js";
-import { foreachAdd_, foreachMulScalar_, free, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { foreachAdd_, foreachMulScalar_, free, noGrad, type Tensor } from "../tensor/index.js";
 import type { TrainSettings } from "./settings.js";
 import type {
   BatchContext,
@@ -24,18 +24,10 @@ export function sumLosses(losses: Losses): Tensor {
   return rest.reduce((sum, term) => sum.add(term), first);
 }
 
-/**
- * Computes the gradients of the total loss. If the context has a reducer, they are the sum over all
- * processes.
- */
+/** Computes the gradients of the total loss. */
 export function computeTotalGradients(context: BatchContext, losses: Losses): Gradients {
-  const { extraLeaves, reducer } = context;
+  const { extraLeaves } = context;
   const { parameters } = context.training;
-  if (reducer) {
-    const sums = reducer.sumGradients(() => scope(() => void context.computeGradients(sumLosses(losses), parameters)));
-    const total = new Map([...parameters.keys()].map((name, i) => [name, sums[i]!]));
-    return { losses, total, auxiliary: new Map(), isTotalReduced: true };
-  }
   const leaves = extraLeaves.size === 0 ? parameters : new Map([...parameters, ...extraLeaves]);
   const total = context.computeGradients(sumLosses(losses), leaves, false, context.keepsGradientDtype);
   return { losses, total, auxiliary: new Map() };

@@ -1,6 +1,6 @@
 import { duplicatePacking, type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
-import { cat, type GradientReducer, scope, type Tensor } from "../tensor/index.js";
+import { cat, scope, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch.js";
 import type { MethodStack } from "./method-stack.js";
 import { castWeights, computeGradients, type LowPrecisionWeights } from "./mixed-precision.js";
@@ -9,7 +9,10 @@ import type { BatchContext, ForwardPassOptions, NamedTensors, PassName, Training
 
 /** What batches need of a training besides what methods see. */
 export interface BatchTraining extends TrainingContext {
+  /** The random streams of the optimizer steps. */
   readonly streams: RandomStreams;
+  /** The random streams of the batches. */
+  readonly batchStreams: RandomStreams;
   readonly stack: MethodStack;
   /** The weights in the compute dtype; null for float32. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
@@ -23,7 +26,6 @@ export interface BatchContextOptions {
   readonly log?: (name: string, value: Tensor) => void;
   /** Whether the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype?: boolean;
-  readonly reducer?: GradientReducer | null;
 }
 
 /** Computes one batch of a training. The random streams depend on the batch and on names. */
@@ -34,7 +36,6 @@ export class StepBatch implements BatchContext {
   readonly stepIndex: number;
   readonly extraLeaves: NamedTensors;
   readonly keepsGradientDtype: boolean;
-  readonly reducer: GradientReducer | null;
   readonly #stack: MethodStack;
   readonly #log: (name: string, value: Tensor) => void;
   #input: EncoderInput;
@@ -50,7 +51,6 @@ export class StepBatch implements BatchContext {
     this.stepIndex = Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps);
     this.extraLeaves = options.extraLeaves ?? new Map();
     this.keepsGradientDtype = options.keepsGradientDtype ?? false;
-    this.reducer = options.reducer ?? null;
     this.#stack = options.stack ?? training.stack;
     this.#log = options.log ?? (() => {});
     this.#input = options.input ?? batch.input;
@@ -76,7 +76,7 @@ export class StepBatch implements BatchContext {
   passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
-    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) }, 2);
+    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) });
     const count = both.logits.size(0) / 2;
     const half = (start: number): ModelOutput => ({
       logits: both.logits.narrow(0, start, count),
@@ -87,35 +87,18 @@ export class StepBatch implements BatchContext {
     return outputs;
   }
 
-  #forward(name: PassName, options: ForwardPassOptions, blocks = 1): ModelOutput {
+  #forward(name: PassName, options: ForwardPassOptions): ModelOutput {
     const { model } = this.training.job;
     const mode = options.mode ?? trainMode;
     const input = typeof options.input === "function" ? options.input(name) : (options.input ?? this.#input);
     const weights = options.weights ? this.#toComputeDtype(options.weights) : this.weights(name, mode);
     this.enterRandomStream(options.randomStream ?? name);
     // The scope frees every intermediate tensor that autograd does not need.
-    return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode, blocks)));
+    return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode)));
   }
 
-  resolveMode(mode: ForwardMode, blocks = 1): ForwardMode {
-    const training = mode.training && this.training.job.settings.dropout;
-    const { rows } = this.batch;
-    return { training, ...(rows && { rows: { ...rows, blocks } }) };
-  }
-
-  scaleToGlobalBatch(mean: Tensor): Tensor {
-    const { rows } = this.batch;
-    return rows ? mean.mul(rows.weight) : mean;
-  }
-
-  gatherRows(tensor: Tensor): Tensor {
-    return this.training.job.ranks.gatherRows(tensor, this.batch.rows);
-  }
-
-  sampleRows(shape: readonly number[], sample: (shape: readonly number[]) => Tensor): Tensor {
-    const { rows } = this.batch;
-    if (!rows || this.training.job.deviceConfig.device !== "cpu") return sample(shape);
-    return scope(() => sample([rows.total, ...shape.slice(1)]).narrow(0, rows.start, rows.count));
+  resolveMode({ training }: ForwardMode): ForwardMode {
+    return { training: training && this.training.job.settings.dropout };
   }
 
   weights(name: PassName, mode: ForwardMode): Weights {
@@ -144,19 +127,13 @@ export class StepBatch implements BatchContext {
   computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false, keepsDtype = false): NamedTensors {
     const { lowPrecisionWeights } = this.training;
     const options = { retainGraph, keepsDtype };
-    return computeGradients(this.scaleToGlobalBatch(loss), parameters, lowPrecisionWeights, options);
+    return computeGradients(loss, parameters, lowPrecisionWeights, options);
   }
 
   enterRandomStream(...names: string[]): void {
-    const { ranks, deviceConfig } = this.training.job;
-    const rank = this.batch.rows && deviceConfig.device !== "cpu" ? ranks.rank : 0;
-    // GPU kernels cannot sample a part of a larger mask, so each process has its own stream.
-    this.enterSharedRandomStream(...(rank === 0 ? names : [...names, `rank ${rank}`]));
-  }
-
-  enterSharedRandomStream(...names: string[]): void {
     const { microBatchIndex } = this.batch;
-    this.training.streams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
+    const { batchStreams } = this.training;
+    batchStreams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
   }
 
   withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves: NamedTensors = new Map()): BatchContext {

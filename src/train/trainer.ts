@@ -17,7 +17,7 @@ import {
   listValidationMetrics,
 } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
-import type { Ranks } from "./ranks.js";
+import { type Ranks, selectShare, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import type { StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
@@ -26,9 +26,12 @@ import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
-/** Fine-tunes a model in place. Afterwards it has the weights of the best checkpoint. */
-export async function train(job: TrainingJob): Promise<TrainResult> {
-  const trainer = await Trainer.create(job);
+/**
+ * Fine-tunes a model in place. Afterwards it has the weights of the best checkpoint. Of several
+ * processes, only process 0 has files.
+ */
+export async function train(job: TrainingJob, ranks: Ranks = singleRank): Promise<TrainResult> {
+  const trainer = await Trainer.create(job, ranks);
   try {
     return await trainer.run();
   } finally {
@@ -62,20 +65,18 @@ class Trainer {
   /** Without checkpoints, the best weights are kept in memory. */
   #bestWeights: NamedTensors | null = null;
 
-  static async create(job: TrainingJob): Promise<Trainer> {
+  static async create(job: TrainingJob, ranks: Ranks): Promise<Trainer> {
     const { settings, files, validation } = job;
     if (validation)
       checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
     const checkpoints = settings.saveStrategy === "no" ? null : files && createCheckpointStore(files.checkpoints);
-    const { ranks } = job;
-    // Process 0 has the files. The others continue where it does.
+    // The other processes continue where process 0 does.
     const [state] = ranks.exchange(
       (await checkpoints?.findNewest(job.resume, (message) => warn(job, message))) ?? initialState,
     ) as [CheckpointState];
     const buffers = checkpoints ? () => checkpoints.readTensors(state.step, "buffers") : async () => new Map();
     const restored: NamedTensors | null = state.step > 0 ? await buffers() : null;
-    ranks.broadcast_(job.model.weights.values());
-    const training = await createTrainingContext(job, restored);
+    const training = await createTrainingContext(job, { ranks, restoredBuffers: restored });
     try {
       checkPosition(state, training);
       // Copy the pre-trained weights now: in a resumed run, the weights are restored next.
@@ -123,7 +124,7 @@ class Trainer {
       this.#runStep();
       // Give signals, timers and sockets a turn; Ctrl-C waits for at most one step.
       await new Promise(setImmediate);
-      if (this.#ranks.any(signal?.aborted === true)) await this.#interrupt();
+      if (this.#training.ranks.any(signal?.aborted === true)) await this.#interrupt();
       await this.#evaluateIfDue();
       if (this.#state.step % settings.saveSteps === 0) await this.#saveCheckpoint();
     }
@@ -165,7 +166,7 @@ class Trainer {
 
   /** Runs one optimizer step and logs it. */
   #runStep(): void {
-    const { settings, onEvent, deviceConfig } = this.#job;
+    const { settings, onEvent, deviceConfig, train } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
     const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
     if (settings.headFirst > 0 && stepIndex === settings.headFirst) this.#startFullTraining();
@@ -174,10 +175,14 @@ class Trainer {
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
     const learningRate = settings.learningRate * factor;
     const started = performance.now();
-    const waitedBefore = this.#ranks.getWaitedSeconds();
-    const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((indices) =>
-      toHostBatch(this.#job, indices, { epoch, rows: this.#ranks.getRows(indices.length) }),
-    );
+    const { ranks } = this.#training;
+    const waitedBefore = ranks.waitedSeconds;
+    // All processes draw the same batches. They pad their shares to the same length, because they
+    // must capture the same CUDA graphs.
+    const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((batch) => {
+      const longest = batch.reduce((max, index) => Math.max(max, train.items[index]!.encoding.ids.length), 0);
+      return toHostBatch(this.#job, selectShare(batch, ranks), { epoch, longest });
+    });
     optimizer.setLearningRateFactor(factor);
     const scalars = this.#runner.runStep(stepIndex, hostBatches);
     const step = stepIndex + 1;
@@ -185,16 +190,17 @@ class Trainer {
     const loggingSteps = defaultLoggingSteps[deviceConfig.device === "cpu" ? "cpu" : "gpu"];
     if (pending >= (settings.loggingSteps ?? loggingSteps)) this.#logger.flush();
     const seconds = (performance.now() - started) / 1000;
+    // The shares of all processes have the same size.
     const sum = (count: (host: (typeof hostBatches)[number]) => number): number =>
-      hostBatches.reduce((total, host) => total + count(host), 0);
-    const examples = sum((host) => host.globalItems.length);
+      ranks.size * hostBatches.reduce((total, host) => total + count(host), 0);
+    const examples = sum((host) => host.items.length);
     this.#logger.writeTiming({
       step,
       seconds,
       examples,
-      tokens: sum((host) => host.globalItems.reduce((total, { encoding }) => total + encoding.ids.length, 0)),
-      computed: sum((host) => host.globalItems.length * host.padded.sequenceLength),
-      ...(this.#ranks.size > 1 && { waited: this.#ranks.getWaitedSeconds() - waitedBefore }),
+      tokens: sum((host) => host.padded.numTokens),
+      computed: sum((host) => host.items.length * host.padded.sequenceLength),
+      ...(ranks.size > 1 && { waited: ranks.waitedSeconds - waitedBefore }),
     });
     const isEpochEnd = stepInEpoch + 1 === stepsPerEpoch;
     const position = isEpochEnd ? { epoch: epoch + 1, stepInEpoch: 0 } : { epoch, stepInEpoch: stepInEpoch + 1 };
@@ -262,7 +268,7 @@ class Trainer {
     this.#logger.flush();
     this.#checkWeights();
     // Only process 0 keeps weights.
-    if (this.#ranks.rank > 0) return;
+    if (this.#training.ranks.rank > 0) return;
     if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
     const { optimizer, stack } = this.#training;
@@ -289,18 +295,14 @@ class Trainer {
     const saved = this.#checkpoints ? await this.#checkpoints.readTensors(best.step, "weights") : this.#bestWeights;
     if (saved) restoreTensors(weights, saved, "parameter");
     this.#bestWeights = null;
-    this.#ranks.broadcast_(weights.values());
+    this.#training.ranks.broadcast_(weights.values());
     return best.step;
   }
 
   async #saveAdapters(): Promise<void> {
     const { files } = this.#job;
-    if (!files || this.#ranks.rank > 0) return;
+    if (!files) return;
     for (const method of this.#training.stack.methods) await method.saveAdapter?.(this.#training, files.adapter);
-  }
-
-  get #ranks(): Ranks {
-    return this.#job.ranks;
   }
 
   async #interrupt(): Promise<never> {

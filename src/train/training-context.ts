@@ -2,22 +2,14 @@ import { Interrupted, UserError } from "../base/errors.js";
 import { reportProgress, warn } from "../base/events.js";
 import { isHeadParameter } from "../models/index.js";
 import { AdamW, copyAll_, mapWeights, type Weights } from "../nn/index.js";
-import {
-  free,
-  type GradientReducer,
-  keep,
-  noGrad,
-  Rng,
-  requirePrecision,
-  scope,
-  type Tensor,
-} from "../tensor/index.js";
+import { free, keep, noGrad, Rng, requirePrecision, scope, type Tensor } from "../tensor/index.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
 import { createEpochBatches } from "./batches.js";
 import { MethodStack } from "./method-stack.js";
 import { LowPrecisionWeights } from "./mixed-precision.js";
 import { chooseUpdate, type UpdateStrategy } from "./parameter-update.js";
-import { createRandomStreams } from "./random-streams.js";
+import { createRandomStreams, forkStreams } from "./random-streams.js";
+import { computeRows, type Ranks, singleRank } from "./ranks.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
 import { countLabels, createTaskLoss, resolveClassWeights, toWeightsTensor } from "./task-loss.js";
@@ -27,11 +19,7 @@ import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from 
 export interface ActiveTraining extends BatchTraining {
   readonly optimizer: AdamW;
   readonly update: UpdateStrategy;
-  /**
-   * Sums gradients over all processes during the backward pass; null if they are summed after it, or
-   * if there is only one process.
-   */
-  readonly reducer: GradientReducer | null;
+  readonly ranks: Ranks;
   /** Frees everything that the training created. */
   close(): void;
 }
@@ -39,10 +27,17 @@ export interface ActiveTraining extends BatchTraining {
 /** In a dry run, `forEachBatch` visits only these batches: one to warm up and two to time. */
 const dryRunBatches = 3;
 
-/** Prepares the methods and the optimizer. `restoredBuffers` come from a checkpoint. */
+/** What a training has besides its job. */
+interface TrainingContextOptions {
+  readonly ranks?: Ranks;
+  /** The buffers of the methods from a checkpoint; null in a new run. */
+  readonly restoredBuffers?: NamedTensors | null;
+}
+
+/** Prepares the methods and the optimizer. */
 export async function createTrainingContext(
   job: TrainingJob,
-  restoredBuffers: NamedTensors | null = null,
+  { ranks = singleRank, restoredBuffers = null }: TrainingContextOptions = {},
 ): Promise<ActiveTraining> {
   const { model, settings, deviceConfig } = job;
   if (deviceConfig.device === "cpu" && deviceConfig.computeDtype === "bfloat16") requirePrecision("bf16");
@@ -53,7 +48,6 @@ export async function createTrainingContext(
   const preparedMethods: TrainingMethod[] = [];
   let pretrainedWeights: Weights | null = null;
   let optimizer: AdamW | null = null;
-  let reducer: GradientReducer | null = null;
   let frozen: Tensor[] = [];
   const getEpochBatches = (epoch: number): Int32Array[][] => {
     const { gradientAccumulationSteps } = settings;
@@ -69,10 +63,13 @@ export async function createTrainingContext(
   const weights = job.train.mask ? null : resolveClassWeights(settings, labels, countLabels(examples, labels.length));
   const classWeights = weights && keep(toWeightsTensor(weights, deviceConfig.device));
 
-  const training: BatchTraining & Pick<ActiveTraining, "close"> = {
+  const streams = createRandomStreams(rng, deviceConfig.device);
+  const training: BatchTraining & Pick<ActiveTraining, "close" | "ranks"> = {
     job,
+    ranks,
     rng,
-    streams: createRandomStreams(rng, deviceConfig.device),
+    streams,
+    batchStreams: forkStreams(streams, ranks.rank),
     stack,
     parameters,
     lowPrecisionWeights:
@@ -97,15 +94,15 @@ export async function createTrainingContext(
         );
       return job.loadSubstitutions();
     },
-    async forEachBatch(visit, label) {
+    async averageOverBatches(sums, visit, label) {
       const { batchSize } = settings;
       const count = job.train.items.length;
       const positions = Int32Array.from(job.train.items.keys());
       // The methods may not be prepared yet, so the batches do not use them.
       const bareStack = new MethodStack([]);
-      const { ranks } = job;
       const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
       for (let start = 0; start < end; start += batchSize) {
+        // Each process visits other batches.
         if ((start / batchSize) % ranks.size !== ranks.rank) continue;
         const host = toHostBatch(job, positions.slice(start, start + batchSize));
         scope(() => {
@@ -115,11 +112,16 @@ export async function createTrainingContext(
         await new Promise(setImmediate);
         training.reportProgress(label, Math.min(start + batchSize, count), count);
       }
+      ranks.average_([...sums.values()]);
+      noGrad(() => {
+        for (const sum of sums.values()) sum.div_(Math.ceil(end / batchSize) / ranks.size);
+      });
     },
+    computeRows: (items, compute) => computeRows(ranks, items, compute),
     reportProgress(label, done, total) {
       reportProgress(job, label, done, total);
       // Several processes only stop together, after a step.
-      if (job.signal?.aborted && job.ranks.size === 1) throw new Interrupted("Stopped before the first step.");
+      if (job.signal?.aborted && ranks.size === 1) throw new Interrupted("Stopped before the first step.");
     },
     warn: (message) => warn(job, message),
     overwriteParameters(values) {
@@ -128,7 +130,6 @@ export async function createTrainingContext(
     },
     close() {
       optimizer?.dispose();
-      reducer?.dispose();
       if (classWeights) free(classWeights);
       training.lowPrecisionWeights?.dispose();
       for (const tensor of frozen) tensor.requiresGrad_();
@@ -153,13 +154,9 @@ export async function createTrainingContext(
     const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon, adamEpsilonMode: epsilonMode } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
     optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon, epsilonMode });
-    // With CUDA graphs the sum is a part of the captured step. In low precision the gradients of
-    // the parameters are only known after the backward pass.
-    const canReduce = deviceConfig.device === "cpu" && deviceConfig.computeDtype === "float32";
-    if (canReduce && stack.keepsTotalGradients) reducer = job.ranks.createReducer([...parameters.values()]);
     const { lowPrecisionWeights } = training;
-    const update = chooseUpdate({ job, stack, optimizer, lowPrecisionWeights });
-    return { ...training, optimizer, update, reducer };
+    const update = chooseUpdate({ job, ranks, stack, optimizer, lowPrecisionWeights });
+    return { ...training, optimizer, update };
   } catch (error) {
     training.close();
     throw error;
@@ -194,7 +191,7 @@ export function createHeadTraining(training: ActiveTraining): ActiveTraining {
   const parameters = new Map([...weights].filter(([name]) => isHead(name)));
   const [job, stack] = [{ ...training.job, methods: [] }, new MethodStack([])];
   const update = chooseUpdate({ ...training, job, stack });
-  return { ...training, job, stack, parameters, update, reducer: null };
+  return { ...training, job, stack, parameters, update };
 }
 
 /** The number of trained values. */

@@ -3,11 +3,10 @@ import type { DeviceConfig, EncoderInput, Model, ModelOutput } from "../models/i
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
 import type { Example } from "../tasks/example.js";
 import type { Task } from "../tasks/task.js";
-import type { GradientReducer, HostTensor, Rng, Tensor } from "../tensor/index.js";
+import type { HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
-import type { Ranks } from "./ranks.js";
 import type { TrainSettings } from "./settings.js";
 import type { TaskLoss } from "./task-loss.js";
 import type { AttackTexts, TrainingFiles } from "./training-job.js";
@@ -42,8 +41,6 @@ export interface Gradients {
   readonly total: NamedTensors;
   /** Gradients of single terms, for a method's `transformUpdates` (ROSE: its masks). */
   readonly auxiliary: ReadonlyMap<string, NamedTensors>;
-  /** Whether the total is already the sum over all processes. */
-  readonly isTotalReduced?: boolean;
 }
 
 /** One optimizer step, after gradient clipping and before the parameters change. */
@@ -91,17 +88,6 @@ export interface MethodTraits {
   readonly usesTwoPasses?: boolean;
   /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */
   readonly requiresFullBatch?: string;
-  /**
-   * How several processes can share a batch. "mean": every loss is a mean over the batch or does
-   * not depend on it, so the sum of the processes is exact. "gathered": the method collects what
-   * its loss needs (`context.gatherRows`). A method that says nothing runs in one process only.
-   */
-  readonly acrossProcesses?: "mean" | "gathered";
-  /**
-   * True if the `gradients` hook returns the total of `next` unchanged, so that several processes
-   * can sum it during the backward pass.
-   */
-  readonly keepsTotalGradients?: boolean;
   /** What the method does with logits of fixed weights, which no other method can change. */
   readonly usesFixedLogits?: string;
   /** Why the method needs float32 instead of bfloat16. */
@@ -171,8 +157,6 @@ export interface TrainingJob extends Callbacks {
   readonly deviceConfig: DeviceConfig;
   /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
-  /** The processes that train together. */
-  readonly ranks: Ranks;
   /** Where checkpoints and logs go. If null, nothing is written. */
   readonly files: TrainingFiles | null;
   /** Whether to continue from the newest checkpoint. */
@@ -208,9 +192,17 @@ export interface TrainingContext {
   loadSubstitutions(): Promise<Substitutions>;
   /**
    * Visits the training data in a fixed order before training, without any method (Child-Tuning).
-   * If there are several processes, each visits other batches.
+   * Divides the sums, to which `visit` adds, by the number of batches.
    */
-  forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
+  averageOverBatches(sums: NamedTensors, visit: (context: BatchContext) => void, label: string): Promise<void>;
+  /**
+   * Computes a row of numbers per item. Use it for work on a complete split, such as a metric: a
+   * data-parallel training divides the items and calls `compute` with some of them.
+   */
+  computeRows<T>(
+    items: readonly T[],
+    compute: (items: readonly T[]) => Promise<readonly Float32Array[]>,
+  ): Promise<readonly Float32Array[]>;
   /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
   reportProgress(label: string, done: number, total: number): void;
   warn(message: string): void;
@@ -243,8 +235,6 @@ export interface BatchContext {
   readonly extraLeaves: NamedTensors;
   /** @internal Whether the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype: boolean;
-  /** @internal Sums the total gradients over all processes while they are computed. */
-  readonly reducer: GradientReducer | null;
   /** Runs a forward pass once and remembers its output by name. */
   pass(name: PassName, options?: ForwardPassOptions): ModelOutput;
   /** Runs an earlier pass again under another name, with dropout masks of its own. */
@@ -253,23 +243,8 @@ export interface BatchContext {
   hasPass(name: PassName): boolean;
   /** Runs two passes of the batch with different dropout masks as one batch of twice the size. */
   passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput];
-  /**
-   * The mode of a forward pass: without dropout if the settings say so, and with the place of the
-   * batch in the global one.
-   */
-  resolveMode(mode: ForwardMode, blocks?: number): ForwardMode;
-  /**
-   * Multiplies a mean over the batch by the batch's fraction of the global batch. Its gradient is
-   * then the same as in a single process.
-   */
-  scaleToGlobalBatch(mean: Tensor): Tensor;
-  /** The rows of all processes that share the global batch, in its order. */
-  gatherRows(tensor: Tensor): Tensor;
-  /**
-   * Samples noise with one row per example. On a CPU, the noise of the global batch is sampled, and
-   * each process takes its rows. On a GPU, each process has its own random stream.
-   */
-  sampleRows(shape: readonly number[], sample: (shape: readonly number[]) => Tensor): Tensor;
+  /** The mode of a forward pass: without dropout if the settings say so. */
+  resolveMode(mode: ForwardMode): ForwardMode;
   /**
    * The weights that a pass uses, in the compute dtype. Every method can change them, the outermost
    * last. Repeated calls return the same tensors.
@@ -282,8 +257,6 @@ export interface BatchContext {
    * else.
    */
   enterRandomStream(...names: string[]): void;
-  /** Like `enterRandomStream`, for draws that all processes share, such as masks of parameters. */
-  enterSharedRandomStream(...names: string[]): void;
   /**
    * Returns the same batch with another input and without remembered passes. The input may use the
    * weights of the new context. The random streams stay the same.

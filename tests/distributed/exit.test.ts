@@ -10,7 +10,7 @@ const program = `
 const [addon, rank, port] = process.argv.slice(1);
 const native = require(addon);
 native.storeOpen("127.0.0.1", Number(port), rank === "0", 30, "exit");
-const group = native.groupOpen("gloo", "gloo", Number(rank), 2, "127.0.0.1", 30);
+const group = native.groupOpen("gloo", Number(rank), 2, "127.0.0.1", 30);
 for (let i = 0; i < 24; i++) {
   const tensor = native.create(new Float32Array(1 << 19), [1 << 19], 6, 6);
   native.groupReduce(group, [tensor]);

@@ -6,7 +6,7 @@ import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
-import { checkLabels, type DeviceConfig, type Model, tokenizeAll } from "../../models/index.js";
+import { checkLabels, type DeviceConfig, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import {
   type CertifiedAnswer,
   type CertifiedModel,
@@ -22,7 +22,7 @@ import { runtimeOptions } from "../../settings/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
 import type { Encoding } from "../../text/encoding.js";
-import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../../train/index.js";
+import { toDataset } from "../../train/index.js";
 import { guardOptions } from "../calibrate/find-guard.js";
 import { classifyParts, encodeParts } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
@@ -111,7 +111,7 @@ async function evaluateSplit(
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
-  const result = await evaluateExamples(model, task, examples, split, runtime, singleRank, {
+  const result = await evaluateExamples(model, task, examples, split, runtime, {
     onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
     certified,
     threshold,
@@ -140,7 +140,6 @@ export async function evaluateExamples(
   examples: readonly Example[],
   split: Split,
   deviceConfig: DeviceConfig,
-  ranks: Ranks,
   { onProgress, certified = null, guard = null, threshold = null }: EvaluateExamplesOptions = {},
 ): Promise<EvaluationResult> {
   if (threshold !== null && model.labels.length !== 2)
@@ -150,7 +149,7 @@ export async function evaluateExamples(
     );
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const score = (encodings: readonly Encoding[]): Promise<Float32Array[]> =>
-    predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
+    predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
   const answerByParts = async (used: CertifiedModel): Promise<CertifiedAnswer[]> => {
     const texts = examples.map((example) => example.texts);
     const parts = encodeParts(texts, used, (all) => tokenizeAll(model, all));

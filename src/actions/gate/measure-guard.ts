@@ -3,7 +3,6 @@ import { readCalibration } from "../../runs/calibration.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
-import { singleRank } from "../../train/index.js";
 import type { GivenExamples } from "../attack/prepare-attack.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { isEndpoint } from "../load/load-victim.js";
@@ -23,7 +22,7 @@ export async function measureGuard(
   const options = { device, threads, precision: "fp32", windows, positiveLabel } as const;
   await using classifier = await loadClassifier(model, { ...options, onEvent: callbacks.onEvent });
   const { model: loaded, runtime, certified, guard } = classifier;
-  const result = await evaluateExamples(loaded, task, examples, "test", runtime, singleRank, {
+  const result = await evaluateExamples(loaded, task, examples, "test", runtime, {
     ...{ certified, guard },
     onProgress: (done, total) => reportProgress(callbacks, "guard", done, total),
   });

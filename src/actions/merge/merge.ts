@@ -12,7 +12,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { free, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
-import { Interrupted, singleRank } from "../../train/index.js";
+import { Interrupted } from "../../train/index.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
@@ -212,7 +212,6 @@ async function mixGreedily({ request, first, callbacks, load }: MergeContext): P
       examples,
       split,
       first.runtime,
-      singleRank,
     );
     // Every model is measured alone, and all but the best one as a part of the mean.
     reportProgress(callbacks, "merge", ++evaluations, 2 * models.length - 1);

@@ -15,7 +15,7 @@ import { resolveLocalPath } from "../../settings/read-config.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../../settings/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { free, Rng } from "../../tensor/index.js";
-import { Interrupted, singleRank, type TrainingJob, train, trainSettingsSchema } from "../../train/index.js";
+import { Interrupted, type TrainingJob, train, trainSettingsSchema } from "../../train/index.js";
 import { evaluatePerplexity } from "../../train/perplexity.js";
 import { describeEnvironment } from "../train/describe-environment.js";
 import { estimateDiskBytes } from "../train/train.js";
@@ -162,7 +162,7 @@ interface PreparedPretraining {
   readonly config: Config;
   readonly runtime: RuntimeConfig;
   readonly texts: PretrainingTexts;
-  readonly job: Omit<TrainingJob, "files" | "resume" | "ranks">;
+  readonly job: Omit<TrainingJob, "files" | "resume">;
 }
 
 /** Loads texts, model and methods. Nothing is written. */
@@ -249,7 +249,6 @@ async function trainPrepared(
       }));
     const outcome = await train({
       ...job,
-      ranks: singleRank,
       onEvent,
       signal,
       files: {

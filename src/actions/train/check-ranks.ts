@@ -6,10 +6,7 @@ import type { Example } from "../../tasks/index.js";
 import type { Ranks } from "../../train/index.js";
 
 /** Rejects a batch that the processes cannot share equally. */
-export function checkBatchSize(
-  { size }: Pick<Ranks, "size">,
-  { train: { batchSize } }: Pick<RunConfig, "train">,
-): void {
+export function checkBatchSize(size: number, { train: { batchSize } }: Pick<RunConfig, "train">): void {
   if (batchSize % size === 0) return;
   throw new UserError(
     `train.batchSize ${batchSize} is the batch of all processes together, and ${size} processes cannot share it ` +

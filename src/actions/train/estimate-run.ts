@@ -4,7 +4,7 @@ import type { RunConfig, RunConfigInput } from "../../settings/config.js";
 import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
 import { free, getGpuIndex } from "../../tensor/index.js";
 import { nativeCuda } from "../../tensor/native.js";
-import { benchmarkSteps, singleRank, toDataset } from "../../train/index.js";
+import { benchmarkSteps, toDataset } from "../../train/index.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { deferTextAttack, estimateDiskBytes } from "./train.js";
 
@@ -49,7 +49,6 @@ export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = 
   try {
     const benchmark = await benchmarkSteps({
       ...job,
-      ranks: singleRank,
       files: null,
       resume: false,
       attackTexts: deferTextAttack(prepared, callbacks),

@@ -24,7 +24,7 @@ export interface PreparedRun {
     readonly validation: readonly Example[] | null;
     readonly test: readonly Example[];
   };
-  readonly job: Omit<TrainingJob, "files" | "resume" | "ranks">;
+  readonly job: Omit<TrainingJob, "files" | "resume">;
 }
 
 /**

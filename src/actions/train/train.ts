@@ -26,7 +26,7 @@ import {
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
 import { Run } from "../run.js";
-import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
+import { checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import { describeEnvironment } from "./describe-environment.js";
 import { findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
 import { TensorBoardWriter } from "./tensorboard.js";
@@ -67,24 +67,21 @@ export type TrainRequest = RunConfigInput & TrainOptions;
 export async function train(request: TrainRequest, callbacks: Callbacks = {}): Promise<Run> {
   const { out, resume, reportTo, ...settings } = request;
   const options = validate(trainOptionsSchema, { out, resume, reportTo }, "train");
-  return trainResolved(await resolveRun(settings, userModules), { ...options, ranks: singleRank }, callbacks);
+  return trainResolved(await resolveRun(settings, userModules), options, callbacks);
 }
 
-/** What `trainResolved` needs besides the run. */
-interface ResolvedTrainOptions extends TrainOptions {
-  /** The processes that train together, of which this is process 0 (others: `joinTraining`). */
-  readonly ranks: Ranks;
-}
-
-/** Trains a run whose settings were checked. */
+/**
+ * Trains a run whose settings were checked. Of several processes, this is process 0; the others call
+ * `joinTraining`.
+ */
 export async function trainResolved(
   run: ResolvedRun,
-  options: ResolvedTrainOptions,
+  options: TrainOptions,
   callbacks: Callbacks = {},
+  ranks: Ranks = singleRank,
 ): Promise<Run> {
-  const { resume = false, ranks } = options;
+  const { resume = false } = options;
   const { config, data } = run;
-  checkBatchSize(ranks, config);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
   try {
@@ -109,7 +106,7 @@ export async function trainResolved(
     try {
       // A run that a sweep has only planned does not know the length of its model yet.
       if (await before?.environment()) checkSameConfig(out, before!.config, prepared.config);
-      await trainPreparedRun(prepared, writer, before, dataHash, options, callbacks);
+      await trainPreparedRun({ prepared, writer, before, dataHash, options, callbacks, ranks });
     } finally {
       free(prepared.job.model.weights);
     }
@@ -119,14 +116,20 @@ export async function trainResolved(
   }
 }
 
-async function trainPreparedRun(
-  prepared: PreparedRun,
-  writer: RunWriter,
-  before: RunFolder | null,
-  dataHash: string | null,
-  { reportTo = [], ranks }: ResolvedTrainOptions,
-  callbacks: Callbacks,
-): Promise<void> {
+interface OpenTraining {
+  readonly prepared: PreparedRun;
+  readonly writer: RunWriter;
+  /** The run that is continued. */
+  readonly before: RunFolder | null;
+  readonly dataHash: string | null;
+  readonly options: TrainOptions;
+  readonly callbacks: Callbacks;
+  readonly ranks: Ranks;
+}
+
+async function trainPreparedRun(training: OpenTraining): Promise<void> {
+  const { prepared, writer, before, dataHash, options, callbacks, ranks } = training;
+  const { reportTo = [] } = options;
   const { signal } = callbacks;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
@@ -150,29 +153,21 @@ async function trainPreparedRun(
     callbacks.onEvent?.(event);
   };
   try {
-    const outcome = await runTraining({
-      ...job,
-      ranks,
-      onEvent,
-      signal,
-      attackTexts: deferTextAttack(prepared, { onEvent, signal }),
-      files: {
-        events: writer.path("events"),
-        timings: writer.path("timings"),
-        checkpoints: writer.path("checkpoints"),
-        adapter: writer.path("adapter"),
-      },
-      resume: before !== null,
-    });
+    const files = {
+      events: writer.path("events"),
+      timings: writer.path("timings"),
+      checkpoints: writer.path("checkpoints"),
+      adapter: writer.path("adapter"),
+    };
+    const attackTexts = deferTextAttack(prepared, { onEvent, signal });
+    const outcome = await runTraining({ ...job, onEvent, signal, attackTexts, files, resume: before !== null }, ranks);
     await saveModel(writer.path("model"), model);
     const onTested = (done: number, total: number): void => {
-      // The other processes wait for this one.
-      if (ranks.size === 1 && signal?.aborted)
-        throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
-      reportProgress(callbacks, "test", Math.min(done * ranks.size, total), total);
+      if (signal?.aborted) throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
+      reportProgress(callbacks, "test", done, total);
     };
     const certified = findPreparedModel(prepared);
-    const test = await evaluateExamples(model, task, examples.test, "test", runtime, ranks, {
+    const test = await evaluateExamples(model, task, examples.test, "test", runtime, {
       onProgress: onTested,
       certified,
     });
@@ -208,6 +203,24 @@ async function trainPreparedRun(
     throw error;
   } finally {
     (tensorBoard as TensorBoardWriter | null)?.close();
+  }
+}
+
+/**
+ * The part of the other processes in `trainResolved` of process 0: the same data, model and steps,
+ * but no files and no test.
+ */
+export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Callbacks): Promise<void> {
+  if (checkSameSettings(ranks, run.config, false)) return;
+  const prepared = await prepareRun(run);
+  const { job, examples } = prepared;
+  try {
+    const table = await job.loadSubstitutions?.();
+    checkSameInputs(ranks, await describeEnvironment(prepared, table?.hash ?? null, null), examples.test);
+    const attackTexts = deferTextAttack(prepared, callbacks);
+    await runTraining({ ...job, ...callbacks, attackTexts, files: null, resume: false }, ranks);
+  } finally {
+    free(job.model.weights);
   }
 }
 

@@ -1,23 +1,21 @@
 import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
-import { checkBatchSize } from "../../actions/train/check-ranks.js";
 import { estimateResolved, type RunEstimate } from "../../actions/train/estimate-run.js";
-import { joinTraining } from "../../actions/train/join-training.js";
-import { chooseRankDevice, processOptions, type RankRendezvous } from "../../actions/train/rendezvous.js";
 import { type TrackerName, trackerNames, trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../base/errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
 import { interruptedExitCode } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
 import { formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
-import { findRendezvous, launchRanks, runAsRank } from "../../jobs/ranks.js";
+import { processOptions } from "../../jobs/rendezvous.js";
+import { trainInProcesses } from "../../jobs/train-in-processes.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { runConfigSchema } from "../../settings/config.js";
 import { type ConfigSources, type ResolvedRun, readRun } from "../../settings/read-config.js";
-import { Interrupted, type Ranks, singleRank, trainSettingsSchema } from "../../train/index.js";
+import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
-import { type Io, silentStream, write } from "../io.js";
+import { type Io, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
 import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
@@ -101,12 +99,10 @@ export function define(command: Command, io: Io): void {
   addTrainOptions(command).action(async (options) => {
     const run = await readTrainRun(options);
     if (options.dryRun) return estimate(io, run, options);
-    const rendezvous = findRendezvous(options);
-    const { processes = 1 } = options;
-    if (rendezvous) return runAsRank(rendezvous, (ranks) => trainAsRank(io, run, options, ranks, rendezvous));
-    if (processes === 1) return train(io, run, options, singleRank);
-    checkBatchSize({ size: processes }, run.config);
-    const failure = await launchRanks(readArguments(command), processes, (text) => io.stderr.write(text));
+    const { processes, timeout } = options;
+    const report = (text: string): void => void io.stderr.write(text);
+    const settings = { processes, timeout, argv: readArguments(command), report };
+    const failure = await trainInProcesses(run, settings, (own, ranks) => train(io, own, options, ranks));
     if (failure !== null) throw new ExitCode(failure);
   });
 }
@@ -168,30 +164,6 @@ function readArguments(command: Command): readonly string[] {
   return (command.parent as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
 }
 
-/** Rank 0 trains as a single process does, with files and progress. The others only compute. */
-async function trainAsRank(
-  io: Io,
-  run: ResolvedRun,
-  options: TrainCommandOptions,
-  ranks: Ranks,
-  { localRank }: RankRendezvous,
-): Promise<void> {
-  const device = chooseRankDevice(run.config.device, localRank);
-  const own = { ...run, config: { ...run.config, device } };
-  if (ranks.rank === 0) return train(io, own, options, ranks);
-  const stop = stopOnSignals({ ...io, stderr: silentStream });
-  try {
-    await joinTraining(own, ranks, {
-      signal: stop.signal,
-      onEvent: (event) => event.type === "start" && stop.listen(),
-    });
-  } catch (error) {
-    throw error instanceof Interrupted ? new ExitCode(interruptedExitCode) : error;
-  } finally {
-    stop.close();
-  }
-}
-
 async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions, ranks: Ranks): Promise<void> {
   const { quiet, json, reportTo = [], resume } = options;
   const out = options.out ?? getDefaultRunFolder(resolved.config);
@@ -201,7 +173,7 @@ async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions
   const startTime = performance.now();
   try {
     const { onEvent } = progress;
-    const run = await trainResolved(resolved, { out, resume, reportTo, ranks }, { onEvent, signal: stop.signal });
+    const run = await trainResolved(resolved, { out, resume, reportTo }, { onEvent, signal: stop.signal }, ranks);
     progress.end();
     if (json) return await printJson(io, await run.results());
     const speed = progress.examplesPerSecond();

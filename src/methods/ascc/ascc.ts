@@ -2,7 +2,6 @@ import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import {
   computeInitialStd,
-  countHullRows,
   createHull,
   embedHull,
   findModifiableWords,
@@ -15,15 +14,9 @@ import {
 } from "../../hull/convex-hull.js";
 import { createHullModel } from "../../hull/hull-model.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
-import { type BatchRows, cat, randn, scope, type Tensor, zeros } from "../../tensor/index.js";
+import { randn, scope, type Tensor } from "../../tensor/index.js";
 import { buildAttackSpace } from "../../text/replacements.js";
-import {
-  type Batch,
-  type BatchContext,
-  getWordLevelEncoding,
-  type PassName,
-  type TokenizedExample,
-} from "../../train/index.js";
+import { type BatchContext, getWordLevelEncoding, type PassName, type TokenizedExample } from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
 
@@ -69,14 +62,14 @@ export const ascc = defineMethod({
      * without dropout or labels.
      */
     function searchMixture(context: BatchContext, hull: Hull): Tensor {
-      const { model } = context.training.job;
+      const { model, deviceConfig } = context.training.job;
       const { input, sequenceLength } = context.batch;
       const weights = context.weights("search", evalMode);
       return scope(() => {
         const hullModel = createHullModel(model.architecture, weights, input, hull, options);
         const clean = hullModel.computeCleanLogits();
         context.enterRandomStream("search");
-        const noise = sampleHullNoise(context, hull, getModifiableWords);
+        const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
         const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
         return hullModel.search(random, (logits) => klDivergencePerExample(clean, logits).sum());
       });
@@ -85,7 +78,6 @@ export const ascc = defineMethod({
     return {
       name: "ascc",
       traits: {
-        acrossProcesses: "mean",
         exclusiveRoles: { adversary: "searches its own perturbation" },
         graphKey: (stepIndex) => (hasAdversary(stepIndex) ? "" : "standard"),
       },
@@ -136,10 +128,7 @@ export const ascc = defineMethod({
         const mixtureWeights = searchMixture(context, hull);
         const { attentionBias, packing = null } = context.batch.input;
         const perturbed = context.pass("perturbed", {
-          input: (name) => {
-            const words = locateHullRows(context.batch, getModifiableWords);
-            return { ...perturb(context, hull, words, mixtureWeights, name), attentionBias, packing };
-          },
+          input: (name) => ({ ...perturb(context, hull, mixtureWeights, name), attentionBias, packing }),
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
@@ -158,7 +147,6 @@ export const ascc = defineMethod({
 function perturb(
   context: BatchContext,
   hull: Hull,
-  words: BatchRows | null,
   mixtureWeights: Tensor,
   name: PassName,
 ): { embeddingOutput: Tensor; isPacked: boolean } {
@@ -167,42 +155,8 @@ function perturb(
   context.enterRandomStream(name, "embedding");
   return scope(() => {
     const mode = context.resolveMode(trainMode);
-    const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode, {
-      training: mode.training,
-      ...(words && { rows: { ...words, count: hull.candidateIds.size(0) } }),
-    });
+    const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode);
     const mixed = packMixtures(model.architecture.config, weights, hull, context.batch.input);
     return { embeddingOutput: mixEmbeddings(embedding, mixed, mixtureWeights), isPacked: mixed.isPacked };
   });
-}
-
-/**
- * The rows of a batch's words in the hull of the global batch, whose shape decides the noise; null
- * if there is only one process.
- */
-function locateHullRows(
-  { rows, globalItems, sequenceLength }: Pick<Batch, "rows" | "globalItems" | "sequenceLength">,
-  getModifiableWords: (item: TokenizedExample) => ModifiableWords,
-): BatchRows | null {
-  if (!rows) return null;
-  const countWords = (items: readonly TokenizedExample[]): number =>
-    items.reduce((sum, item) => sum + getModifiableWords(item).candidateIds.length, 0);
-  const count = countWords(globalItems.slice(rows.start, rows.start + rows.count));
-  const total = countHullRows(countWords(globalItems), globalItems.length * sequenceLength);
-  return { start: countWords(globalItems.slice(0, rows.start)), count, total };
-}
-
-/** One normal number per candidate: [word, candidate]. On a CPU: those of the global batch. */
-function sampleHullNoise(
-  { batch, training }: BatchContext,
-  { candidateMask }: Hull,
-  getModifiableWords: (item: TokenizedExample) => ModifiableWords,
-): Tensor {
-  const { device } = training.job.deviceConfig;
-  const words = device === "cpu" ? locateHullRows(batch, getModifiableWords) : null;
-  if (!words) return randn(candidateMask.shape, { device });
-  const [count, width] = candidateMask.shape as [number, number];
-  const own = randn([words.total, width]).narrow(0, words.start, words.count);
-  // The other rows of the hull are not used.
-  return cat([own, zeros([count - words.count, width])], 0);
 }

@@ -4,7 +4,7 @@ import type { HullOptions, ModifiableWords } from "../../hull/convex-hull.js";
 import { predictProbabilities } from "../../models/index.js";
 import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
-import { selectEveryNth, type TokenizedExample, type TrainingContext } from "../../train/index.js";
+import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
 interface RobustAccuracyOptions extends HullOptions {
   /** Whether a text must be classified correctly before the attack, too. */
@@ -16,16 +16,28 @@ interface RobustAccuracyOptions extends HullOptions {
  * the options say otherwise, before it.
  */
 export async function computeRobustAccuracy(
-  { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
+  { computeRows, ...training }: Pick<TrainingContext, "job" | "rng" | "computeRows" | "reportProgress">,
   items: readonly TokenizedExample[],
   getModifiableWords: (item: TokenizedExample) => ModifiableWords,
   options: RobustAccuracyOptions,
 ): Promise<number> {
+  const rows = await computeRows(items, async (own) => {
+    const isRobust = await findRobust(training, own, getModifiableWords, options);
+    return isRobust.map((each) => Float32Array.of(Number(each)));
+  });
+  return rows.filter(([isRobust]) => isRobust).length / items.length;
+}
+
+/** Whether each text is robust. */
+async function findRobust(
+  { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
+  items: readonly TokenizedExample[],
+  getModifiableWords: (item: TokenizedExample) => ModifiableWords,
+  options: RobustAccuracyOptions,
+): Promise<boolean[]> {
   const { model, deviceConfig } = job;
   const { device, computeDtype } = deviceConfig;
-  const { ranks } = job;
-  const own = selectEveryNth(ranks, items);
-  const texts = own.map((item) => ({
+  const texts = items.map((item) => ({
     encoding: item.encoding,
     modifiableWords: getModifiableWords(item),
     label: item.example.label,
@@ -34,7 +46,7 @@ export async function computeRobustAccuracy(
   const weights = noGrad(() =>
     scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().to(computeDtype)))),
   );
-  const reportBatch = (done: number): void => reportProgress("robust accuracy", done, own.length);
+  const reportBatch = (done: number): void => reportProgress("robust accuracy", done, items.length);
   const attacked = await attackEncodings({ model, weights, device }, texts, options, reportBatch).finally(() =>
     free(weights),
   );
@@ -43,6 +55,5 @@ export async function computeRobustAccuracy(
   const predictions = [await predict(attacked)];
   if (options.robustAccuracy === "clean-and-attacked")
     predictions.push(await predict(texts.map((text) => text.encoding)));
-  const robust = own.filter(({ example }, i) => predictions.every((predicted) => predicted[i] === example.label));
-  return ranks.exchange(robust.length).reduce((sum, count) => sum + count) / items.length;
+  return items.map(({ example }, i) => predictions.every((predicted) => predicted[i] === example.label));
 }

@@ -52,14 +52,13 @@ export const rift = defineMethod({
   create: (options) => {
     let parameters: NamedTensors = new Map();
     let queue: MemoryQueue | null = null;
-    let teachers: { features: Float32Array; size: number } = { features: new Float32Array(), size: 0 };
+    let getTeacherFeatures: ((index: number) => Float32Array) | null = null;
     /** Projections that enter the queue after the optimizer step, by batch index. */
     const pending = new Map<number, { projections: Tensor; classes: Tensor }>();
 
     const method: TrainingMethod = {
       name: "rift",
       traits: {
-        acrossProcesses: "gathered",
         requiresFullBatch: "the negatives of an example are the other examples of its batch",
       },
 
@@ -97,17 +96,17 @@ export const rift = defineMethod({
         const sizes = { pairs, feature: hiddenSize, hidden: projectionHiddenSize, out: projectionSize };
         parameters = initProjections("rift.", sizes, training.rng.fork("rift"), device);
         if (queueSize > 0) queue = new MemoryQueue("rift.queue.", pairs, queueSize, projectionSize, device);
-        teachers = { features: await computeTeacherFeatures(training), size: hiddenSize };
+        getTeacherFeatures = await computeTeacherFeatures(training);
       },
 
       state: () => ({ parameters, ...(queue && { buffers: queue.buffers() }) }),
 
       collate({ indices }) {
-        const { features, size } = teachers;
-        const values = new Float32Array(indices.length * size);
-        for (const [row, index] of indices.entries())
-          values.set(features.subarray(index * size, (index + 1) * size), row * size);
-        return { "rift.teacher": { values, shape: [indices.length, size] } };
+        const rows = Array.from(indices, (index) => getTeacherFeatures!(index));
+        const size = rows[0]!.length;
+        const values = new Float32Array(rows.length * size);
+        for (const [row, features] of rows.entries()) values.set(features, row * size);
+        return { "rift.teacher": { values, shape: [rows.length, size] } };
       },
 
       /**
@@ -120,15 +119,11 @@ export const rift = defineMethod({
         const classes = options.conditional ? labels : labels.mul(0);
         const seen = context.hasPass("perturbed") ? "perturbed" : "clean";
         const pass = options.separatePass ? context.repeatPass(seen, "rift.information") : context.pass(seen);
-        const ownStudents = project(parameters, "rift.student", pass.features.to("float32"), classes);
+        const studentProjections = project(parameters, "rift.student", pass.features.to("float32"), classes);
         const teacherFeatures = context.batch.getExtra("rift.teacher");
-        const ownTeachers = project(parameters, "rift.teacher", teacherFeatures, classes);
-        // The negatives are the other examples of the global batch.
-        const [studentProjections, teacherProjections, allClasses] = [ownStudents, ownTeachers, classes].map((rows) =>
-          context.gatherRows(rows),
-        ) as [Tensor, Tensor, Tensor];
-        const loss = computeInformationLoss(studentProjections, teacherProjections, allClasses);
-        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, allClasses);
+        const teacherProjections = project(parameters, "rift.teacher", teacherFeatures, classes);
+        const loss = computeInformationLoss(studentProjections, teacherProjections, classes);
+        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, classes);
         context.log("information", loss.neg());
         return losses.set("information", loss.mul(options.alpha));
       },

@@ -5,7 +5,7 @@ import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import type { Ranks, TrainingContext, TrainingJob } from "../../train/index.js";
+import type { TrainingContext, TrainingJob } from "../../train/index.js";
 
 /** Texts per cache entry. An entry depends only on its texts, so runs with more data reuse it. */
 const chunkSize = 512;
@@ -13,47 +13,42 @@ const chunkSize = 512;
 const [dryRunChunkSize, dryRunChunks] = [32, 3];
 
 /**
- * Computes the pre-trained model's features of the training texts, without dropout: [text, hidden].
- * They never change, so they are computed once in float32 and cached on disk for later runs.
+ * Computes the pre-trained model's features of the training texts, without dropout: a function from
+ * the position of a text to its features. They never change, so they are computed once in float32
+ * and cached on disk for later runs.
  */
 export async function computeTeacherFeatures(
-  training: Pick<TrainingContext, "job" | "getPretrainedWeights" | "reportProgress">,
-): Promise<Float32Array> {
+  training: Pick<TrainingContext, "job" | "getPretrainedWeights" | "computeRows" | "reportProgress">,
+): Promise<(index: number) => Float32Array> {
   const { job } = training;
   const { architecture } = job.model;
   const weights = training.getPretrainedWeights();
   const { hiddenSize } = architecture.config;
   const encodings = job.train.items.map((item) => item.encoding);
-  const features = new Float32Array(encodings.length * hiddenSize);
-  const bytes = new Uint8Array(features.buffer);
   const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
   const size = job.dryRun ? dryRunChunkSize : chunkSize;
   const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
-  const { ranks } = job;
-  for (let start = 0; start < end; start += size) {
-    // Each process computes other chunks.
-    if ((start / size) % ranks.size !== ranks.rank) continue;
-    const texts = encodings.slice(start, start + size);
-    const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts);
-    const chunk = job.dryRun
-      ? await compute()
-      : await getCachedBytes("teacher", [...teacherKey, hashTexts(texts)], compute);
-    bytes.set(chunk, start * hiddenSize * 4);
-    await new Promise(setImmediate);
-    training.reportProgress("teacher features", start + texts.length, encodings.length);
-  }
-  return ranks.size === 1 ? features : exchangeChunks(ranks, features, size * hiddenSize);
-}
-
-/** Collects the chunks of all processes: chunk i comes from process i modulo their number. */
-function exchangeChunks(ranks: Ranks, features: Float32Array, chunkLength: number): Float32Array {
-  const all = new Float32Array(features.length);
-  for (let start = 0; start < features.length; start += ranks.size * chunkLength) {
-    const own = start + ranks.rank * chunkLength;
-    for (const [rank, chunk] of ranks.exchangeFloats(features.subarray(own, own + chunkLength)).entries())
-      all.set(chunk, Math.min(start + rank * chunkLength, features.length));
-  }
-  return all;
+  const starts = Array.from({ length: Math.ceil(end / size) }, (_, i) => i * size);
+  const chunks = await training.computeRows(starts, async (own) => {
+    const computed: Float32Array[] = [];
+    for (const start of own) {
+      const texts = encodings.slice(start, start + size);
+      const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts);
+      const bytes = job.dryRun
+        ? await compute()
+        : await getCachedBytes("teacher", [...teacherKey, hashTexts(texts)], compute);
+      // A copy, because floats must be aligned in memory.
+      computed.push(new Float32Array(new Uint8Array(bytes).buffer));
+      await new Promise(setImmediate);
+      training.reportProgress("teacher features", start + texts.length, encodings.length);
+    }
+    return computed;
+  });
+  const missing = new Float32Array(hiddenSize);
+  return (index) => {
+    const start = (index % size) * hiddenSize;
+    return chunks[Math.floor(index / size)]?.subarray(start, start + hiddenSize) ?? missing;
+  };
 }
 
 /** SHA-256 of everything that decides the features: all weights except the head. */

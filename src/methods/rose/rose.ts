@@ -177,8 +177,6 @@ function createRose(options: Options): TrainingMethod {
   const method: TrainingMethod = {
     name: "rose",
     traits: {
-      acrossProcesses: "mean",
-      keepsTotalGradients: true,
       exclusiveRoles: { selection: "decides which parameters are updated" },
       needsTaskGradients: ({ training, stepIndex }) =>
         usesSecondOrder && shouldRefreshMask(stepIndex)

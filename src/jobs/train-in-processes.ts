@@ -1,44 +1,91 @@
-// Starts the processes of a data-parallel training (ranks), and runs a command as one of them.
+// Starts the processes of a data-parallel training, and trains as one of them.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
-import { type RankRendezvous, readRendezvous, secretVariable } from "../actions/train/rendezvous.js";
-import { UserError } from "../base/errors.js";
+import { checkBatchSize } from "../actions/train/check-ranks.js";
+import { joinTraining } from "../actions/train/train.js";
+import { Interrupted, UserError } from "../base/errors.js";
 import { interruptedExitCode, onStopSignals } from "../base/processes.js";
+import type { ResolvedRun } from "../settings/read-config.js";
 import { ProcessGroup } from "../tensor/index.js";
-import { createRanks, type Ranks } from "../train/index.js";
+import { type Ranks, singleRank } from "../train/index.js";
+import { chooseRankDevice, type RankRendezvous, readRendezvous, secretVariable } from "./rendezvous.js";
 import { temperProgram } from "./temper-program.js";
 
-/** What a command with several processes is given. */
-interface ProcessFlags {
+interface ProcessSettings {
   readonly processes?: number | undefined;
   readonly timeout?: number | undefined;
+  /** The arguments of the program, with which it starts itself again. */
+  readonly argv: readonly string[];
+  /** Receives what the started processes print for people. */
+  readonly report: (text: string) => void;
 }
 
 /** How long the others may take to stop by themselves after one has failed, in milliseconds. */
 const graceMilliseconds = 15_000;
 
-/** The place of this process among others; null if it works alone or starts them. */
-export function findRendezvous({ processes = 1, timeout = 600 }: ProcessFlags): RankRendezvous | null {
-  const found = readRendezvous(process.env, timeout);
-  if (found && processes > 1)
+/**
+ * Trains a run in as many processes as the settings say, or as one of those that torchrun or srun has
+ * started. `train` trains as process 0, or alone. Returns the exit code of this process if it is not
+ * 0.
+ */
+export async function trainInProcesses(
+  run: ResolvedRun,
+  { processes = 1, timeout = 600, argv, report }: ProcessSettings,
+  train: (run: ResolvedRun, ranks: Ranks) => Promise<void>,
+): Promise<number | null> {
+  const rendezvous = readRendezvous(process.env, timeout);
+  if (!rendezvous) {
+    checkBatchSize(processes, run.config);
+    if (processes > 1) return launchRanks(argv, processes, report);
+    await train(run, singleRank);
+    return null;
+  }
+  if (processes > 1)
     throw new UserError(
-      `--processes ${processes}: this process is already rank ${found.rank} of ${found.size}, started by torchrun or ` +
-        "srun. Leave --processes out.",
+      `--processes ${processes}: this process is already rank ${rendezvous.rank} of ${rendezvous.size}, started by ` +
+        "torchrun or srun. Leave --processes out.",
     );
-  return found;
+  checkBatchSize(rendezvous.size, run.config);
+  return trainAsRank(run, rendezvous, train);
 }
 
-/** Runs a body as one of several processes. The others learn why it failed. */
-export async function runAsRank(rendezvous: RankRendezvous, body: (ranks: Ranks) => Promise<void>): Promise<void> {
+/** Trains as one of several processes. The others learn why it failed. */
+async function trainAsRank(
+  run: ResolvedRun,
+  rendezvous: RankRendezvous,
+  train: (run: ResolvedRun, ranks: Ranks) => Promise<void>,
+): Promise<number | null> {
+  const device = chooseRankDevice(run.config.device, rendezvous.localRank);
+  const own = { ...run, config: { ...run.config, device } };
   const group = ProcessGroup.open(rendezvous);
   try {
-    await body(createRanks(group));
+    await (group.rank === 0 ? train(own, group) : join(own, group));
     group.close();
+    return null;
   } catch (error) {
     group.fail(error);
+    if (group.rank > 0 && error instanceof Interrupted) return interruptedExitCode;
     throw error;
+  }
+}
+
+/** Trains without files and without output. The first signal stops the training after a step. */
+async function join(run: ResolvedRun, ranks: Ranks): Promise<void> {
+  const stop = new AbortController();
+  const onSignal = (): void => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort());
+  let unlisten = (): void => undefined;
+  try {
+    await joinTraining(run, ranks, {
+      signal: stop.signal,
+      onEvent(event) {
+        // Before the first step nothing would be lost, so a signal simply ends the process.
+        if (event.type === "start") unlisten = onStopSignals(onSignal);
+      },
+    });
+  } finally {
+    unlisten();
   }
 }
 
@@ -46,7 +93,7 @@ export async function runAsRank(rendezvous: RankRendezvous, body: (ranks: Ranks)
  * Runs the same command in several processes on this host. Returns the exit code of the first one
  * that failed, or null. `report` receives what the processes print for people.
  */
-export async function launchRanks(
+async function launchRanks(
   argv: readonly string[],
   count: number,
   report: (text: string) => void,

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { countSchema } from "../../base/validate.js";
-import type { RunConfig } from "../../settings/config.js";
-import { chooseDevice, type Device, type Rendezvous } from "../../tensor/index.js";
-import { native } from "../../tensor/native.js";
+import { UserError } from "../base/errors.js";
+import { countSchema } from "../base/validate.js";
+import type { RunConfig } from "../settings/config.js";
+import { chooseDevice, type Device, type Rendezvous } from "../tensor/index.js";
+import { native } from "../tensor/native.js";
 
 /** The keys that say how many processes share the work. */
 export const processOptions = {
