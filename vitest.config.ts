@@ -31,7 +31,7 @@ const replacing = [
 // Small files that take long. Without the durations of an earlier run, Vitest would start them last.
 const slow = [
   "tests/cli/executable.test.ts",
-  "tests/distributed/exactness.test.ts",
+  "tests/distributed/data-parallel.test.ts",
   "tests/guide-commands.test.ts",
   "tests/runs/kill.test.ts",
   "tests/scripts/chaos.test.ts",

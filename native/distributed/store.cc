@@ -1,4 +1,4 @@
-// The store where processes meet.
+// The store where processes meet (c10d::TCPStore), and the socket at which it listens.
 #include <c10/util/Logging.h>
 
 #include <arpa/inet.h>

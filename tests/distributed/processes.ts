@@ -50,14 +50,14 @@ function startRank(file: string, rendezvous: Rendezvous, names: readonly string[
   return { child, ended };
 }
 
-/** Runs the stacks with so many processes and returns the results of rank 0. */
+/** Runs the stacks with so many processes and returns the results of each. */
 export async function runRanks(
   file: string,
   size: number,
   names: readonly string[],
   out: string,
   part: Partial<TrainingPart> = {},
-): Promise<Record<string, StackResult>> {
+): Promise<Record<string, StackResult>[]> {
   const port = await findFreePort();
   const ended = await Promise.all(
     Array.from(
@@ -67,5 +67,5 @@ export async function runRanks(
   );
   const failed = ended.find(({ code }) => code !== 0);
   if (failed) throw new Error(failed.stderr);
-  return JSON.parse(readFileSync(out, "utf8")) as Record<string, StackResult>;
+  return ended.map((_, rank) => JSON.parse(readFileSync(`${out}.${rank}.json`, "utf8")) as Record<string, StackResult>);
 }

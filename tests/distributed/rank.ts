@@ -1,18 +1,18 @@
-// One process of a distributed training. The test bundles this file and starts it once per rank:
-// node rank.mjs RENDEZVOUS STACKS RESULT [PART]
+// One process of a data-parallel training. The test bundles this file and starts it once per rank:
+// node rank.mjs RENDEZVOUS STACKS RESULTS [PART]
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
-import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
-import { createRanks, type Ranks, train } from "../../src/train/index.js";
-import { chooseExtent } from "../extent.js";
+import { ProcessGroup, type Rendezvous } from "../../src/tensor/index.js";
+import { type Ranks, type TrainingJob, train } from "../../src/train/index.js";
 import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
 import { type Stack, stacks } from "./stacks.js";
 
-/** What is compared between numbers of processes. */
+/** What a training has computed. */
 export interface StackResult {
+  /** The gradients of the first step. */
   readonly gradients: Record<string, number[]>;
   readonly losses: readonly number[];
   readonly metrics: unknown;
@@ -26,68 +26,64 @@ export interface TrainingPart {
   readonly stopAfter?: number;
 }
 
-/** Fourteen texts in batches of six: the last batch has two rows, fewer than three processes. */
+/** Fourteen texts in batches of six: the last batch has two examples. */
 const dataset = tinyDataset([...texts, ...texts.slice(0, 2)]);
 
-export async function runStack(
-  { methods, settings }: Stack,
-  ranks?: Ranks,
-  { folder, stopAfter }: Partial<TrainingPart> = {},
+/** The job of a stack. Gradients are not clipped, so that a step has the mean of all processes. */
+export function createStackJob({ methods, settings }: Stack, changes: Partial<TrainingJob> = {}): TrainingJob {
+  return tinyJob(
+    tinyModel(),
+    createMethods(methods),
+    { train: dataset, ...changes },
+    { epochs: 3, batchSize: 6, maxGradNorm: null, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
+  );
+}
+
+async function runStack(
+  stack: Stack,
+  ranks: Ranks,
+  { folder, stopAfter }: Partial<TrainingPart>,
 ): Promise<StackResult> {
   let gradients: Record<string, number[]> | undefined;
-  const model = tinyModel();
   const losses: number[] = [];
-  const observed = createMethods(methods);
-  observed.push({
+  const getPath = (name: string): string => join(folder ?? "", name);
+  const files = {
+    ...{ events: getPath("events"), timings: getPath("timings") },
+    ...{ checkpoints: getPath("checkpoints"), adapter: getPath("adapter") },
+  };
+  const job = createStackJob(stack, {
+    validation: dataset,
+    ...(folder !== undefined && ranks.rank === 0 && { files, resume: true }),
+    ...(stopAfter !== undefined && { stopAfter }),
+    ...listen({ log: ({ entry }) => "loss" in entry && losses.push(entry.loss as number) }),
+  });
+  const observer = {
     name: "observer",
-    traits: { acrossProcesses: "mean" },
     transformUpdates(step, next) {
-      const copies = new Map<string, Tensor>([...step.gradients].map(([name, value]) => [name, value.clone()]));
-      gradients ??= readValues(copies);
+      gradients ??= readValues(step.gradients);
       return next();
     },
-  });
-  const [events, timings, checkpoints] = ["events", "timings", "checkpoints"].map((name) => join(folder ?? "", name));
-  const files = { events: events!, timings: timings!, checkpoints: checkpoints!, adapter: `${checkpoints!}-adapter` };
-  const result = await train(
-    tinyJob(
-      model,
-      observed,
-      {
-        train: dataset,
-        validation: dataset,
-        ...(ranks && { ranks }),
-        ...(folder !== undefined && (ranks?.rank ?? 0) === 0 && { files, resume: true }),
-        ...(stopAfter !== undefined && { stopAfter }),
-        ...listen({ log: ({ entry }) => "loss" in entry && losses.push(entry.loss as number) }),
-      },
-      // Adam divides by the gradient, so rounding errors of gradients near 0 would become whole steps.
-      {
-        ...{ epochs: chooseExtent(4, 7), batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, adamEpsilon: 1e-4 },
-        ...settings,
-      },
-    ),
-  );
-  return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(model.weights) };
+  } satisfies TrainingJob["methods"][number];
+  const result = await train({ ...job, methods: [...job.methods, observer] }, ranks);
+  return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(job.model.weights) };
 }
 
 async function main(): Promise<void> {
   const [rendezvous, names, out, part = "{}"] = process.argv.slice(2) as [string, string, string, string?];
   const group = ProcessGroup.open(JSON.parse(rendezvous) as Rendezvous);
-  const ranks = createRanks(group);
   const wanted = new Set(JSON.parse(names) as string[]);
   const results: Record<string, StackResult> = {};
   try {
     for (const stack of stacks) {
       if (!wanted.has(stack.name)) continue;
-      results[stack.name] = await runStack(stack, ranks, JSON.parse(part) as Partial<TrainingPart>);
+      results[stack.name] = await runStack(stack, group, JSON.parse(part) as Partial<TrainingPart>);
     }
   } catch (error) {
     group.fail(error);
     throw error;
   }
   group.close();
-  if (ranks.rank === 0) writeFileSync(out, JSON.stringify(results));
+  writeFileSync(`${out}.${group.rank}.json`, JSON.stringify(results));
 }
 
 if (process.argv[1]?.endsWith("rank.mjs")) await main();

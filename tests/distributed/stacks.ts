@@ -1,6 +1,6 @@
 import type { MethodSpec } from "../../src/methods/index.js";
 
-/** A training whose result must not depend on the number of processes. */
+/** A training with several processes. */
 export interface Stack {
   readonly name: string;
   readonly methods: readonly MethodSpec[];
@@ -34,4 +34,6 @@ export const stacks: readonly Stack[] = [
   { name: "flooding", methods: [spec("temperature", { temperature: 4 }), spec("flooding", { level: 1.1 })] },
   { name: "rift, students", methods: [spec("rift", { ...small, negatives: "students", conditional: false })] },
   { name: "rift, balanced", methods: [spec("rift", small)], settings: { batchSampler: "class-balanced" } },
+  { name: "hash-vote", methods: [spec("hash-vote", { groups: 3, margin: 1 })] },
+  { name: "discrete-adversarial", methods: [spec("discrete-adversarial", { interval: 2 })] },
 ];

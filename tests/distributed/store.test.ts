@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
-import { readRendezvous, secretVariable } from "../../src/actions/train/rendezvous.js";
+import { readRendezvous, secretVariable } from "../../src/jobs/rendezvous.js";
 import { nativeDistributed } from "../../src/tensor/native.js";
 
 async function findFreePort(): Promise<number> {

@@ -3,9 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { readFirstHost, readRendezvous } from "../../src/actions/train/rendezvous.js";
+import { readFirstHost, readRendezvous } from "../../src/jobs/rendezvous.js";
 import { ProcessGroup, Rng } from "../../src/tensor/index.js";
-import { splitRows } from "../../src/train/ranks.js";
 import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
@@ -180,13 +179,5 @@ describe("the meeting of processes", () => {
     };
     expect(readRendezvous(srun, 5)).toMatchObject({ rank: 1, size: 2, localRank: 0, host: "gpu07" });
     expect(["a,b", "n[3,5]", "x1"].map(readFirstHost)).toEqual(["a", "n3", "x1"]);
-  });
-
-  it("every row of a batch has one process, and a process without rows has weight 0", () => {
-    expect([0, 1, 2].map((rank) => splitRows(2, rank, 3))).toEqual([
-      { start: 0, count: 1, total: 2, weight: 0.5 },
-      { start: 1, count: 1, total: 2, weight: 0.5 },
-      { start: 0, count: 1, total: 2, weight: 0 },
-    ]);
   });
 });

@@ -109,7 +109,7 @@ describe("Mixout with variant: code", () => {
     const method = mixout.create(mixout.options.parse({ variant: "code", p: 0.9 }));
     const training = await createTrainingContext(tinyJob(model, [method]));
     scope(() => {
-      const context = { training, enterSharedRandomStream() {} };
+      const context = { training, enterRandomStream() {} };
       const pass = { name: "clean" as const, mode: trainMode, context: context as never };
       const mixed = method.weights!(pass, () => model.weights);
       const changed = [...mixed].flatMap(([name, tensor]) => (tensor === model.weights.get(name) ? [] : [name]));

@@ -4,13 +4,7 @@ import type { Task } from "../../src/tasks/task.js";
 import { keep, Rng, type Tensor, tensor } from "../../src/tensor/index.js";
 import type { Tokenizer, WordLevelEncoding } from "../../src/text/encoding.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
-import {
-  type Dataset,
-  singleRank,
-  type TrainingJob,
-  type TrainingMethod,
-  trainSettingsSchema,
-} from "../../src/train/index.js";
+import { type Dataset, type TrainingJob, type TrainingMethod, trainSettingsSchema } from "../../src/train/index.js";
 
 // The smallest possible training: words w4 to w15 are the tokens 4 to 15, 2 and 3 start and end a
 // text, 0 is padding.
@@ -145,7 +139,6 @@ export function tinyJob(
     validation: null,
     seed: 5,
     deviceConfig: cpuFloat32,
-    ranks: singleRank,
     files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,

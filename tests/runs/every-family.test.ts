@@ -10,7 +10,7 @@ import { listen } from "../../src/base/events.js";
 import { isHeadParameter } from "../../src/models/index.js";
 import { resolveRun, userModules } from "../../src/settings/read-config.js";
 import { free } from "../../src/tensor/index.js";
-import { Interrupted, singleRank, train } from "../../src/train/index.js";
+import { Interrupted, train } from "../../src/train/index.js";
 import { isLong } from "../long.js";
 import { readValues } from "../methods/tiny.js";
 import { familyNames, writeFamilyMaskedLm } from "../models/family-models.js";
@@ -69,7 +69,7 @@ describe.each(tested)("%s", (name) => {
       await train({
         ...prepared.job,
         ...listen({ step: ({ loss }) => losses.push(loss) }),
-        ...{ ranks: singleRank, validation: null, files: null, resume: false, stopAfter: 2 },
+        ...{ validation: null, files: null, resume: false, stopAfter: 2 },
         attackTexts: (request) => {
           if (request.examples.length > 0) attacks++;
           return deferTextAttack(prepared, {})(request);

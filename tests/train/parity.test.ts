@@ -6,7 +6,7 @@ import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free } from "../../src/tensor/index.js";
-import { singleRank, type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+import { type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
 import { computeDistance, expectClose, expectComputedAsync } from "../rounding.js";
 
 const folder = join(import.meta.dirname, "../fixtures/train");
@@ -71,7 +71,6 @@ async function trainFixture(
     deviceConfig: cpuFloat32,
     files: null,
     resume: false,
-    ranks: singleRank,
     ...listen({ log: ({ entry }) => events.push(entry) }),
     stopAfter,
   });

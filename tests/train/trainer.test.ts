@@ -9,7 +9,6 @@ import { free, getMemoryStats, Rng, type Tensor } from "../../src/tensor/index.j
 import { isBetterModel } from "../../src/train/evaluate.js";
 import {
   Interrupted,
-  singleRank,
   type TrainingJob,
   type TrainingMethod,
   type TrainResult,
@@ -59,7 +58,6 @@ async function createJob(
     validation: toDataset(model, examples.slice(96)),
     seed,
     deviceConfig: cpuFloat32,
-    ranks: singleRank,
     files: null,
     resume: false,
     ...changes,

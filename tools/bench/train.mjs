@@ -20,7 +20,7 @@ import { free, getCpuSupport, getNumThreads, setNumThreads } from "../../dist/te
 import { padBatch } from "../../dist/text/batch.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { createStepRunner } from "../../dist/train/create-step-runner.js";
-import { singleRank, toDataset } from "../../dist/train/index.js";
+import { toDataset } from "../../dist/train/index.js";
 import { computeLearningRateFactor } from "../../dist/train/settings.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 import { findPython, startPython } from "./transformers.mjs";
@@ -74,7 +74,7 @@ async function prepareTemper(examples, seed, precision = "fp32") {
   const { model } = prepared.job;
   // Every seed trains on the same sample, as the other side does.
   const train = toDataset(model, examples.train);
-  const job = { ...prepared.job, ranks: singleRank, train, validation: null, files: null, resume: false };
+  const job = { ...prepared.job, train, validation: null, files: null, resume: false };
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
   const steps = training.getEpochBatches(0);

@@ -5,7 +5,7 @@ import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { createStepRunner } from "../../dist/train/create-step-runner.js";
-import { singleRank, toDataset, trainSettingsSchema, transformExamples } from "../../dist/train/index.js";
+import { toDataset, trainSettingsSchema, transformExamples } from "../../dist/train/index.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 
 export const sizes = {
@@ -137,7 +137,6 @@ export function createJob(
     onWarning = () => {},
     onStep = () => {},
     substitutions = createSubstitutions(),
-    ranks = singleRank,
   },
 ) {
   const task = {
@@ -167,7 +166,6 @@ export function createJob(
     loadSubstitutions: async () => substitutions,
     attackTexts: reverseWords,
     ...listen({ warning: ({ message }) => onWarning(message), step: onStep }),
-    ranks,
   };
 }
 
@@ -177,7 +175,6 @@ export function createJob(
  */
 export async function createSteps(model, dataset, batchSize, methods, options) {
   const job = createJob(model, dataset, batchSize, methods, options);
-  const { ranks } = job;
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
   for (const method of methods) await method.beforeStep?.(training, training.stepsPerEpoch);
@@ -187,7 +184,6 @@ export async function createSteps(model, dataset, batchSize, methods, options) {
       toHostBatch(
         job,
         Int32Array.from({ length: batchSize }, (_, i) => start + i),
-        { rows: ranks.getRows(batchSize) },
       ),
     );
   let stepIndex = 0;

@@ -12,7 +12,7 @@ import { cpuFloat32, loadModel, predictProbabilities } from "../../../dist/model
 import { grad, keep, noGrad, Rng, rand, randn, tensor } from "../../../dist/tensor/index.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
 import { toBatch, toHostBatch } from "../../../dist/train/batch-transfer.js";
-import { singleRank, sumLosses, toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
+import { sumLosses, toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
 import { StepBatch } from "../../../dist/train/step-batch.js";
 import { createTrainingContext } from "../../../dist/train/training-context.js";
 import { compareCounts, compareMany, row } from "./rows.mjs";
@@ -54,7 +54,6 @@ async function startTraining(model, methods, settings = {}, examples = toExample
     validation: null,
     seed: 5,
     deviceConfig: cpuFloat32,
-    ranks: singleRank,
     files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
