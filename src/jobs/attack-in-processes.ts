@@ -6,11 +6,12 @@ import { z } from "zod";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { UserError } from "../base/errors.js";
 import { createFolder, writeFileAtomic } from "../base/files.js";
-import { shellQuote } from "../base/shell.js";
+import { interruptedExitCode, onStopSignals } from "../base/processes.js";
+import { formatCommandLine, shellQuote } from "../base/shell.js";
 import { hashRequest } from "./hash-request.js";
 import { processOptions } from "./rendezvous.js";
-import { checkSlurm, formatSlurmOptions, listQueuedTasks, submitJob } from "./slurm-commands.js";
-import { slurmSchema } from "./slurm-settings.js";
+import { cancelJobs, checkSlurm, listQueuedJobs, submitWorkers } from "./slurm.js";
+import { type SlurmSettings, slurmSchema } from "./slurm-settings.js";
 import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
 import { formatTrust, runWorker } from "./worker-process.js";
@@ -54,7 +55,7 @@ export function createRequestedShardRunner<Kind extends "attack-shards" | "exact
     return processes === 1 ? null : createShardRunner(kind, processes, startLocally);
   }
   checkSlurm(slurm.partition);
-  return createShardRunner(kind, processes, createSlurmStarter(formatSlurmOptions(slurm)));
+  return createShardRunner(kind, processes, createSlurmStarter(slurm));
 }
 
 /**
@@ -107,25 +108,21 @@ const jobName = "temper-attack";
 const pollMilliseconds = 2000;
 
 /** Workers as the tasks of a job array. The folder must be visible on all hosts. */
-function createSlurmStarter(options: readonly string[]): StartWorkers {
+function createSlurmStarter(settings: SlurmSettings): StartWorkers {
   return async (request, requestPath, resultPaths) => {
     const folder = dirname(resolve(requestPath));
-    const script = join(folder, "job.sh");
-    const program = [...temperProgram, "worker", ...formatTrust("user"), resolve(requestPath)]
-      .map(shellQuote)
-      .join(" ");
-    const result = `${shellQuote(join(folder, "result-"))}$SLURM_ARRAY_TASK_ID.json`;
-    await writeFileAtomic(script, `#!/bin/sh\nexec ${program} ${result}\n`);
-    const job = submitJob([
-      `--job-name=${jobName}`,
-      `--array=0-${resultPaths.length - 1}`,
-      // Slurm replaces % in file names; %% is a percent sign.
-      `--output=${join(folder.replaceAll("%", "%%"), "%A_%a.log")}`,
-      "--requeue",
-      ...options,
-      script,
-    ]);
-    while (listQueuedTasks(jobName).some((task) => task.job === job)) await delay(pollMilliseconds);
+    const program = formatCommandLine([...temperProgram, "worker", ...formatTrust("user"), resolve(requestPath)]);
+    const command = `${program} ${shellQuote(join(folder, "result-"))}"$SLURM_ARRAY_TASK_ID".json`;
+    const job = submitWorkers({ name: jobName, tasks: resultPaths.length, command, folder, settings });
+    const cancel = (): void => cancelJobs([job]);
+    const unlisten = onStopSignals(() => process.exit(interruptedExitCode));
+    process.once("exit", cancel);
+    try {
+      while (listQueuedJobs(jobName).some(({ id }) => id === job)) await delay(pollMilliseconds);
+    } finally {
+      unlisten();
+      process.off("exit", cancel);
+    }
     return Promise.all(
       resultPaths.map(
         async (path): Promise<WorkResult> =>

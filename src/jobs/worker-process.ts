@@ -151,7 +151,7 @@ export function formatTrust(trust: Trust = "data"): string[] {
 }
 
 /** Writes a result that says failed. */
-export async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
+async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
   const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
   await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
   return result;

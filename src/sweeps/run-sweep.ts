@@ -6,9 +6,9 @@ import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { formatCount } from "../base/format.js";
 import { acquireLock } from "../base/lock.js";
 import { claimFolder } from "../base/owned-folder.js";
-import { checkSlurmOptions, isModulePath, type Trust } from "../base/trust.js";
+import { isModulePath, rejectSlurmOptions, type Trust } from "../base/trust.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
-import { checkSlurm } from "../jobs/slurm-commands.js";
+import { checkSlurm } from "../jobs/slurm.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
@@ -21,7 +21,7 @@ import { readPublishedTable } from "./published-results.js";
 import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
 import { runLocally, type WorkItemFailure } from "./run-local.js";
-import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
+import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone } from "./work-item.js";
 
@@ -34,7 +34,7 @@ export const sweepRequestSchema = z.strictObject({
     .default([])
     .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
   out: orNull(z.string(), "runs/NAME, or runs/NAME-PROFILE").describe("folder of the runs and tables"),
-  jobs: orNull(countSchema, "one per GPU, or one; on Slurm as many as it allows").describe("concurrent runs"),
+  jobs: orNull(countSchema, "one per GPU, or one; on Slurm one per run").describe("concurrent runs"),
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
@@ -96,14 +96,10 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
     if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
     await writeSweepPlan(out, sweep);
     onEvent?.({ type: "sweep-start" });
-    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, onEvent, stop, trust };
-    if (slurmOptions && detach) {
-      await submitSweep(out, plan, slurmOptions);
-      return { ...unfinished, status: "submitted" };
-    }
-    const failures = slurmOptions
-      ? await runOnSlurm(out, plan, slurmOptions)
+    const failures = slurm
+      ? await runOnSlurm(out, plan, { settings: slurm, jobs, detach, onEvent, stop, trust })
       : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly, trust });
+    if (slurm && detach) return { ...unfinished, status: "submitted" };
     if (stop?.aborted) return { ...unfinished, status: "interrupted" };
     return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
   } finally {
@@ -147,7 +143,7 @@ async function readPlan(
         "Check it with --dry-run, then pass --yes.",
     );
   const { slurm } = file.settings;
-  if (request.backend === "slurm") checkSlurmOptions(slurm.options, trust, request.file);
+  if (request.backend === "slurm") rejectSlurmOptions(slurm.options, trust, request.file);
   const { options = [], ...rest } = request.slurm;
   const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {

@@ -1,280 +1,250 @@
 import { createHash } from "node:crypto";
-import { readdir, realpath, stat } from "node:fs/promises";
+import { readdir, realpath, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
-import { createFolder, readJson, writeFileAtomic } from "../base/files.js";
+import { createFolder } from "../base/files.js";
+import { findLivingOwner, tryLock } from "../base/lock.js";
 import { formatCommandLine } from "../base/shell.js";
 import type { Trust } from "../base/trust.js";
-import { validate } from "../base/validate.js";
 import { hashRequest } from "../jobs/hash-request.js";
-import {
-  createJobScript,
-  formatSlurmOptions,
-  listQueuedTasks,
-  type QueuedTask,
-  readMaxArraySize,
-  readTaskState,
-  submitJob,
-} from "../jobs/slurm-commands.js";
+import { cancelJobs, listQueuedJobs, submitWorkers } from "../jobs/slurm.js";
 import type { SlurmSettings } from "../jobs/slurm-settings.js";
+import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkResult } from "../jobs/work-request.js";
-import { recordFailure, Worker } from "../jobs/worker-process.js";
+import { formatTrust, Worker } from "../jobs/worker-process.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemFailure } from "./run-local.js";
 import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
-import { describeBlockedRuns } from "./stages.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import {
   formatWorkItem,
   isBlocked,
-  isWorkItemDone,
+  isWorkDone,
+  listNeededRuns,
   listWorkPhases,
+  type ResolvedWork,
   resolveWorkItem,
   type WorkItem,
-  workItemSchema,
 } from "./work-item.js";
-
-/**
- * A list of work items, one per task of a job array. Nothing else is recorded about a submission.
- */
-const jobListSchema = z.object({ out: z.string(), items: z.array(workItemSchema), job: z.string().nullable() });
-type JobList = z.output<typeof jobListSchema>;
 
 export interface SlurmOptions {
   readonly settings: SlurmSettings;
-  /** Concurrent tasks per job array. Null: as many as the cluster allows. */
+  /** Concurrent workers. Null: one per work item. */
   readonly jobs: number | null;
+  /** Submits the jobs and does not follow them. */
+  readonly detach: boolean;
   readonly onEvent?: SweepCallbacks["onEvent"];
-  /** Aborted: the jobs continue without us. */
+  /** Aborted: the jobs are canceled. */
   readonly stop?: AbortSignal | undefined;
   readonly pollMilliseconds?: number;
   /** Whether the jobs may run the modules that the sweep names. */
   readonly trust: Trust;
 }
 
-export async function readJobList(path: string): Promise<JobList> {
-  return validate(jobListSchema, await readJson(path, "the work items of a job"), path);
-}
-
-/** Runs what is left of a sweep on the cluster. Items that then have no result have failed. */
-export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
-  const attempted = new Set<string>();
-  await submitSweep(out, plan, options, attempted);
-  let failures = await followSweep(out, plan, options);
-  // Items that an earlier submission left, or that started before their training had ended, are
-  // submitted once more.
-  while (failures.length > 0 && !options.stop?.aborted) {
-    if ((await submitSweep(out, plan, options, attempted)) === 0) break;
-    failures = await followSweep(out, plan, options);
-  }
-  return failures;
-}
+const defaultPollMilliseconds = 5000;
 
 /**
- * Submits the items that are not done, not queued and not yet attempted. Each phase starts when the
- * one before has ended. Returns the number of tasks.
+ * Runs what is left of a sweep on the cluster: a job array of workers per phase. Returns the items
+ * that failed.
  */
-export async function submitSweep(
-  out: string,
-  plan: SweepPlan,
-  options: SlurmOptions,
-  attempted = new Set<string>(),
-): Promise<number> {
-  const queue = await SlurmQueue.open(out);
-  const size = readMaxArraySize();
-  let submitted = 0;
-  let before: string[] = [];
-  for (const { items } of listWorkPhases(plan)) {
-    const queued = new Map(queue.listTasks().map(({ item, job }) => [formatWorkItem(item), job]));
-    const waiting: WorkItem[] = [];
-    for (const item of items) {
-      const name = formatWorkItem(item);
-      if (queued.has(name) || attempted.has(name) || (await isWorkItemDone(out, plan, item))) continue;
-      attempted.add(name);
-      waiting.push(item);
-    }
-    const phaseJobs = items.flatMap((item) => queued.get(formatWorkItem(item)) ?? []);
-    for (let start = 0; start < waiting.length; start += size) {
-      phaseJobs.push(await queue.submit(waiting.slice(start, start + size), options, before));
-      submitted += Math.min(size, waiting.length - start);
-    }
-    if (phaseJobs.length > 0) before = [...new Set(phaseJobs)];
+export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
+  const { detach, stop, pollMilliseconds = defaultPollMilliseconds } = options;
+  const name = await getJobName(out);
+  const isQueued = (): boolean => listQueuedJobs(name).length > 0;
+  if (isQueued()) {
+    warn(options, `The jobs of an earlier call are still in the queue (squeue --name=${name}).`);
+    if (detach) return [];
+    await followJobs(out, plan, name, options);
   }
-  warn(options, `Submitted ${submitted} tasks. They continue even if this process ends.`);
-  return submitted;
+  await forgetFailures(out, plan);
+  let before: number | null = null;
+  while (!stop?.aborted) {
+    // Jobs that reach their time limit save their work, and others continue it. Without this check,
+    // one that cannot finish a step in that time would be submitted forever.
+    const progress = await measureProgressBytes(out);
+    if (progress === before || !(await submitPhases(out, plan, name, options))) break;
+    if (detach) return [];
+    before = progress;
+    await followJobs(out, plan, name, options);
+    // A shared file system may show the last files a moment after their jobs have left the queue.
+    if (!stop?.aborted) await delay(pollMilliseconds);
+  }
+  return stop?.aborted ? [] : listFailures(out, plan);
 }
 
-/** Seconds before the time limit at which a job is asked to save its work. */
-const warningSeconds = 60;
+/** All jobs of a sweep have the same name, with the hash of its folder. */
+async function getJobName(out: string): Promise<string> {
+  const hash = createHash("sha256").update(await realpath(out));
+  return `temper-${hash.digest("hex").slice(0, 8)}`;
+}
 
-/** Reasons of pending tasks that need no attention. */
+/** Submits the phases with open items. Each starts when the one before has ended. */
+async function submitPhases(out: string, plan: SweepPlan, name: string, options: SlurmOptions): Promise<boolean> {
+  const { settings, jobs, trust, stop, pollMilliseconds = defaultPollMilliseconds } = options;
+  const folder = join(out, sweepFiles.slurm);
+  createFolder(folder);
+  let after: string | null = null;
+  for (const [index, { items }] of listWorkPhases(plan).entries()) {
+    let open = 0;
+    for (const item of items) {
+      const work = await resolveWorkItem(out, plan, item);
+      const isWaiting = !work || (await isBlocked(out, plan, item));
+      if (isWaiting ? after === null : await readEnding(work)) continue;
+      open++;
+      // The worker of an earlier job has ended, but other hosts see that only after a while.
+      while (work && findLivingOwner(getClaimPath(work)) && !stop?.aborted) await delay(pollMilliseconds);
+    }
+    if (open === 0) continue;
+    const tasks = Math.min(open, jobs ?? maxTasks);
+    const command = formatCommandLine([...temperProgram, ...createWorkerArguments(out, index, trust)]);
+    after = submitWorkers({ name, tasks, command, folder, after, settings });
+  }
+  return after !== null;
+}
+
+/** Most clusters allow arrays of this size. */
+const maxTasks = 1000;
+
+function createWorkerArguments(out: string, phase: number, trust: Trust): string[] {
+  return ["worker", ...formatTrust(trust), "--sweep", resolve(out), "--phase", String(phase)];
+}
+
+/** Reasons of pending jobs that need no attention. */
 const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit BeginTime Cleaning".split(" ");
 
-/** Waits until no task of the sweep is in the queue. Returns the items that then have no result. */
-async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
-  const { onEvent, stop, pollMilliseconds = 5000 } = options;
-  const queue = await SlurmQueue.open(out);
-  const started = new Set<string>();
+/** Waits until no job of the sweep is in the queue. Cancels the jobs if it is stopped. */
+async function followJobs(out: string, plan: SweepPlan, name: string, options: SlurmOptions): Promise<void> {
+  const { onEvent, stop, pollMilliseconds = defaultPollMilliseconds } = options;
   const reportedReasons = new Set(normalReasons);
   for (const phase of listWorkPhases(plan)) {
-    const open = new Map(phase.items.map((item) => [formatWorkItem(item), item]));
+    const open = new Set(phase.items);
+    const started = new Set<WorkItem>();
     onEvent?.({ type: "phase", phase, done: 0 });
     for (;;) {
-      const tasks = queue.listTasks().map((task) => ({ ...task, name: formatWorkItem(task.item) }));
-      for (const { state, reason, name, item } of tasks) {
-        if (state === "PENDING" && !reportedReasons.has(reason)) {
-          reportedReasons.add(reason);
-          warn(options, `Slurm does not start ${name}: ${reason}. It may need more than the partition has.`);
+      const jobs = listQueuedJobs(name);
+      if (stop?.aborted) return cancelJobs(jobs.map(({ id }) => id));
+      for (const { id, state, reason } of jobs) {
+        if (state !== "PENDING" || reportedReasons.has(reason)) continue;
+        reportedReasons.add(reason);
+        warn(options, `Slurm does not start job ${id}: ${reason}. It may need more than the partition has.`);
+      }
+      for (const item of open) {
+        const work = await resolveWorkItem(out, plan, item);
+        const result = work && (await readEnding(work));
+        if (result) {
+          open.delete(item);
+          onEvent?.({ type: "item-end", item, result });
+        } else if (work && !started.has(item) && findLivingOwner(getClaimPath(work))) {
+          started.add(item);
+          onEvent?.({ type: "item-start", item });
         }
-        if (state !== "RUNNING" || started.has(name) || !open.has(name)) continue;
-        started.add(name);
-        onEvent?.({ type: "item-start", item });
       }
-      const queued = new Set(tasks.map(({ name }) => name));
-      for (const [name, item] of open) {
-        if (queued.has(name) || !(await isWorkItemDone(out, plan, item))) continue;
-        open.delete(name);
-        onEvent?.({ type: "item-end", item, result: { state: "done" } });
-      }
-      if (stop?.aborted) return [];
-      if (![...open.keys()].some((name) => queued.has(name))) break;
+      if (jobs.length === 0 || open.size === 0) break;
       await delay(pollMilliseconds);
     }
   }
-  const failures = await findFailures(out, plan, queue);
-  if (failures.length === 0) return failures;
-  // A shared file system may show the last files a moment after their jobs have left the queue.
-  await delay(pollMilliseconds);
-  return findFailures(out, plan, queue);
 }
 
-async function findFailures(out: string, plan: SweepPlan, queue: SlurmQueue): Promise<WorkItemFailure[]> {
-  const failures: WorkItemFailure[] = [];
+/** Executes the items of a phase that nobody else works on. `onEnd` receives names and results. */
+export async function runPhase(
+  out: string,
+  index: number,
+  { trust, stop }: { readonly trust: Trust; readonly stop: AbortSignal },
+  onEnd: (name: string, result: WorkItemResult) => void,
+): Promise<void> {
+  const plan = await readSweepPlan(out);
+  if (!plan) throw new UserError(`--sweep ${out}: there is no sweep. Submit it again.`);
+  const phases = listWorkPhases(plan);
+  const phase = phases[index];
+  if (!phase) throw new UserError(`--phase: expected a number below ${phases.length}, received ${index}.`);
+  const worker = new Worker({ trust });
+  try {
+    for (const item of phase.items) {
+      if (stop.aborted) return;
+      const work = await resolveWorkItem(out, plan, item);
+      // A run that is still missing may change which run an evaluation is for.
+      if (!work || (await readEnding(work)) || !(await haveEnded(out, plan, listNeededRuns(plan, item)))) continue;
+      createFolder(dirname(work.resultPath));
+      const release = tryLock(getClaimPath(work));
+      if (typeof release !== "function") continue;
+      try {
+        if (!(await readEnding(work)))
+          onEnd(formatWorkItem(item), await runWorkItem(out, plan, item, worker, { stop }));
+      } finally {
+        release();
+      }
+    }
+  } finally {
+    await worker.close();
+  }
+}
+
+/** Whoever has this lock works on the item. */
+function getClaimPath({ resultPath }: ResolvedWork): string {
+  return `${resultPath}.claim`;
+}
+
+/** How an item has ended; null if it has not. */
+async function readEnding(work: ResolvedWork): Promise<WorkItemResult | null> {
+  if (await isWorkDone(work)) return { state: "done" };
+  const { request, resultPath } = work;
+  const result = await readWorkResult(resultPath).catch(() => null);
+  if (result?.status !== "failed" || result.hash !== hashRequest(request)) return null;
+  return describeFailure(work, result.error!.message);
+}
+
+async function haveEnded(out: string, plan: SweepPlan, runs: readonly string[]): Promise<boolean> {
+  for (const run of runs) {
+    const item: WorkItem = { kind: "train", run };
+    const work = await resolveWorkItem(out, plan, item);
+    if (work && !(await isBlocked(out, plan, item)) && !(await readEnding(work))) return false;
+  }
+  return true;
+}
+
+/** Items that failed before are tried again. */
+async function forgetFailures(out: string, plan: SweepPlan): Promise<void> {
   for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
     const work = await resolveWorkItem(out, plan, item);
-    if (!work || (await isWorkItemDone(out, plan, item)) || (await isBlocked(out, plan, item))) continue;
-    const result = await readWorkResult(work.resultPath).catch(() => null);
-    const task = queue.findLatest(item);
-    const state = task && readTaskState(task.job, task.index);
-    const error = result?.hash === hashRequest(work.request) ? result.error?.message : undefined;
-    const blocked = item.kind === "train" ? describeBlockedRuns(plan, item.run) : "";
-    const command = formatCommandLine(["temper", "worker", task?.list ?? "LIST", "--item", String(task?.index ?? 0)]);
-    failures.push({
-      item,
-      ...describeFailure(work, (error ?? `It left the queue without a result${state ? ` (${state})` : ""}.`) + blocked),
-      ...(error === undefined && { command }),
-    });
+    if (work && (await readEnding(work))?.state === "failed") await rm(work.resultPath, { force: true });
   }
+}
+
+async function listFailures(out: string, plan: SweepPlan): Promise<WorkItemFailure[]> {
+  const failures: WorkItemFailure[] = [];
+  for (const [index, { items }] of listWorkPhases(plan).entries())
+    for (const item of items) {
+      const work = await resolveWorkItem(out, plan, item);
+      if (!work || (await isBlocked(out, plan, item))) continue;
+      const result = await readEnding(work);
+      if (result?.state === "failed") failures.push({ item, ...result });
+      if (result) continue;
+      const logs = join(out, sweepFiles.slurm);
+      const error = `${formatWorkItem(item)} left the queue without a result. If --time is too short for one step, increase it.`;
+      const command = formatCommandLine(["temper", ...createWorkerArguments(out, index, "data")]);
+      failures.push({ item, state: "failed", error, command, log: logs });
+    }
   return failures;
 }
 
 /**
- * The jobs of a sweep folder. Their names have its hash and the number of their list, so nothing
- * else is stored.
+ * The size of all JSON files of the runs. It grows with steps, attacked examples, points of a figure
+ * and results.
  */
-class SlurmQueue {
-  readonly #out: string;
-  readonly #prefix: string;
-  readonly #lists: Map<number, JobList>;
-
-  private constructor(out: string, hash: string, lists: Map<number, JobList>) {
-    this.#out = resolve(out);
-    this.#prefix = `temper-${hash}-`;
-    this.#lists = lists;
-  }
-
-  static async open(out: string): Promise<SlurmQueue> {
-    const hash = createHash("sha256").update(await realpath(out));
-    const lists = new Map<number, JobList>();
-    const queue = new SlurmQueue(out, hash.digest("hex").slice(0, 8), lists);
-    const names = await readdir(join(out, sweepFiles.slurm)).catch(() => []);
-    const numbers = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
-    for (const number of numbers.sort((a, b) => a - b))
-      lists.set(number, await readJobList(queue.#getPath(`${number}.json`)));
-    return queue;
-  }
-
-  /** The tasks of the sweep that are in the queue now. */
-  listTasks(): (QueuedTask & { readonly item: WorkItem })[] {
-    return listQueuedTasks(this.#prefix).flatMap((task) => {
-      const item = this.#lists.get(Number(task.name.slice(this.#prefix.length)))?.items[task.index];
-      return item ? [{ ...task, item }] : [];
-    });
-  }
-
-  /** Where an item was submitted last. */
-  findLatest(item: WorkItem): { job: string; index: number; list: string } | null {
-    for (const [number, { items, job }] of [...this.#lists].reverse()) {
-      const index = items.findIndex((each) => formatWorkItem(each) === formatWorkItem(item));
-      if (index >= 0 && job !== null) return { job, index, list: this.#getPath(`${number}.json`) };
-    }
-    return null;
-  }
-
-  async submit(items: WorkItem[], { settings, jobs, trust }: SlurmOptions, after: readonly string[]): Promise<string> {
-    const number = Math.max(0, ...this.#lists.keys()) + 1;
-    const list: JobList = { out: this.#out, items, job: null };
-    const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
-    createFolder(dirname(path));
-    // The list is written first, because the job may start at once.
-    await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
-    await writeFileAtomic(script, createJobScript(path, trust));
-    const job = submitJob([
-      `--job-name=${this.#prefix}${number}`,
-      `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
-      // Slurm replaces % in file names; %% is a percent sign.
-      `--output=${join(dirname(path).replaceAll("%", "%%"), "%A_%a.log")}`,
-      "--open-mode=append",
-      "--requeue",
-      `--signal=B:USR1@${warningSeconds}`,
-      ...(after.length === 0 ? [] : [`--dependency=afterany:${after.join(":")}`]),
-      ...formatSlurmOptions(settings),
-      script,
-    ]);
-    await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);
-    this.#lists.set(number, { ...list, job });
-    return job;
-  }
-
-  #getPath(name: string): string {
-    return join(this.#out, sweepFiles.slurm, name);
-  }
-}
-
-/** Executes one task of a job array: the item of that index in the list. */
-export async function runQueuedItem(
-  path: string,
-  index: number,
-  trust: Trust,
-  stop: AbortSignal,
-): Promise<WorkItemResult> {
-  const { out, items } = await readJobList(path);
-  const item = items[index];
-  if (!item) throw new UserError(`${path}: expected an index below ${items.length}, received ${index}.`);
-  const plan = await readSweepPlan(out);
-  if (!plan) throw new UserError(`${out}: the sweep no longer exists. Submit it again.`);
-  const work = await resolveWorkItem(out, plan, item);
-  const before = work ? await measureProgressBytes(work.folder) : 0;
-  const worker = new Worker({ trust });
-  const result = await runWorkItem(out, plan, item, worker, { stop }).finally(() => worker.close());
-  if (!work || result.state !== "interrupted" || (await measureProgressBytes(work.folder)) > before) return result;
-  // Without this, a job that cannot finish one step within its time limit would be queued again
-  // forever.
-  const error = "It was stopped before it had finished one step. If the time limit is the cause, increase --time.";
-  await recordFailure(work.resultPath, hashRequest(work.request), error);
-  return describeFailure(work, error);
-}
-
-/**
- * The size of all JSON Lines files of a run. It grows with steps, attacked examples and points of a
- * figure.
- */
-async function measureProgressBytes(folder: string): Promise<number> {
-  const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".jsonl"));
-  const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).then(({ size }) => size)));
+async function measureProgressBytes(out: string): Promise<number> {
+  const folder = join(out, sweepFiles.runs);
+  const names = (await readdir(folder, { recursive: true })).filter((name) => /\.jsonl?$/.test(name));
+  // A lock or a checkpoint may disappear in the meantime.
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(folder, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
   return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -28,7 +28,7 @@ export type SweepEvent =
 
 export interface SweepCallbacks {
   readonly onEvent?: ((event: SweepEvent) => void) | undefined;
-  /** Abort it to let the runs save their work and stop. Slurm jobs continue. */
+  /** Abort it to let the runs save their work and stop. Slurm jobs are canceled. */
   readonly signal?: AbortSignal | undefined;
   /** Abort it to end the runs at once. */
   readonly killSignal?: AbortSignal | undefined;

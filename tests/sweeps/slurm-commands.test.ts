@@ -1,14 +1,14 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createJobScript, readTaskState } from "../../src/jobs/slurm-commands.js";
 import { createSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { runSweep } from "../../src/sweeps/run-sweep.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
-import { readJobList, submitSweep } from "../../src/sweeps/slurm.js";
+import { runOnSlurm, type SlurmOptions } from "../../src/sweeps/slurm.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
-import { writeTinySweep } from "./tiny-sweep.js";
+import { readTable, writeTinySweep } from "./tiny-sweep.js";
 
 const parent = temporaryFolder();
 let number = 0;
@@ -17,13 +17,19 @@ let folder: string;
 /** Puts a fake command first on PATH. It records its arguments. */
 function fakeCommand(name: string, script: string): void {
   const path = join(folder, "bin", name);
-  writeFileSync(path, `#!/bin/sh\necho "$@" >> ${join(folder, name)}.calls\n${script}\n`);
+  writeFileSync(
+    path,
+    `#!/bin/sh\nprintf '%s ' "$@" >> ${join(folder, name)}.calls\necho >> ${join(folder, name)}.calls\n${script}\n`,
+  );
   chmodSync(path, 0o755);
 }
-const calls = (name: string): string[] =>
-  readFileSync(join(folder, `${name}.calls`), "utf8")
-    .trim()
-    .split("\n");
+const calls = (name: string): string[] => {
+  const path = join(folder, `${name}.calls`);
+  return existsSync(path) ? readFileSync(path, "utf8").trim().split("\n") : [];
+};
+
+/** Prints the numbers 101, 102, … */
+const printJob = (): string => `echo $((100 + $(wc -l < ${join(folder, "sbatch.calls")})))`;
 
 beforeEach(() => {
   folder = join(parent, String(number++));
@@ -31,9 +37,8 @@ beforeEach(() => {
   vi.stubEnv("PATH", `${join(folder, "bin")}${delimiter}/usr/bin${delimiter}/bin`);
   fakeCommand("sinfo", "echo gpu; echo cpu");
   fakeCommand("squeue", "true");
-  fakeCommand("scontrol", "echo 'MaxArraySize            = 3'");
-  fakeCommand("sbatch", `n=$(wc -l < ${join(folder, "sbatch.calls")}); echo $((100 + n))`);
-  fakeCommand("sacct", "exit 1");
+  fakeCommand("scancel", "true");
+  fakeCommand("sbatch", printJob());
 });
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -46,33 +51,39 @@ async function writePlan(changes: object = {}) {
   await writeSweepPlan(out, sweep);
   return { out, sweep, plan: sweep.plan };
 }
-const options = (slurm: object = {}) => ({
-  ...{ settings: sweepSettingsSchema.parse({ slurm }).slurm, jobs: null, trust: "data" as const },
+
+const createOptions = (changes: Partial<SlurmOptions> = {}, slurm: object = {}): SlurmOptions => ({
+  settings: sweepSettingsSchema.parse({ slurm }).slurm,
+  jobs: null,
+  detach: true,
+  trust: "data",
+  pollMilliseconds: 1,
+  ...changes,
 });
 
 describe("a sweep on Slurm", () => {
-  it("is submitted as job arrays within the cluster's limit, and later phases wait for earlier ones", async () => {
+  it("is submitted as one job array per phase, and later phases wait for earlier ones", async () => {
     const { out, plan } = await writePlan({ evaluation: { attacks: { greedy: null }, numExamples: 5 } });
     const settings = { partition: "gpu", gpus: 1, cpus: 4, time: "2:00:00", memory: "16G", options: ["--account=nlp"] };
-    expect(await submitSweep(out, plan, { ...options(settings), jobs: 7 })).toBe(6);
+    await runOnSlurm(out, plan, createOptions({}, settings));
     const submitted = calls("sbatch");
-    expect(submitted).toHaveLength(4);
+    expect(submitted).toHaveLength(2);
     expect(submitted[0]).toMatch(
-      /--parsable --job-name=temper-\w{8}-1 --array=0-1%7 .*--requeue --signal=B:USR1@60 --cpus-per-task=4 --partition=gpu --gres=gpu:1 --time=2:00:00 --mem=16G --account=nlp/,
+      /--parsable --job-name=temper-\w{8} --array=0-2 .*--requeue --signal=B:TERM@60 --cpus-per-task=4 --partition=gpu --gres=gpu:1 --time=2:00:00 --mem=16G --account=nlp --wrap=exec .*main\.js worker --sweep .*out --phase 0/,
     );
-    expect(submitted[1]).toMatch(/--array=0-0%7/);
-    expect(submitted[2]).toMatch(/--dependency=afterany:101:102/);
-    const list = await readJobList(join(out, "slurm", "2.json"));
-    expect(list).toMatchObject({ job: "102", items: [{ kind: "train", run: expect.stringMatching(/seed2/) }] });
-    expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(
-      createJobScript(join(out, "slurm", "2.json"), "data"),
-    );
+    expect(submitted[1]).toMatch(/--array=0-2 .*--dependency=afterany:101 .*--phase 1/);
   });
 
-  it("submits the runs that start from a stage after the stage", async () => {
+  it("has as many workers as --jobs allows", async () => {
+    const { out, plan } = await writePlan();
+    await runOnSlurm(out, plan, createOptions({ jobs: 2 }));
+    expect(calls("sbatch")[0]).toMatch(/--array=0-1 /);
+  });
+
+  it("trains the runs that start from a stage after the stage", async () => {
     const rows = { plain: null, robust: { model: "stage:teacher" } };
     const { out, plan } = await writePlan({ stages: { teacher: { seed: 9 } }, rows, seeds: [0], baseline: null });
-    expect(await submitSweep(out, plan, options())).toBe(3);
+    await runOnSlurm(out, plan, createOptions());
     const submitted = calls("sbatch");
     expect(submitted).toHaveLength(2);
     expect(submitted[0]).toMatch(/--array=0-1 /);
@@ -83,57 +94,85 @@ describe("a sweep on Slurm", () => {
     const { sweep, plan } = await writePlan();
     const out = join(folder, "50%j off");
     await writeSweepPlan(out, sweep);
-    await submitSweep(out, plan, options());
+    await runOnSlurm(out, plan, createOptions());
     expect(calls("sbatch")[0]).toContain(`--output=${join(folder, "50%%j off", "slurm", "%A_%a.log")}`);
   });
 
-  it("submits nothing that is in the queue or done", async () => {
+  it("is completed by concurrent workers, each of which takes what nobody else works on", async () => {
+    // A cluster that runs all tasks of a job at once, before sbatch returns.
+    fakeCommand(
+      "sbatch",
+      `for arg; do case $arg in --wrap=*) wrap=\${arg#--wrap=};; --array=0-*) last=\${arg#--array=0-};; esac; done
+for i in $(seq 0 $last); do SLURM_ARRAY_TASK_ID=$i sh -c "$wrap" > ${folder}/task-$i.log 2>&1 & done
+wait
+${printJob()}`,
+    );
+    const file = await writeTinySweep(folder, {
+      seeds: [0],
+      evaluation: { attacks: { greedy: null }, numExamples: 5 },
+    });
+    const [out, local] = [join(folder, "out"), join(folder, "local")];
+    const { status, failures } = await runSweep({ file, out, backend: "slurm", estimate: false });
+    expect({ status, failures }).toEqual({ status: "done", failures: [] });
+    expect(calls("sbatch")).toHaveLength(2);
+    await runSweep({ file, out: local, estimate: false });
+    expect(readTable(out)).toEqual(readTable(local));
+    for (const run of readdirSync(join(out, "runs"))) {
+      const log = readFileSync(join(out, "runs", run, "log.txt"), "utf8");
+      expect(log.match(/^# .*train\.request\.json$/gm), log).toHaveLength(1);
+      expect(log.match(/^# .*attack\.request\.json$/gm), log).toHaveLength(1);
+    }
+  });
+
+  it("follows the jobs of an earlier call, and submits what they have left", async () => {
     const { out, plan } = await writePlan();
-    await submitSweep(out, plan, options());
-    const [, name] = /--job-name=(\S+)/.exec(calls("sbatch")[0]!)!;
+    const countdown = join(folder, "countdown");
+    writeFileSync(countdown, "3");
     fakeCommand(
       "squeue",
-      `echo '101|0|${name}|RUNNING|None'; echo '101|1|${name}|PENDING|Resources'; echo '9|0|other|RUNNING|None'`,
+      `n=$(cat ${countdown}); if [ $n -gt 0 ]; then echo $((n - 1)) > ${countdown}; echo '7|PENDING|PartitionConfig'; fi`,
     );
-    expect(await submitSweep(out, plan, options())).toBe(1);
-    expect(await readJobList(join(out, "slurm", "3.json"))).toMatchObject({
-      items: [{ run: expect.stringMatching(/seed2/) }],
-    });
+    const messages: string[] = [];
+    const onEvent: SlurmOptions["onEvent"] = (event) => event.type === "warning" && messages.push(event.message);
+    const failures = await runOnSlurm(out, plan, createOptions({ detach: false, onEvent }));
+    expect(readFileSync(countdown, "utf8").trim()).toBe("0");
+    expect(messages).toEqual([
+      expect.stringMatching(/^The jobs of an earlier call are still in the queue \(squeue --name=temper-\w{8}\)\.$/),
+      "Slurm does not start job 7: PartitionConfig. It may need more than the partition has.",
+    ]);
+    // Jobs that end without any progress are not submitted again.
+    expect(calls("sbatch")).toHaveLength(1);
+    expect(failures.map(({ error }) => error)).toEqual(
+      Array.from({ length: 3 }, () => expect.stringMatching(/left the queue without a result/)),
+    );
+  });
+
+  it("cancels its jobs when it is stopped", async () => {
+    const { out, plan } = await writePlan();
+    const stop = new AbortController();
+    fakeCommand("squeue", `if [ -s ${join(folder, "sbatch.calls")} ]; then echo '101|RUNNING|None'; fi`);
+    const onEvent: SlurmOptions["onEvent"] = (event) => event.type === "phase" && stop.abort();
+    await runOnSlurm(out, plan, createOptions({ detach: false, stop: stop.signal, onEvent }));
+    expect(calls("scancel")).toEqual(["101"]);
+    expect(calls("sbatch")).toHaveLength(1);
   });
 
   it("names the partitions if one is missing, before it writes or submits anything", async () => {
     const out = join(folder, "missing");
-    const { code, stderr } = await invoke([
-      "sweep",
-      await writeTinySweep(folder),
-      "--out",
-      out,
-      "--backend",
-      "slurm",
-      "--partition",
-      "gpus",
-    ]);
+    const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", "--partition", "gpus"];
+    const { code, stderr } = await invoke(args);
     expect(code).toBe(2);
     expect(stderr).toMatch(
       /--partition gpus: there is no such partition \(did you mean "gpu"\?\)\. The partitions are gpu, cpu/,
     );
     expect(existsSync(out)).toBe(false);
-    expect(existsSync(join(folder, "sbatch.calls"))).toBe(false);
+    expect(calls("sbatch")).toEqual([]);
   });
 
   it("rejects invalid Slurm settings before it writes anything", async () => {
     const out = join(folder, "never");
-    const rejected = await invoke([
-      "sweep",
-      await writeTinySweep(folder),
-      "--out",
-      out,
-      "--backend",
-      "slurm",
-      "--time",
-      "soon",
-    ]);
-    expect(rejected).toMatchObject({
+    const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", "--time", "soon"];
+    expect(await invoke(args)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/slurm\.time: expected a time in Slurm's format/),
     });
@@ -143,7 +182,7 @@ describe("a sweep on Slurm", () => {
   it("reports why sbatch rejected a job, the command and what to do", async () => {
     const { out, plan } = await writePlan();
     fakeCommand("sbatch", "echo 'sbatch: error: Invalid account' >&2; exit 1");
-    await expect(submitSweep(out, plan, options())).rejects.toThrow(
+    await expect(runOnSlurm(out, plan, createOptions())).rejects.toThrow(
       /sbatch rejected the job: sbatch: error: Invalid account\nThe command was: sbatch .*\n.*pass --resume/,
     );
   });
@@ -160,15 +199,5 @@ describe("a sweep on Slurm", () => {
       stderr: expect.stringMatching(/this host has no sinfo\. Use a login node/),
     });
     for (const name of ["silent", "none"]) expect(existsSync(join(folder, name))).toBe(false);
-  });
-
-  it("reads the state of a task from the accounting, or from the controller if there is none", () => {
-    fakeCommand("sacct", "echo 'TIMEOUT|0:15'");
-    expect(readTaskState("7", 3)).toBe("TIMEOUT, exit code 0:15");
-    fakeCommand("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
-    fakeCommand("scontrol", "echo 'JobId=7 JobState=CANCELLED Reason=None Dependency=(null)'");
-    expect(readTaskState("7", 3)).toBe("CANCELLED");
-    fakeCommand("scontrol", "exit 1");
-    expect(readTaskState("7", 3)).toBeNull();
   });
 });

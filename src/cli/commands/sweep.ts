@@ -72,13 +72,12 @@ async function printShippedSweeps(io: Io, json: boolean | undefined): Promise<vo
 }
 
 async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
-  const { json, quiet, backend = "local" } = options;
+  const { json, quiet } = options;
   const [stop, kill] = [new AbortController(), new AbortController()];
   let unlisten = (): void => undefined;
   const onSignal = (): void => {
     if (stop.signal.aborted) kill.abort();
-    else if (backend === "local")
-      io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
+    else io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
     stop.abort();
   };
   const estimating = createEstimateProgress(io, options);
@@ -104,8 +103,7 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
   if (status === "submitted")
     return void (quiet || io.stderr.write(`Follow the jobs with: ${formatResumeCommand()}\n`));
   if (status === "interrupted") {
-    const outcome = backend === "slurm" ? "The jobs continue. Follow them" : "Stopped; finished work is kept. Continue";
-    io.stderr.write(`\n${outcome} with: ${formatResumeCommand()}\n`);
+    io.stderr.write(`\nStopped; finished work is kept. Continue with: ${formatResumeCommand()}\n`);
     throw new ExitCode(interruptedExitCode);
   }
   await (json ? printJson(io, table) : write(io.stdout, toMarkdown(table!)));

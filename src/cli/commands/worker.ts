@@ -9,6 +9,7 @@ import type { Trust } from "../../base/trust.js";
 import { validate } from "../../base/validate.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest, workFilesSchema } from "../../jobs/work-request.js";
+import type { WorkItemResult } from "../../sweeps/run-work.js";
 import { emptyAllCaches } from "../../tensor/runtime.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls } from "../io.js";
@@ -18,20 +19,21 @@ import { createIntegerParser } from "../options.js";
 export const examples = [];
 
 /**
- * A worker process: executes the requests that its parent process sends, one request, or one item of
- * a Slurm job.
+ * A worker process: executes the requests that its parent process sends, one request, or the items of
+ * a phase of a sweep.
  */
 export function define(command: Command, io: Io): void {
   command
-    .argument("[file]", "the request (JSON), or the work items of a Slurm job")
+    .argument("[file]", "the request (JSON)")
     .argument("[result]", "where the result goes (JSON)")
-    .option("--item <index>", "index of the work item", createIntegerParser(0))
+    .option("--sweep <folder>", "execute what nobody else does in a phase of this sweep")
+    .option("--phase <index>", "index of the phase", createIntegerParser(0))
     .option("--allow-code", "run the modules that the request names")
     .option("--outputs <folder...>", "files that the request names may be written below these folders")
-    .action((file, result, { item, allowCode, outputs }) => {
+    .action((file, result, { sweep, phase = 0, allowCode, outputs }) => {
       const trust = allowCode ? "user" : "data";
+      if (sweep !== undefined) return runSweepPhase(io, sweep, phase, trust);
       if (file === undefined) return executeMessages(io, trust);
-      if (item !== undefined) return runJob(io, file, item, trust);
       if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
       return runRequest(io, file, result, trust, outputs);
     });
@@ -93,13 +95,18 @@ function getStack(cause: unknown): string {
   return (cause instanceof Error && cause.stack) || String(cause);
 }
 
-async function runJob(io: Io, list: string, index: number, trust: Trust): Promise<void> {
-  const { runQueuedItem } = await import("../../sweeps/slurm.js");
+/** Executes the items of one phase of a sweep that nobody else works on, as a task of a Slurm job. */
+async function runSweepPhase(io: Io, out: string, phase: number, trust: Trust): Promise<void> {
+  const { runPhase } = await import("../../sweeps/slurm.js");
   const stop = new AbortController();
   const unlisten = onStopSignals(() => stop.abort());
-  const result = await runQueuedItem(list, index, trust, stop.signal).finally(unlisten);
-  if (result.state === "failed")
-    io.stderr.write(removeControls(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`));
-  if (result.state === "interrupted") throw new ExitCode(interruptedExitCode);
-  if (result.state !== "done") throw new ExitCode(1);
+  let hasFailed = false;
+  const onEnd = (name: string, result: WorkItemResult): void => {
+    hasFailed ||= result.state === "failed";
+    const more = result.state === "failed" ? `: ${result.error}\nLog: ${result.log}` : "";
+    io.stderr.write(removeControls(`${name}: ${result.state}${more}\n`));
+  };
+  await runPhase(out, phase, { trust, stop: stop.signal }, onEnd).finally(unlisten);
+  if (stop.signal.aborted) throw new ExitCode(interruptedExitCode);
+  if (hasFailed) throw new ExitCode(1);
 }
