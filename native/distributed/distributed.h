@@ -29,7 +29,7 @@ c10::intrusive_ptr<c10d::TCPStore> connectStore(const std::string& host, uint16_
 void startHeartbeat(const std::string& host, uint16_t port, int64_t rank, int64_t size);
 void stopHeartbeat();
 
-/** Waits until `isDone`. Returns false at the time limit, and throws at a repeated signal. */
+/** Waits until `isDone`. Returns false at the time limit, and throws if another process is lost. */
 bool waitUntil(const std::function<bool()>& isDone, milliseconds limit, const char* what);
 
 }  // namespace temper

@@ -113,8 +113,11 @@ async function launchRanks(
       [secretVariable]: secret,
     }),
   );
+  let isStopping = false;
   const unlisten = onStopSignals(() => {
-    for (const child of children) child.kill("SIGTERM");
+    // A process that waits for another one does not notice a repeated signal.
+    for (const child of children) child.kill(isStopping ? "SIGKILL" : "SIGTERM");
+    isStopping = true;
   });
   for (const [rank, child] of children.entries())
     child.stderr?.on("data", (chunk) => report(String(chunk).replace(/^(?=.)/gm, `[rank ${rank}] `)));

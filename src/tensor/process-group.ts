@@ -29,8 +29,8 @@ const bucketBytes = 25 * 2 ** 20;
 
 /**
  * A process group of c10d: this process and its peers. CPU tensors use Gloo and GPU tensors NCCL.
- * All processes must call the same functions in the same order. Every wait ends at a repeated
- * signal, at the time limit, or when a peer dies; the error then names it.
+ * All processes must call the same functions in the same order. Every wait ends at the time
+ * limit, or when a peer dies; the error then names it.
  */
 export class ProcessGroup {
   readonly rank: number;

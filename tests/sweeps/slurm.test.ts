@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -63,7 +63,7 @@ describe.skipIf(!cluster)("sweeps on a real Slurm cluster (make test-slurm)", ()
   );
 
   it(
-    "a run that reaches its time limit saves its work, is queued again and continues",
+    "a run that reaches its time limit saves its work, and another job continues it",
     async () => {
       const changes = {
         rows: { standard: null },
@@ -73,21 +73,38 @@ describe.skipIf(!cluster)("sweeps on a real Slurm cluster (make test-slurm)", ()
       };
       const file = await writeTinySweep(join(folder, "limit"), changes);
       const out = join(folder, "limit", "out");
-      expect(temper(["sweep", file, "--out", out, ...options, "--detach"])).toMatchObject({ status: 0, stderr: "" });
-      const run = () => join(out, "runs", readdirSync(join(out, "runs"))[0]!);
-      await waitUntil("it has started", () => existsSync(join(run(), "events.jsonl")));
+      const submitter = startTemper(["sweep", file, "--out", out, ...options]);
+      const listRuns = (): string[] => (existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : []);
+      const getRunPath = (name: string): string => join(out, "runs", listRuns()[0] ?? "", name);
+      await waitUntil("it has started", () => listRuns().length > 0 && existsSync(getRunPath("events.jsonl")));
       await delay(200);
-      const [task] = tasks("RUNNING");
       // Slurm sends this signal one minute before the limit.
-      slurm("scancel", "--batch", "--signal=USR1", task!);
+      slurm("scancel", "--batch", "--signal=TERM", tasks("RUNNING")[0]!);
       await waitUntil("it has saved a checkpoint", () =>
-        readdirSync(join(run(), "checkpoints")).some((name) => name.startsWith("step-")),
+        readdirSync(getRunPath("checkpoints")).some((name) => name.startsWith("step-")),
       );
-      await waitUntil("it is queued again", () => /Restarts=1/.test(slurm("scontrol", "show", "job", task!)));
-      // Slurm waits before it starts a requeued job. The test does not need to.
-      spawnSync("scontrol", ["update", `JobId=${task}`, "StartTime=now"]);
-      expect(temper(["sweep", file, "--out", out, "--resume", ...options])).toMatchObject({ status: 0, stderr: "" });
+      expect(await submitter.ended).toMatchObject({ status: 0, stderr: "" });
+      expect(readdirSync(join(out, "slurm")).length).toBeGreaterThan(1);
       expect(readTable(out).rows[0]?.cells["all/accuracy"]?.values).toHaveLength(1);
+    },
+    6 * minutes,
+  );
+
+  it(
+    "Ctrl-C cancels the jobs, whose work is saved",
+    async () => {
+      const changes = {
+        rows: { standard: null },
+        seeds: [3],
+        train: { epochs: 400, batchSize: 8, saveSteps: 100_000 },
+      };
+      const file = await writeTinySweep(join(folder, "stopped"), changes);
+      const out = join(folder, "stopped", "out");
+      const submitter = startTemper(["sweep", file, "--out", out, ...options]);
+      await waitUntil("a task runs", () => tasks("RUNNING").length === 1);
+      process.kill(submitter.pid, "SIGINT");
+      expect(await submitter.ended).toMatchObject({ status: 130 });
+      await waitUntil("no job is left", () => slurm("squeue", "--noheader").trim() === "");
     },
     6 * minutes,
   );

@@ -19,9 +19,8 @@ export function checkBatchSize(size: number, { train: { batchSize } }: Pick<RunC
  * found a finished run.
  */
 export function checkSameSettings(ranks: Ranks, config: RunConfig, isFinished: boolean): boolean {
-  const all = ranks.exchange({ values: Object.fromEntries(flattenConfig(config)), isFinished });
-  rejectDifferences(all.map(({ values }) => values));
-  return all[0]!.isFinished;
+  rejectDifferences(ranks.exchange(Object.fromEntries(flattenConfig(config))));
+  return ranks.exchange(isFinished)[0]!;
 }
 
 /** Compares what all processes have loaded, by hash. */
