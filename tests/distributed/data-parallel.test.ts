@@ -8,7 +8,8 @@ import { selectShare } from "../../src/train/ranks.js";
 import { StepBatch } from "../../src/train/step-batch.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
 import { chooseExtent } from "../extent.js";
-import { expectWellComputed } from "../rounding.js";
+import { readValues } from "../methods/tiny.js";
+import { expectComputed } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { bundleRank, runRanks } from "./processes.js";
 import { createStackJob, type StackResult } from "./rank.js";
@@ -30,7 +31,7 @@ async function expectMeanOfShares(stack: Stack, size: number, { gradients }: Sta
       batchIndex: i,
     }));
   });
-  const computeMean = (): Map<string, Tensor> => {
+  const computeMean = (): Record<string, number[]> => {
     const mean = new Map<string, Tensor>();
     for (const { context, host, batchIndex } of shares) {
       const batch = new StepBatch(context, toBatch(job, host), batchIndex);
@@ -42,10 +43,9 @@ async function expectMeanOfShares(stack: Stack, size: number, { gradients }: Sta
         }
       });
     }
-    return mean;
+    return readValues(mean);
   };
-  const expected = Object.entries(gradients).map(([name, values]) => [name, { values }] as const);
-  scope(() => expectWellComputed([...training.parameters.values()], computeMean, Object.fromEntries(expected)));
+  expectComputed(() => scope(computeMean), gradients, {}, stack.name);
   training.close();
   free(job.model.weights);
 }
