@@ -84,7 +84,7 @@ export function expectClose(
 }
 
 /** Computes with results of products and reductions moved by random last bits, or with none moved (null). */
-export function withJitter<T>(seed: number | null, compute: () => T): T {
+function withJitter<T>(seed: number | null, compute: () => T): T {
   const before = native().jitter(seed);
   const restore = (): void => void native().jitter(before);
   let result: T;

@@ -17,15 +17,6 @@ export function createRandomStreams(rng: Rng, device: Device): RandomStreams {
   return new CudaRandomStreams(rng);
 }
 
-/**
- * The streams of a process of a data-parallel training, so that each draws its own dropout masks.
- * Those of process 0 are the streams of a single process.
- */
-export function forkStreams(streams: RandomStreams, rank: number): RandomStreams {
-  if (rank === 0) return streams;
-  return { enter: (batchIndex, names) => streams.enter(batchIndex, [...names, `rank ${rank}`]) };
-}
-
 function computeStreamSeed(rng: Rng, batchIndex: number, names: readonly string[]): number {
   return rng.fork("step", batchIndex, ...names).seed();
 }

@@ -5,14 +5,13 @@ import type { Batch } from "./batch.js";
 import type { MethodStack } from "./method-stack.js";
 import { castWeights, computeGradients, type LowPrecisionWeights } from "./mixed-precision.js";
 import type { RandomStreams } from "./random-streams.js";
+import type { Ranks } from "./ranks.js";
 import type { BatchContext, ForwardPassOptions, NamedTensors, PassName, TrainingContext } from "./training-method.js";
 
 /** What batches need of a training besides what methods see. */
 export interface BatchTraining extends TrainingContext {
-  /** The random streams of the optimizer steps. */
+  readonly ranks: Ranks;
   readonly streams: RandomStreams;
-  /** The random streams of the batches. */
-  readonly batchStreams: RandomStreams;
   readonly stack: MethodStack;
   /** The weights in the compute dtype; null for float32. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
@@ -132,8 +131,11 @@ export class StepBatch implements BatchContext {
 
   enterRandomStream(...names: string[]): void {
     const { microBatchIndex } = this.batch;
-    const { batchStreams } = this.training;
-    batchStreams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
+    const { streams, ranks } = this.training;
+    const part = microBatchIndex === 0 ? [] : [`part ${microBatchIndex}`];
+    // Each process draws its own dropout masks. Those of process 0 are the masks of a single process.
+    const rank = ranks.rank === 0 ? [] : [`rank ${ranks.rank}`];
+    streams.enter(this.batchIndex, [...names, ...part, ...rank]);
   }
 
   withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves: NamedTensors = new Map()): BatchContext {

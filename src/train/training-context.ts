@@ -8,7 +8,7 @@ import { createEpochBatches } from "./batches.js";
 import { MethodStack } from "./method-stack.js";
 import { LowPrecisionWeights } from "./mixed-precision.js";
 import { chooseUpdate, type UpdateStrategy } from "./parameter-update.js";
-import { createRandomStreams, forkStreams } from "./random-streams.js";
+import { createRandomStreams } from "./random-streams.js";
 import { computeRows, type Ranks, singleRank } from "./ranks.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
@@ -19,7 +19,6 @@ import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from 
 export interface ActiveTraining extends BatchTraining {
   readonly optimizer: AdamW;
   readonly update: UpdateStrategy;
-  readonly ranks: Ranks;
   /** Frees everything that the training created. */
   close(): void;
 }
@@ -63,13 +62,11 @@ export async function createTrainingContext(
   const weights = job.train.mask ? null : resolveClassWeights(settings, labels, countLabels(examples, labels.length));
   const classWeights = weights && keep(toWeightsTensor(weights, deviceConfig.device));
 
-  const streams = createRandomStreams(rng, deviceConfig.device);
-  const training: BatchTraining & Pick<ActiveTraining, "close" | "ranks"> = {
+  const training: BatchTraining & Pick<ActiveTraining, "close"> = {
     job,
     ranks,
     rng,
-    streams,
-    batchStreams: forkStreams(streams, ranks.rank),
+    streams: createRandomStreams(rng, deviceConfig.device),
     stack,
     parameters,
     lowPrecisionWeights:

@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { free, noGrad, scope, type Tensor } from "../../src/tensor/index.js";
 import { toBatch, toHostBatch } from "../../src/train/batch-transfer.js";
-import { forkStreams } from "../../src/train/random-streams.js";
-import { selectShare } from "../../src/train/ranks.js";
+import { selectShare, singleRank } from "../../src/train/ranks.js";
 import { StepBatch } from "../../src/train/step-batch.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
 import { chooseExtent } from "../extent.js";
@@ -26,7 +25,7 @@ async function expectMeanOfShares(stack: Stack, size: number, { gradients }: Sta
   const shares = batches.flatMap((batch, i) => {
     const longest = Math.max(...Array.from(batch, (index) => job.train.items[index]!.encoding.ids.length));
     return Array.from({ length: size }, (_, rank) => ({
-      context: { ...training, batchStreams: forkStreams(training.streams, rank) },
+      context: { ...training, ranks: { ...singleRank, rank, size } },
       host: toHostBatch(job, selectShare(batch, { rank, size }), { longest }),
       batchIndex: i,
     }));
