@@ -9,7 +9,7 @@ import { readJournal } from "temper-nlp/attacks";
 
 export async function attackRun(folder: string, substitutions: string, numExamples = 50): Promise<AttackReport> {
   const run = await Run.open(folder);
-  const report = await run.attack("pwws", { resources: { substitutions }, sample: { numExamples } });
+  const report = await run.attack("pwws", { substitutions, numExamples });
   const { accuracyUnderAttack, successRate } = report.attacks.pwws!;
   console.log(`accuracy ${report.clean.toFixed(3)}, under attack ${accuracyUnderAttack.toFixed(3)}`);
   console.log(`${(100 * successRate).toFixed(0)}% of the correctly classified texts were fooled`);

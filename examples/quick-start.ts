@@ -30,7 +30,7 @@ const run = await train({
 
 await using model = await run.loadModel();
 await model.classify(["a quiet film"]);              // [{ label, probabilities }]
-const report = await run.attack("pwws", { sample: { numExamples: 50 } });
+const report = await run.attack("pwws", { numExamples: 50 });
 await compare({ runs: [run.folder, "runs/reviews-standard"] }); // a run on the same examples
 
 console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);

@@ -9,7 +9,7 @@
  *       tokenization: "word", substitutions: "wordnet", methods: [ascc()],
  *       out: "runs/ascc",
  *     });
- *     const report = await run.attack("pwws", { sample: { numExamples: 100 } });
+ *     const report = await run.attack("pwws", { numExamples: 100 });
  *     console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);
  *
  * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`,
@@ -47,11 +47,13 @@ export { estimateRun } from "./actions/train/estimate-run.js";
 export { type TrainRequest, train } from "./actions/train/train.js";
 export { verify } from "./actions/verify/verify.js";
 export { analyze } from "./analysis/index.js";
+export type { AttackReference } from "./attacks/load-attack.js";
 export { UserError } from "./base/errors.js";
 export { type Callbacks, type EventHandlers, listen, type TemperEvent } from "./base/events.js";
 export { describeMetric } from "./evaluation/metric-table.js";
 export { harden } from "./harden/harden.js";
 export type { HardenRequest } from "./harden/harden-request.js";
+export type { MethodReference } from "./methods/index.js";
 export { writeReport as report } from "./report/index.js";
 export { listRuns } from "./runs/list-runs.js";
 export type { EvaluationResult, Results } from "./runs/results.js";
@@ -60,5 +62,5 @@ export type { RunConfig, RunConfigInput } from "./settings/config.js";
 export { startStudio as studio } from "./studio/studio.js";
 export { createTables as table } from "./sweeps/create-tables.js";
 export { runSweep as sweep } from "./sweeps/index.js";
-export { type Example, type InMemoryExample, loadTask, type Task } from "./tasks/index.js";
+export { type Example, type InMemoryExample, loadTask, type Task, type TaskReference } from "./tasks/index.js";
 export { Interrupted } from "./train/index.js";

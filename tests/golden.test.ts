@@ -43,14 +43,14 @@ testLong("losses, attacked texts and a report stay as they were", async () => {
     runs.push(out);
     const columns = { textColumn: ["text"], labelColumn: "label", tokenization: "word", substitutions } as const;
     const texts = { model, data, ...columns, maxLength: 48, pooling: "mean" } as const;
-    await train({ ...texts, ...runtime, methods: [method], seed, train: settings, out });
+    await train({ ...texts, ...runtime, methods: [{ name: method, options: {} }], seed, train: settings, out });
     const lines = readFileSync(join(out, "events.jsonl"), "utf8").trim().split("\n");
     const found = lines.map((line) => JSON.parse(line).loss as unknown).filter((loss) => typeof loss === "number");
     // A loss is a mean of logarithms of size 1: float32 rounds it by about 1e-7, and each step may double an error.
     losses.forEach((loss, step) => void expect(found[step]).toBeCloseTo(loss, 3));
     expect(Math.abs(found.at(-1)! - lastLoss)).toBeLessThan(0.02);
     // The smallest margin of a final text is 0.09, far above what rounding does to a probability.
-    const { clean } = await attack({ model: out, sample: { numExamples: 12 }, runtime });
+    const { clean } = await attack({ model: out, numExamples: 12, ...runtime });
     const results: [number, string][] = [];
     for await (const { result } of readJournal(join(out, "attacks/pwws.jsonl"))) {
       const row = Number(result.id.split(":")[1]);

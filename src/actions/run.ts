@@ -2,9 +2,12 @@ import type { EvaluationResult } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type MetricValue, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import type { AttackReport } from "./attack/attack.js";
-import type { AttackOptions } from "./attack/attack-request.js";
+import type { AttackOptions, AttackRequest } from "./attack/attack-request.js";
 import type { EvaluateOptions } from "./evaluate/evaluate.js";
 import type { LoadClassifierOptions, TextClassifier } from "./predict/text-classifier.js";
+
+/** An attack as a request has it: a name, a name with options, or a value such as `textfooler({ … })`. */
+type AttackInput = NonNullable<AttackRequest["attacks"]>[number];
 
 /**
  * A run folder and the actions on its model. Each method is the action of the same name with the
@@ -55,7 +58,7 @@ export class Run extends RunFolder {
   }
 
   /** Attacks the run's model and stores the journals and the report in the run folder. */
-  async attack(attacks: string | readonly string[], options: AttackOptions = {}): Promise<AttackReport> {
+  async attack(attacks: AttackInput | readonly AttackInput[], options: AttackOptions = {}): Promise<AttackReport> {
     const { attack } = await import("./attack/attack.js");
     const { onEvent, signal, ...request } = options;
     return attack({ ...request, model: this.folder, attacks: [attacks].flat() }, { onEvent, signal });

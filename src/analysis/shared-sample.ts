@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { loadConfiguredTask } from "../actions/train/prepare-run.js";
+import { loadConfiguredTask } from "../actions/load/load-task.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { standardDeviation } from "../evaluation/statistics.js";

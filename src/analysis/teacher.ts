@@ -2,13 +2,14 @@ import { join } from "node:path";
 import { z } from "zod";
 import { attack } from "../actions/attack/attack.js";
 import { train } from "../actions/train/train.js";
+import type { AttackReference } from "../attacks/load-attack.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { formatInterval, formatPercent } from "../base/format.js";
-import { countSchema, orNull, seedSchema } from "../base/validate.js";
+import { countSchema, orNull, seedSchema, typedString } from "../base/validate.js";
 import { loadModel } from "../models/index.js";
 import { removeRunFiles } from "../runs/run-files.js";
-import { dataOptions, type RunConfigInput } from "../settings/config.js";
+import { dataOptions, flattenData, type RunConfigInput } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { free } from "../tensor/index.js";
 import { getColor } from "./colors.js";
@@ -64,7 +65,7 @@ export const teacher = defineAnalysis({
     batchSize: countSchema.default(32).describe("examples per batch"),
     learningRate: positive.default(1e-3).describe("peak learning rate of the head"),
     maxLength: countSchema.default(128).describe("maximum tokens per text"),
-    attack: z.string().default("pwws").describe("attack, such as pwws or greedy"),
+    attack: typedString<AttackReference>().default("pwws").describe("attack, such as pwws or greedy"),
     numExamples: countSchema.default(1000).describe("attack a sample of this size"),
     seed: seedSchema.default(0).describe("random seed"),
     ...runtimeOptions,
@@ -77,9 +78,10 @@ export const teacher = defineAnalysis({
       const label = `${pooling} (${i + 1} of ${chosen.length})`;
       results.push(await measurePooling(request, pooling, context, nameStages(context, label)));
     }
+    const { data: source } = flattenData(request);
     const data = {
       model: request.model,
-      task: request.task ?? request.data!,
+      task: request.task ?? (typeof source === "string" ? source : "an array of examples"),
       attack: request.attack,
       poolings: results,
     };
@@ -116,7 +118,7 @@ async function measurePooling(
   const folder = join(context.out, "teacher", pooling);
   const run = await train({ ...createConfig(request, pooling), out: folder, resume: true }, callbacks);
   await removeRunFiles(run.folder, ["checkpoints"]);
-  const settings = { seed, sample: { numExamples }, runtime: { device, precision, threads } };
+  const settings = { seed, numExamples, device, precision, threads };
   const report = await attack({ model: folder, attacks: [name], resume: true, ...settings }, callbacks);
   const { accuracyUnderAttack, interval } = report.attacks[name]!;
   return {

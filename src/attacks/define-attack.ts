@@ -43,8 +43,9 @@ export interface AttackSpec {
 }
 
 /** An attack definition that can be called with options: `textfooler({ target: "positive" })`. */
-export type Attack<Schema extends z.ZodType = z.ZodType> = AttackDefinition<Schema> &
-  ((options?: z.input<Schema>) => AttackSpec);
+export type Attack<Schema extends z.ZodType = z.ZodType, Name extends string = string> = AttackDefinition<Schema> & {
+  readonly name: Name;
+} & ((options?: z.input<Schema>) => AttackSpec);
 
 /**
  * Defines an attack from a goal, transformations, constraints and a search.
@@ -73,9 +74,9 @@ export type Attack<Schema extends z.ZodType = z.ZodType> = AttackDefinition<Sche
  *   }),
  * });
  */
-export function defineAttack<Schema extends z.ZodType, Needs extends ResourceName>(
-  definition: AttackDefinition<Schema, Needs>,
-): Attack<Schema> {
+export function defineAttack<Schema extends z.ZodType, Needs extends ResourceName, const Name extends string>(
+  definition: AttackDefinition<Schema, Needs> & { readonly name: Name },
+): Attack<Schema, Name> {
   const { name, ...rest } = definition;
   const attack = (options?: z.input<Schema>): AttackSpec => {
     const given = (options ?? {}) as Readonly<Record<string, unknown>>;
@@ -85,7 +86,7 @@ export function defineAttack<Schema extends z.ZodType, Needs extends ResourceNam
   };
   // A function already has a read-only `name`.
   Object.defineProperty(attack, "name", { value: name });
-  return Object.assign(attack, rest) as unknown as Attack<Schema>;
+  return Object.assign(attack, rest) as unknown as Attack<Schema, Name>;
 }
 
 /** What an attack needs besides the victim's answers. `options` are validated. */

@@ -5,18 +5,26 @@ import { didYouMean } from "../base/did-you-mean.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { sha256File } from "../base/files.js";
 import { parseSpec } from "../base/spec.js";
-import { type SourceLocation, validate } from "../base/validate.js";
+import type { Reference } from "../base/trust.js";
+import { type SourceLocation, typedString, validate } from "../base/validate.js";
 import type { Attacker } from "./attacker.js";
 import { type AttackDefinition, type AttackSpec, getNeeds, usesGradients } from "./define-attack.js";
 import { createPoolAttacker, type SearchPool } from "./pool.js";
 import type { AttackParts, Constraint, Recipe } from "./protocol.js";
-import { attacks } from "./recipes/index.js";
+import { type AttackName, attacks } from "./recipes/index.js";
 import { type AttackResources, type ResourceName, resourceFacts } from "./resources.js";
 import type { RecipeAttack } from "./run-recipe.js";
 import type { PreparedInput } from "./victim.js";
 
 /** The names of the built-in attacks. */
-export const attackNames: readonly string[] = [...attacks.keys()];
+export const attackNames = [...attacks.keys()] as readonly AttackName[];
+
+/**
+ * An attack in one text: its name, its name with options, or a module.
+ *
+ *     const attacks: AttackReference[] = ["pwws", "genetic:population=20", "./mine.js"];
+ */
+export type AttackReference = Reference<AttackName>;
 
 /**
  * One attack as data: `"pwws"`, `"genetic:population=20"`, `{ name, options }` or a value such as
@@ -29,7 +37,7 @@ export const attackNames: readonly string[] = [...attacks.keys()];
  */
 export const attackSpecSchema = z.union(
   [
-    z.string().transform((text): AttackSpec => parseSpec(text, "--attack")),
+    typedString<AttackReference>().transform((text): AttackSpec => parseSpec(text, "--attack")),
     z.strictObject({
       name: z.string(),
       options: z.record(z.string(), z.unknown()).default({}),
@@ -56,7 +64,7 @@ export interface LoadedAttack {
  * const genetic = await loadAttack("genetic:population=20");
  * const custom = await loadAttack({ name: "./my-attack.js", options: { samples: 5 } });
  */
-export async function loadAttack(attack: z.input<typeof attackSpecSchema>): Promise<LoadedAttack> {
+export async function loadAttack(attack: string | z.input<typeof attackSpecSchema>): Promise<LoadedAttack> {
   const { name, options, definition: given } = validate(attackSpecSchema, attack, "attack");
   const found = given ?? attacks.get(name);
   if (found)

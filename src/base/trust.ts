@@ -17,6 +17,12 @@ export interface ModulePolicy {
   readonly folder: string;
 }
 
+/** The path of a module of the user's: `./mine.js`. */
+export type ModulePath = `${string}.${"" | "c" | "m"}${"js" | "ts"}`;
+
+/** A name, a name with options (`rose:variant=first`), or a module in its place. */
+export type Reference<Name extends string> = Name | ModulePath | `${Name | ModulePath}:${string}`;
+
 /** Whether the name of an attack or of a method is the path of a module. */
 export function isModulePath(name: string): boolean {
   return /\.[cm]?[jt]s$/.test(name);

@@ -12,6 +12,14 @@ export const countSchema = z.number().int().positive();
 export const seedSchema = z.number().int().nonnegative();
 
 /**
+ * A text of which the compiler knows the values. Nothing else checks them here: who looks a name up
+ * says what is known.
+ */
+export function typedString<Text extends string>(): z.ZodType<Text, Text> {
+  return z.string() as unknown as z.ZodType<Text, Text>;
+}
+
+/**
  * Adds null as another value and as the default. `whenNull` says what null means, such as "as in
  * training". Flags, forms and references show it as the default.
  */

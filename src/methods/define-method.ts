@@ -41,8 +41,9 @@ export interface MethodSpec {
 /**
  * A method definition that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`.
  */
-export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Schema> &
-  ((options?: z.input<Schema>) => MethodSpec);
+export type Method<Schema extends z.ZodType = z.ZodType, Name extends string = string> = MethodDefinition<Schema> & {
+  readonly name: Name;
+} & ((options?: z.input<Schema>) => MethodSpec);
 
 /**
  * Defines a method. The result can be listed in the `methods` of a config.
@@ -66,7 +67,9 @@ export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Sche
  * const methods = [confidencePenalty({ beta: 0.2 })];
  * await train({ model, task: "sst2", methods, out: "runs/penalty" });
  */
-export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinition<Schema>): Method<Schema> {
+export function defineMethod<Schema extends z.ZodType, const Name extends string>(
+  definition: MethodDefinition<Schema> & { readonly name: Name },
+): Method<Schema, Name> {
   const { name, ...rest } = definition;
   const method = (options?: z.input<Schema>): MethodSpec => {
     const given = (options ?? {}) as Readonly<Record<string, unknown>>;
@@ -75,7 +78,7 @@ export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinit
   };
   // A function already has a read-only `name`.
   Object.defineProperty(method, "name", { value: name });
-  return Object.assign(method, rest) as Method<Schema>;
+  return Object.assign(method, rest) as unknown as Method<Schema, Name>;
 }
 
 const fractionError = "expected a fraction in (0, 1], such as 0.6";

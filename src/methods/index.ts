@@ -11,7 +11,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { didYouMean } from "../base/did-you-mean.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
-import { isModulePath } from "../base/trust.js";
+import { isModulePath, type Reference } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { metrics } from "../evaluation/metrics.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
@@ -99,15 +99,22 @@ export {
   temperature,
 };
 
-const builtInMethods: readonly MethodDefinition[] = [
+const builtInMethods = [
   ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb, freelbPlus],
   ...[hashVote, deletionNoise, randomWindows],
   ...[roast, sam, flooding, temperature, lora, bitfit, discreteAdversarial],
 ];
 
+/**
+ * A method in one text: its name, its name with options, or a module.
+ *
+ *     const methods: MethodReference[] = ["rose", "rose:variant=first", "./mine.js"];
+ */
+export type MethodReference = Reference<(typeof builtInMethods)[number]["name"] | "standard">;
+
 /** The built-in methods by name. */
 export const methods: ReadonlyMap<string, MethodDefinition> = new Map(
-  builtInMethods.map((method) => [method.name, method]),
+  builtInMethods.map((method) => [method.name, method as unknown as MethodDefinition]),
 );
 
 /** Names the location of a method, or of one of its options, in error messages. */

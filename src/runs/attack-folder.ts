@@ -21,6 +21,17 @@ import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
 const files = { report: "report.json", lock: "attack.lock", shards: "shards" } as const;
 const journalSuffix = ".jsonl";
 
+/** The groups that requests of earlier versions had: `numExamples` was a key of `sample`. */
+const formerGroups = ["sample", "constraints", "resources", "outputs", "guard", "runtime"];
+
+/** A recorded request with every key in one level. */
+export function flattenFormerGroups(request: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { path, ...columns } = (request.data ?? {}) as Readonly<Record<string, unknown>>;
+  const groups = formerGroups.map((name) => request[name]);
+  const rest = Object.entries(request).filter(([key]) => !formerGroups.includes(key));
+  return Object.assign(Object.fromEntries(rest), path !== undefined && { ...columns, data: path }, ...groups);
+}
+
 /**
  * report.json: what attacks did to a model, what looks odd, and the request that asked for them.
  */
@@ -33,7 +44,7 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
   /** How many texts of the split the language-model constraint covers; null without one. */
   coverage: z.object({ covered: z.number(), total: z.number() }).nullable().default(null),
   sanity: z.array(sanityWarningSchema),
-  request: z.record(z.string(), z.unknown()),
+  request: z.record(z.string(), z.unknown()).transform(flattenFormerGroups),
 });
 
 /**

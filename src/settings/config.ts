@@ -2,9 +2,9 @@ import { basename, extname } from "node:path";
 import { z } from "zod";
 import { parseSpec } from "../base/spec.js";
 import { isModulePath } from "../base/trust.js";
-import { countSchema, orNull, seedSchema } from "../base/validate.js";
-import type { MethodDefinition, MethodSpec } from "../methods/index.js";
-import type { InMemoryExample } from "../tasks/index.js";
+import { countSchema, orNull, seedSchema, typedString } from "../base/validate.js";
+import type { MethodDefinition, MethodReference, MethodSpec } from "../methods/index.js";
+import type { InMemoryExample, TaskReference } from "../tasks/index.js";
 import { normalizations } from "../text/canonical-tokenizer.js";
 import { tokenizations } from "../text/encoding.js";
 import { trainSettingsSchema } from "../train/index.js";
@@ -25,7 +25,7 @@ const definitionSchema = z.custom<MethodDefinition>(
 const methodSchema = z
   .union(
     [
-      z.string(),
+      typedString<MethodReference>(),
       z.object({ name: z.string(), options: optionsSchema, definition: definitionSchema.optional() }),
       z.record(z.string(), optionsSchema.nullable()),
     ],
@@ -59,10 +59,26 @@ const labelMapSchema = z.union(
 /** The name of the file in which a run stores the examples of an array. */
 export const dataFile = "data.jsonl";
 
+/** A file or folder with its columns, which can also stand beside `data`. */
+const dataWithColumnsSchema = z.strictObject({
+  path: z.string(),
+  textColumn: z.union([z.string().transform((column) => [column]), z.array(z.string())]).optional(),
+  labelColumn: z.string().optional(),
+  labelMap: labelMapSchema.optional(),
+});
+
+/** `data` of a program. A command line and the config of a run have the path only. */
+export const dataSchema = z.union(
+  [z.string(), dataWithColumnsSchema, z.custom<readonly InMemoryExample[]>((value) => Array.isArray(value))],
+  { error: "expected a path, { path, textColumn, labelColumn } or an array of examples" },
+);
+
+const dataPath = orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet");
+
 /** The keys of every request that reads data. */
 export const dataOptions = {
-  task: orNull(z.string()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
-  data: orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
+  task: orNull(typedString<TaskReference>()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
+  data: orNull(dataSchema).describe(dataPath.description!),
   textColumn: z.array(z.string()).default([]).describe("column of the text in a custom file (two for a pair)"),
   labelColumn: orNull(z.string()).describe("column of the label in a custom file"),
   labelMap: orNull(labelMapSchema).describe("labels of the values in the label column: 1=negative,5=positive"),
@@ -72,14 +88,14 @@ export const dataOptions = {
 const dataRequestSchema = z.object(dataOptions);
 export type DataRequest = z.output<typeof dataRequestSchema>;
 
-const { data: path, ...columns } = dataOptions;
-
-/** The same keys as the group `data` of a request. */
-export const dataGroup = z.strictObject({ ...columns, path });
-
-/** The data that a group names. */
-export function toDataRequest({ path: data, ...others }: z.output<typeof dataGroup>): DataRequest {
-  return { ...others, data };
+/** Puts the columns that `data` names beside it. Its path or its examples are left. */
+export function flattenData<Request extends Pick<DataRequest, "data">>(
+  request: Request,
+): Omit<Request, "data"> & { readonly data: string | readonly InMemoryExample[] | null } {
+  const { data, ...others } = request;
+  if (data === null || typeof data === "string" || !("path" in data)) return { ...others, data };
+  const { path, ...columns } = data;
+  return { ...others, ...columns, data: path };
 }
 
 /** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
@@ -89,6 +105,7 @@ export const runConfigSchema = z.strictObject({
     .min(1)
     .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
+  data: dataPath,
   validationData: orNull(z.string(), "found in --data or held out from it").describe("file of the validation split"),
   testData: orNull(z.string(), "found in --data or held out from it").describe("file of the test split"),
   tokenization: z
@@ -157,12 +174,12 @@ export type RunConfig = z.output<typeof runConfigSchema>;
  */
 export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn" | "tags"> & {
   readonly tags?: readonly string[];
-  /** A file or folder, or the examples themselves: `[{ text, label }]`. */
-  readonly data?: string | null | readonly InMemoryExample[];
+  /** A path, `{ path, textColumn, labelColumn }`, or the examples themselves: `[{ text, label }]`. */
+  readonly data?: z.input<typeof dataSchema> | null;
   readonly textColumn?: string | readonly string[];
   /** `ascc({ beta: 4 })`, `"ascc:beta=4"` or `{ ascc: { beta: 4 } }`, innermost first. */
   readonly methods?: readonly (
-    | string
+    | MethodReference
     | MethodSpec
     | Readonly<Record<string, Readonly<Record<string, unknown>> | null>>
   )[];

@@ -9,7 +9,7 @@ import { type KeyPath, parseAssignment, readYaml, splitKey } from "../base/yaml.
 import { loadMethods, type MethodSpec, type ResolvedMethod, resolveMethods } from "../methods/index.js";
 import { getDataRoots } from "../tasks/find-dataset.js";
 import type { InMemoryExample } from "../tasks/index.js";
-import { dataFile, type RunConfig, runConfigSchema } from "./config.js";
+import { dataFile, dataOptions, flattenData, type RunConfig, runConfigSchema } from "./config.js";
 
 /** A tree of settings. */
 export type ConfigObject = Record<string, unknown>;
@@ -99,6 +99,8 @@ function wrapStrings(tree: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
+const givenSchema = z.looseObject({ data: dataOptions.data });
+
 /** A run before anything is loaded: everything below takes it as it is. */
 export interface ResolvedRun {
   readonly config: RunConfig;
@@ -123,13 +125,13 @@ export async function resolveRun(
   policy: ModulePolicy,
   locate: (path: KeyPath) => string = () => "config",
 ): Promise<ResolvedRun> {
-  const given = (input ?? {}) as { data?: unknown; task?: unknown; train?: { metricForBestModel?: unknown } };
+  const given: Record<string, unknown> = flattenData(validate(givenSchema, input, locate));
   const data = Array.isArray(given.data) ? (given.data as readonly InMemoryExample[]) : null;
   if (data && given.task)
     throw new UserError(
       `${locate(["task"])}: task cannot be combined with an array of examples. Leave one of them out.`,
     );
-  const parsed = validate(runConfigSchema, wrapStrings(data ? { ...given, data: dataFile } : input), locate);
+  const parsed = validate(runConfigSchema, wrapStrings(data ? { ...given, data: dataFile } : given), locate);
   const specs = parsed.methods.map((spec, i) =>
     spec.definition ? spec : { ...spec, name: resolveModule(spec.name, policy, locate(["methods", i])) },
   );
@@ -140,7 +142,7 @@ export async function resolveRun(
   const { config, notes } = fillRequirements(parsed, given, methods);
   // Clean accuracy would choose the least robust checkpoint of a robust run.
   const preferred = methods.findLast(({ definition }) => definition.bestModelMetric)?.definition.bestModelMetric;
-  const isNamed = given.train?.metricForBestModel !== undefined;
+  const isNamed = (given.train as { metricForBestModel?: unknown } | undefined)?.metricForBestModel !== undefined;
   const metricForBestModel = (isNamed ? undefined : preferred) ?? config.train.metricForBestModel;
   // A model that is used in another way than others is used by these options, whatever later
   // versions have as defaults.

@@ -208,13 +208,13 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
 }
 
 function checkOutputs(
-  { outputs }: Pick<Extract<WorkRequest, { kind: "attack" }>, "outputs">,
+  request: Pick<Extract<WorkRequest, { kind: "attack" }>, (typeof outputKeys)[number]>,
   folders: readonly string[],
   problems: Problems,
 ): void {
   for (const key of outputKeys) {
-    const path = outputs[key];
-    if (path !== null) checkOut(path, folders, problems, `outputs.${key}`);
+    const path = request[key];
+    if (path !== null) checkOut(path, folders, problems, key);
   }
 }
 

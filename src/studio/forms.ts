@@ -25,7 +25,7 @@ const outField: FormField = {
 const schemas: Readonly<Record<JobKind, z.ZodType>> = {
   harden: hardenRequestSchema.omit({ out: true, resume: true }),
   train: runConfigSchema,
-  attack: attackRequestSchema.omit({ out: true, resume: true }),
+  attack: attackRequestSchema.omit({ out: true, resume: true, endpoint: true }),
 };
 
 /** The fields that are shown first. All others are under "All settings". */
@@ -35,13 +35,12 @@ const mainKeys: Readonly<Record<JobKind, readonly string[]>> = {
     ...["model", "task", "data", "textColumn", "labelColumn", "methods", "substitutions", "seed"],
     ...["maxTrainSamples", "train.epochs", "train.batchSize", "train.learningRate"],
   ],
-  attack: ["model", "attacks", "sample.numExamples", "resources.substitutions", "seed", "constraints.queryBudget"],
+  attack: ["model", "attacks", "numExamples", "substitutions", "seed", "queryBudget"],
 };
 
 /** Names of fields whose key does not say enough. */
 const fieldLabels: Readonly<Record<string, string>> = {
   data: "File or folder of data",
-  path: "File or folder of data",
   numExamples: "Texts to attack",
   maxTrainSamples: "Training texts at most",
   attackedLabel: "Attack only texts of the label",
@@ -77,16 +76,16 @@ export const presets: Readonly<Record<JobKind, readonly FormPreset[]>> = {
     { title: "ROSE", hint: "updates only robust parameters", values: { methods: "rose" } },
   ],
   attack: [
-    { title: "Quick look", hint: "one attack, 100 texts", values: { attacks: "pwws", "sample.numExamples": "100" } },
+    { title: "Quick look", hint: "one attack, 100 texts", values: { attacks: "pwws", numExamples: "100" } },
     {
       title: "Strong",
       hint: "three searches for synonyms, 200 texts",
-      values: { attacks: "pwws\ntextfooler\ngenetic", "sample.numExamples": "200" },
+      values: { attacks: "pwws\ntextfooler\ngenetic", numExamples: "200" },
     },
     {
       title: "Typos",
       hint: "changed characters",
-      values: { attacks: "deepwordbug\ntextbugger", "sample.numExamples": "100" },
+      values: { attacks: "deepwordbug\ntextbugger", numExamples: "100" },
     },
   ],
 };
@@ -123,9 +122,7 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   const options: Readonly<Record<string, readonly FormOption[]>> = {
     model: kind === "attack" ? models.map((value) => ({ value, hint: "" })) : pretrainedModels,
     task: taskNames.map((value) => ({ value, hint: value === "spam" ? "comes with the package" : "" })),
-    "data.task": taskNames.map((value) => ({ value, hint: "" })),
     substitutions: wordNet,
-    "resources.substitutions": wordNet,
     methods: methodOptions,
     method: methodOptions,
     attacks: attackChoices.map(({ value, hint }) => ({ value, hint })),

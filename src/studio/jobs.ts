@@ -137,7 +137,7 @@ type JobProgress = Pick<JobRow, "done" | "total" | "unit" | "detail">;
 async function readProgress(request: NonNullable<CheckedForm["request"]>, isFinished: boolean): Promise<JobProgress> {
   if (request.kind === "train") return readTrainProgress(request.out);
   if (request.kind === "harden") return readHardenProgress(request, isFinished);
-  const total = request.attacks.length * request.sample.numExamples;
+  const total = request.attacks.length * request.numExamples;
   const names = request.attacks.map(({ name }) => name);
   const done = isFinished ? total : await countResults(request.out, names);
   return { done, total, unit: "texts", detail: null };

@@ -1,16 +1,14 @@
 import { z } from "zod";
-import type { AttackRequest } from "../actions/attack/attack-request.js";
+import { type AttackRequest, attackRequestSchema } from "../actions/attack/attack-request.js";
 import { createTextAttacker, type TextAttacker, type TextAttackOptions } from "../actions/attack/attack-text.js";
-import { isEndpoint, type LoadedVictim, loadVictim } from "../actions/load/load-victim.js";
-import { loadRequestedTask, loadSubstitutionsForModel } from "../actions/train/prepare-run.js";
+import { isEndpoint } from "../actions/load/load-victim.js";
+import { type OpenVictim, openVictim } from "../actions/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
 import type { AttackResult } from "../attacks/result.js";
 import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
 import { createVictimInput } from "../attacks/victim-input.js";
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";
-import { dataOptions } from "../settings/config.js";
-import { resolveTablePath } from "../settings/read-config.js";
 import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { findWordPlaces } from "../text/find-words.js";
@@ -26,7 +24,7 @@ const maxAttackers = 4;
 const labelsTimeout = 3000;
 
 /** The models that attacks use, if they are not the defaults of `temper attack`. */
-type AttackModels = Pick<NonNullable<AttackRequest["resources"]>, "sentenceEncoder" | "maskedLm">;
+type AttackModels = Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
 
 /** A model to play with: a run or an ONNX model of the studio, or an endpoint. */
 export class LoadedPlaygroundModel {
@@ -35,27 +33,23 @@ export class LoadedPlaygroundModel {
 
   private constructor(
     readonly info: PlaygroundModel,
-    readonly victim: LoadedVictim,
+    readonly victim: OpenVictim,
     readonly substitutions: Substitutions,
     readonly task: Task | null,
   ) {}
 
   /** Loads a model by its folder, or connects to an endpoint by its URL. */
   static async load(reference: string, attacks: PlaygroundModel["attacks"]): Promise<LoadedPlaygroundModel> {
-    const victim = await loadVictim(reference);
+    const request = attackRequestSchema.parse({ model: reference, skipBadRows: true });
+    const victim = await openVictim({ model: reference });
     try {
       const { local } = victim;
-      const config = local?.run?.config;
-      const { inVocabSubstitutes = false, caseSensitiveSubstitutes = false } = config ?? {};
-      const source = resolveTablePath(config?.substitutions ?? "wordnet");
-      const options = { inVocabSubstitutes, caseSensitiveSubstitutes };
-      const substitutions = await loadSubstitutionsForModel(source, options, local?.model ?? null);
-      const data = { ...z.object(dataOptions).parse({}), skipBadRows: true };
+      const { resources } = await victim.loadAttacks([], request, [], ["substitutions"]);
       // Without its data, a model can still be played with.
-      const task = local ? await loadRequestedTask(data, local.model, local.run, {}).catch(() => null) : null;
+      const task = local ? await victim.loadTask(request).catch(() => null) : null;
       const fields = task?.fields ?? ["text"];
       const labels = local?.model.labels ?? (await readEndpointLabels(reference, victim.victim.numLabels));
-      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, substitutions, task);
+      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, resources.substitutions!, task);
     } catch (error) {
       victim.close();
       throw error;
@@ -115,7 +109,7 @@ export class LoadedPlaygroundModel {
       const key = JSON.stringify([attack, resources]);
       const known = this.#attackers.get(key);
       const attacker =
-        known ?? (await createTextAttacker({ model: reference, attacks: [attack], resources }, {}, given));
+        known ?? (await createTextAttacker({ model: reference, attacks: [attack], ...resources }, {}, given));
       this.#attackers.set(key, attacker);
       for (const oldest of this.#attackers.keys()) if (this.#attackers.size > maxAttackers) this.#free(oldest);
       const [done] = await attacker.attack(texts, options);
@@ -136,7 +130,7 @@ export class LoadedPlaygroundModel {
   }
 
   /** Classifies inputs, those of similar length together. */
-  async #classify(inputs: Parameters<LoadedVictim["victim"]["probabilities"]>[0]): Promise<Float32Array[]> {
+  async #classify(inputs: Parameters<OpenVictim["victim"]["probabilities"]>[0]): Promise<Float32Array[]> {
     const { victim } = this.victim;
     const order = inputs.map((_, i) => i).sort((a, b) => inputs[a]!.length - inputs[b]!.length);
     const rows = new Array<Float32Array>(inputs.length);

@@ -1,4 +1,4 @@
-import { loadConfiguredTask } from "../actions/train/prepare-run.js";
+import { loadConfiguredTask } from "../actions/load/load-task.js";
 import { getNeeds } from "../attacks/define-attack.js";
 import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../base/errors.js";
@@ -53,9 +53,8 @@ async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly Lo
   const isNeeded = attacks.some(({ definition, options }) => getNeeds(definition, options).includes("mlm"));
   const { options, columns } = plan.settings.evaluation;
   for (const { id } of plan.columns) {
-    const { resources } = columns[id] ?? {};
-    const { maskedLm } = { ...options.resources, ...(resources as object | undefined) };
-    const place = "evaluation.options.resources.maskedLm";
+    const { maskedLm } = { ...options, ...columns[id] };
+    const place = "evaluation.options.maskedLm";
     if (maskedLm === null && !isNeeded) continue;
     if (maskedLm === null)
       throw new UserError(`${place}: expected a masked language model for the attacks, received none.`);
@@ -71,12 +70,12 @@ function checkSubstitutions({ plan, configs }: NewSweepPlan, attacks: readonly L
   if (!needs.has("substitutions") && !needs.has("caseInsensitiveSubstitutes")) return;
   const { options, columns } = plan.settings.evaluation;
   for (const { row, column, points } of plan.cells) {
-    const { resources: changed } = columns[column] ?? {};
-    const given = { ...options.resources, ...(changed as object | undefined) }.substitutions;
-    if (given || points.every(({ runs }) => runs.every((run) => configs[run]!.substitutions !== null))) continue;
+    const { substitutions } = { ...options, ...columns[column] };
+    if (substitutions || points.every(({ runs }) => runs.every((run) => configs[run]!.substitutions !== null)))
+      continue;
     throw new UserError(
       `evaluation.attacks: row ${row} in column ${column} has no substitutions to attack with. ` +
-        "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.resources.substitutions.",
+        "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.substitutions.",
     );
   }
 }

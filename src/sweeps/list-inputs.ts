@@ -66,18 +66,20 @@ async function addDownload(
 function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig, "task" | "data">[] {
   const tasks = new Map(runs.map(({ task, data }) => [JSON.stringify([task, data]), { task, data }]));
   if (plan.settings.evaluation.advglue)
-    for (const { task, data } of [...tasks.values()])
-      if (advglueParts.some((part) => part === task)) tasks.set(`advglue ${task}`, { task: `advglue:${task}`, data });
+    for (const { task, data } of [...tasks.values()]) {
+      const part = advglueParts.find((each) => each === task);
+      if (part) tasks.set(`advglue ${part}`, { task: `advglue:${part}`, data });
+    }
   return [...tasks.values()];
 }
 
 /** Lists the files that the user must supply. */
 export function listInputFiles({ plan, configs }: NewSweepPlan): SweepInputFile[] {
   const { evaluation } = plan.settings;
-  const { resources } = evaluation.options;
-  const tables = [...Object.values(configs).map((config) => config.substitutions), resources.substitutions];
-  const constraints = [resources, ...Object.values(evaluation.columns).map((options) => options.resources)].map(
-    (options) => (options as { lmConstraint?: string | null } | undefined)?.lmConstraint ?? null,
+  const { options, columns } = evaluation;
+  const tables = [...Object.values(configs).map((config) => config.substitutions), options.substitutions];
+  const constraints = [options, ...Object.values(columns)].map(
+    (each) => (each as { lmConstraint?: string | null }).lmConstraint ?? null,
   );
   return [
     ...listPaths(tables.filter((table) => table !== "wordnet")).map((path) => ({

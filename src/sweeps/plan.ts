@@ -1,7 +1,9 @@
 import { join, resolve } from "node:path";
+import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { readJsonIfExists } from "../base/read-json.js";
+import { flattenFormerGroups } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
 import { planRun } from "../runs/run-folder.js";
 import type { RunConfig } from "../settings/config.js";
@@ -69,7 +71,16 @@ export function readPlannedConfig(out: string, name: string): Promise<RunConfig>
   return readConfigFile(getRunPath(getRunFolder(out, name), "config"));
 }
 
+const storedOptions = z.looseObject({}).transform(flattenFormerGroups);
+const storedEvaluation = z.looseObject({
+  options: storedOptions.optional(),
+  columns: z.record(z.string(), storedOptions).optional(),
+});
+/** Plans of earlier versions have the options of attacks in groups. */
+const storedPlan = z.looseObject({ settings: z.looseObject({ evaluation: storedEvaluation.optional() }) });
+const storedPlanSchema = z.preprocess((stored) => storedPlan.safeParse(stored).data ?? stored, sweepPlanSchema);
+
 /** The plan of a sweep folder; null if the folder is not a sweep. */
 export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
-  return readJsonIfExists(join(out, sweepFiles.plan), sweepPlanSchema, "the sweep's plan");
+  return readJsonIfExists(join(out, sweepFiles.plan), storedPlanSchema, "the sweep's plan");
 }

@@ -2,6 +2,8 @@ import { appendFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import { attackOutputOptions } from "../actions/attack/attack-outputs.js";
 import { UserError } from "../base/errors.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { findLivingOwner, tryLock } from "../base/lock.js";
@@ -121,12 +123,12 @@ export function listOutdatedAttacks(
   earlier: Extract<WorkRequest, { kind: "attack" }>,
   request: Extract<WorkRequest, { kind: "attack" }>,
 ): string[] {
-  const { attacks, outputs, sample } = request;
-  const earlierCount = earlier.sample.numExamples;
-  // More examples extend a journal.
-  const extended = { ...earlier.sample, numExamples: Math.max(earlierCount, sample.numExamples) };
-  const canContinue = hashRequest({ ...earlier, attacks, outputs, sample: extended }) === hashRequest(request);
-  const hasSameExamples = canContinue && earlierCount === sample.numExamples;
+  const { attacks } = request;
+  // More examples extend a journal, and other outputs are written from it.
+  const numExamples = Math.max(earlier.numExamples, request.numExamples);
+  const outputs = z.object(attackOutputOptions).parse(request);
+  const canContinue = hashRequest({ ...earlier, ...outputs, attacks, numExamples }) === hashRequest(request);
+  const hasSameExamples = canContinue && earlier.numExamples === request.numExamples;
   const unchanged = new Set(canContinue ? attacks.map((spec) => JSON.stringify(spec)) : []);
   return earlier.attacks
     .filter((spec) => !unchanged.has(JSON.stringify(spec)))

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { attackGroups, attackRequestSchema } from "../actions/attack/attack-request.js";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import type { AnalysisDefinition } from "../analysis/define-analysis.js";
 import { analyses } from "../analysis/definitions.js";
 import { parseSpec } from "../base/spec.js";
@@ -57,18 +57,28 @@ const attacksSchema = z.preprocess(
   ),
 );
 
-const { data, sample, constraints, resources, outputs, runtime } = attackGroups;
-
 /** The keys of the attack request, without those that a sweep sets itself. */
-export const attackOptionsSchema = z.strictObject({
-  transferFrom: attackRequestSchema.shape.transferFrom,
-  data: data.prefault({}),
-  sample: sample.omit({ numExamples: true }).prefault({}),
-  constraints: constraints.prefault({}),
-  resources: resources.prefault({}),
+export const attackOptionsSchema = attackRequestSchema.omit({
+  model: true,
+  attacks: true,
+  seed: true,
+  protocol: true,
+  out: true,
+  resume: true,
+  numExamples: true,
+  windows: true,
+  positiveLabel: true,
+  calibrated: true,
   // A sweep writes into its own folder only.
-  outputs: outputs.pick({ minSimilarity: true }).prefault({}),
-  runtime: runtime.omit({ device: true, precision: true, threads: true, endpoint: true }).prefault({}),
+  logToCsv: true,
+  logSummaryToJson: true,
+  saveDataset: true,
+  transferTo: true,
+  density: true,
+  device: true,
+  precision: true,
+  threads: true,
+  endpoint: true,
 });
 
 /** The analyses that take runs. A sweep has nothing else to analyze. */

@@ -7,13 +7,10 @@ import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import type { RunConfig } from "../settings/config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { selectBest } from "./collect-results.js";
-import { isConfigObject } from "./config-overlay.js";
 import { getRunFolder, readPlannedConfig } from "./plan.js";
 import type { SweepCell, SweepPlan } from "./plan-schema.js";
 import { attackOptionsSchema, runAnalyses } from "./schema.js";
 import { listTrainingLevels } from "./stages.js";
-
-type AttackOptions = z.output<typeof attackOptionsSchema>;
 
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
@@ -164,22 +161,18 @@ export function createAttackWork(
 ): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
-  const merged = mergeGroups(options, columns[column] ?? {});
   return createWork(folder, "attack", {
-    ...merged,
-    ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks"), seed },
+    ...attackOptionsSchema.parse({ ...options, ...columns[column] }),
+    kind: "attack",
+    model: folder,
+    out: getRunPath(folder, "attacks"),
     attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
-    sample: { ...merged.sample, numExamples },
-    runtime: { ...merged.runtime, device, precision, threads },
+    numExamples,
+    seed,
+    device,
+    precision,
+    threads,
   });
-}
-
-/** Attack options with the changes of a column, group by group. */
-function mergeGroups(options: AttackOptions, changes: Readonly<Record<string, unknown>>): AttackOptions {
-  const merged: Record<string, unknown> = { ...options, ...changes };
-  for (const [key, value] of Object.entries(options))
-    if (isConfigObject(value)) merged[key] = { ...value, ...(changes[key] as object | undefined) };
-  return attackOptionsSchema.parse(merged);
 }
 
 /** The exact evaluation of one run, with the substitutions of its attacks. */
@@ -193,14 +186,24 @@ function createExactWork(
   const folder = getRunFolder(out, run);
   const { exact, seed, options, columns } = plan.settings.evaluation;
   const { maxChanges, numExamples } = exact!;
-  const { resources, constraints } = mergeGroups(options, columns[column] ?? {});
-  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = resources;
-  const { minContextSimilarity } = constraints;
+  const merged = attackOptionsSchema.parse({ ...options, ...columns[column] });
+  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder, minContextSimilarity } = merged;
   return createWork(folder, "exact", {
-    ...{ kind: "exact", model: folder, out: getRunPath(folder, "exact"), result: getRunPath(folder, "exactResult") },
-    ...{ maxChanges, seed, sample: { numExamples }, runtime: { device, precision, threads } },
-    resources: { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder },
-    constraints: { minContextSimilarity },
+    kind: "exact",
+    model: folder,
+    out: getRunPath(folder, "exact"),
+    result: getRunPath(folder, "exactResult"),
+    maxChanges,
+    seed,
+    numExamples,
+    substitutions,
+    inVocabSubstitutes,
+    caseSensitiveSubstitutes,
+    sentenceEncoder,
+    minContextSimilarity,
+    device,
+    precision,
+    threads,
   });
 }
 

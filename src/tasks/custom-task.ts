@@ -156,7 +156,8 @@ export interface InMemoryExample {
   readonly label: string | number;
 }
 
-const examplesSchema = z.array(
+/** The schema of an array of examples. */
+export const examplesSchema = z.array(
   z.object({
     text: z.union([z.string(), z.tuple([z.string(), z.string()])], { error: "expected a text or a pair of texts" }),
     label: z.union([z.string(), z.number()], { error: "expected a string or a number" }),

@@ -27,17 +27,38 @@ export interface LoadTaskOptions extends CustomTaskOptions {
   readonly data?: string | readonly InMemoryExample[] | undefined;
 }
 
+/** The name of a built-in task. */
+type TaskName =
+  | GlueName
+  | `advglue:${GlueName}`
+  | "snli"
+  | "imdb"
+  | "mr"
+  | "ag-news"
+  | "spam"
+  | `msgs:${(typeof msgsProbes)[number]}`;
+
+/**
+ * The task of a request. After the name, `@REVISION` pins the version on the hub.
+ *
+ *     const tasks: TaskReference[] = ["sst2", "imdb@v1.0", "hf:stanfordnlp/imdb"];
+ */
+export type TaskReference = TaskName | `${TaskName}@${string}` | `hf:${string}`;
+
 type TaskLoader = (data: string | undefined, options: HubReadOptions) => Promise<Task>;
 
-const loaders = new Map<string, TaskLoader>([
-  ...glueNames.map((name): [string, TaskLoader] => [name, (...rest) => loadGlueTask(name, ...rest)]),
-  ...advglueParts.map((part): [string, TaskLoader] => [`advglue:${part}`, (...rest) => loadAdvglueTask(part, ...rest)]),
+const loaders: ReadonlyMap<string, TaskLoader> = new Map<TaskName, TaskLoader>([
+  ...glueNames.map((name): [TaskName, TaskLoader] => [name, (...rest) => loadGlueTask(name, ...rest)]),
+  ...advglueParts.map((part): [TaskName, TaskLoader] => [
+    `advglue:${part}`,
+    (...rest) => loadAdvglueTask(part, ...rest),
+  ]),
   ["snli", loadSnliTask],
   ["imdb", loadImdbTask],
   ["mr", loadMrTask],
   ["ag-news", loadAgNewsTask],
   ["spam", loadSpamTask],
-  ...msgsProbes.map((probe): [string, TaskLoader] => [`msgs:${probe}`, (...rest) => loadMsgsTask(probe, ...rest)]),
+  ...msgsProbes.map((probe): [TaskName, TaskLoader] => [`msgs:${probe}`, (...rest) => loadMsgsTask(probe, ...rest)]),
 ]);
 
 /** The names of the built-in tasks. */

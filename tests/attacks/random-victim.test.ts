@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 const data = () => ({
   data: { path: tiny.data, textColumn: ["text"], labelColumn: "label" },
-  resources: { substitutions: tiny.substitutions },
+  substitutions: tiny.substitutions,
 });
 const cpu = { device: "cpu", threads: 1 } as const;
 const score = async (victim: Victim<PreparedInput>, text: string): Promise<number> =>
@@ -56,8 +56,10 @@ describe.each(["dropout", "deletion"] as const)("a model with %s at test time", 
     const report = await attack({
       model: tiny.run,
       ...data(),
-      runtime: { ...cpu, noise, draws: 4 },
-      sample: { numExamples: 24 },
+      ...cpu,
+      noise,
+      draws: 4,
+      numExamples: 24,
       out,
     });
     const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);

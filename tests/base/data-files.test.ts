@@ -62,7 +62,7 @@ beforeAll(async () => {
   const columnNames = { textColumn: ["text"], labelColumn: "label" };
   const data = { data: victim.data, ...columnNames, threads: 1 };
   const source = { path: victim.data, ...columnNames };
-  const measured = { data: source, sample: { numExamples: 4 }, runtime: { threads: 1 } };
+  const measured = { data: source, numExamples: 4, threads: 1 };
   attacked = measured;
   await attack({ model: victim.run, ...attacked, attacks: ["greedy"] });
   ({ proof } = await exact({ model: victim.run, ...measured, attacks: ["greedy"], maxChanges: 1 }));
@@ -316,7 +316,7 @@ test("the module would run, the file would be written and the job submitted if t
   expect(readFileSync(submitted, "utf8")).toContain("--wrap=id");
   await expect(loadAttack(evil)).rejects.toThrow();
   expect(existsSync(`${evil}.ran`)).toBe(true);
-  const outputs = { logSummaryToJson: `${elsewhere}.json` };
-  await attack({ model: victim.run, ...attacked, attacks: ["greedy"], out: createFolder(), outputs });
+  const logSummaryToJson = `${elsewhere}.json`;
+  await attack({ model: victim.run, ...attacked, attacks: ["greedy"], out: createFolder(), logSummaryToJson });
   expect(readdirSync(folder)).toContain("elsewhere.json");
 });

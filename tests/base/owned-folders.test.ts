@@ -32,7 +32,7 @@ test("a gate never deletes the models that it compares, nor other files in its f
   const runs = join(folder, "runs");
   for (const name of ["baseline", "candidate"]) cpSync(victim.run, join(runs, name), { recursive: true });
   const data = { path: victim.data, textColumn: ["text"], labelColumn: "label" };
-  const settings = { data, sample: { numExamples: 5 }, runtime: { threads: 1 } };
+  const settings = { data, numExamples: 5, threads: 1 };
   const models = { model: join(runs, "candidate"), baseline: join(runs, "baseline") };
   await expect(runGate({ ...settings, ...models, out: runs })).rejects.toThrow("is there");
   await expect(runGate({ ...settings, model: victim.run, baseline: victim.run, out: runs })).rejects.toThrow(

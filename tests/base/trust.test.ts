@@ -45,10 +45,10 @@ test("a sweep file chooses no output files and no options of sbatch that run cod
   const victimFile = join(folder, "victim.json");
   writeFileSync(victimFile, "mine");
   for (const key of ["logToCsv", "logSummaryToJson", "saveDataset"]) {
-    const evaluation = { attacks: ["greedy"], options: { outputs: { [key]: victimFile } } };
+    const evaluation = { attacks: ["greedy"], options: { [key]: victimFile } };
     const file = writeSweep("outputs.yaml", { ...(await tinyRun(folder)), evaluation });
     await expect(runSweep({ file, out: join(folder, "outputs"), estimate: false })).rejects.toThrow(key);
-    const columns = { ...evaluation, options: {}, columns: { reviews: { outputs: { [key]: victimFile } } } };
+    const columns = { ...evaluation, options: {}, columns: { reviews: { [key]: victimFile } } };
     const other = writeSweep("columns.yaml", { ...(await tinyRun(folder)), evaluation: columns });
     await expect(runSweep({ file: other, out: join(folder, "outputs"), estimate: false })).rejects.toThrow();
   }
@@ -81,7 +81,7 @@ test("the studio continues no job that runs code or writes elsewhere, and shows 
   const attack = { kind: "attack", model: join(runs, "base"), attacks: ["pwws"], out: join(runs, "o") };
   const jobs: Record<string, object> = {
     "20260101000000-aaaaaa": { ...attack, attacks: [evil] },
-    "20260101000000-aaaaab": { ...attack, outputs: { saveDataset: join(folder, "elsewhere.jsonl") } },
+    "20260101000000-aaaaab": { ...attack, saveDataset: join(folder, "elsewhere.jsonl") },
     "20260101000000-aaaaac": { ...attack, out: join(folder, "elsewhere") },
     "20260101000000-aaaaad": { kind: "train", config: null, out: writeEvilRun("studio/evil", [{ [evil]: {} }]) },
   };
@@ -101,8 +101,8 @@ test("the studio continues no job that runs code or writes elsewhere, and shows 
   const rows = await new JobStore(join(runs, ".studio", "jobs"), [runs]).list(async () => null);
   expect(rows.find(({ id }) => id.endsWith("aaaaaa"))?.command).toContain("evil.mjs");
   expect(rows.every(({ title }) => title !== "harmless")).toBe(true);
-  const values = { model: join(runs, "base"), attacks: "pwws", "resources.substitutions": "wordnet" };
-  for (const key of ["outputs.saveDataset", "outputs.logToCsv", "outputs.logSummaryToJson"]) {
+  const values = { model: join(runs, "base"), attacks: "pwws", substitutions: "wordnet" };
+  for (const key of ["saveDataset", "logToCsv", "logSummaryToJson"]) {
     const { problems } = await ask("/api/form/check", {
       kind: "attack",
       values: { ...values, [key]: join(folder, "x") },

@@ -27,8 +27,8 @@ const predict = (texts: readonly (string | readonly string[])[]): number[][] =>
 const request = (out: string) => ({
   model: predict,
   data: { path: data, textColumn: ["text"], labelColumn: "label" },
-  resources: { substitutions: table },
-  outputs: { density: true },
+  substitutions: table,
+  density: true,
   out: join(folder, out),
 });
 
@@ -45,7 +45,7 @@ test("the density of a black box is the fraction of random texts that fool it", 
 
 test("a density without random texts, or with a budget, is rejected", async () => {
   await expect(attack({ ...request("bad"), attacks: ["pwws"] })).rejects.toThrow("Add --attack random:samples=3000");
-  await expect(attack({ ...request("bad"), attacks: ["random"], constraints: { queryBudget: 9 } })).rejects.toThrow(
+  await expect(attack({ ...request("bad"), attacks: ["random"], queryBudget: 9 })).rejects.toThrow(
     "Leave out --query-budget",
   );
 });

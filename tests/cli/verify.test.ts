@@ -69,14 +69,25 @@ describe("temper verify", () => {
     expect(repeated.stderr).toContain(
       `pwws.jsonl:${line + 1}: the journal records "failed" after ${success.queries} queries, but the same search ends with "success"`,
     );
-    // A report with other settings does not make another search look like the recorded one.
+    // Requests of earlier versions had groups of keys.
     const report = join(copy, "report.json");
     const { request, ...rest } = JSON.parse(readFileSync(report, "utf8"));
+    const { numExamples, split, substitutions, maxLength, task, data, textColumn, labelColumn, ...others } = request;
+    const groups = {
+      data: { task, path: data, textColumn, labelColumn },
+      sample: { numExamples, split },
+      resources: { substitutions },
+      runtime: { maxLength },
+    };
+    cpSync(journal, join(copy, "pwws.jsonl"));
+    writeFileSync(report, JSON.stringify({ ...rest, request: { ...others, ...groups } }));
+    expect(await verify(join(copy, "pwws.jsonl"), "--repeat", "2")).toMatchObject({ code: 0 });
+    // A report with other settings does not make another search look like the recorded one.
     writeFileSync(
       report,
       JSON.stringify({
         ...rest,
-        request: { ...request, constraints: { ...request.constraints, maxModificationRate: 0.1 } },
+        request: { ...request, maxModificationRate: 0.1 },
       }),
     );
     expect((await verify(join(copy, "pwws.jsonl"), "--repeat", "2")).stderr).toContain("different maxModificationRate");

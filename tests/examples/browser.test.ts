@@ -7,7 +7,6 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
-import { toRequest } from "../attack-request.js";
 import { launchBrowser } from "../browser.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -64,8 +63,8 @@ test.each(["greedy", "deepwordbug"])("%s finds the adversarial text that the lib
   await page.getByRole("button", { name: "Attack the text" }).click();
   const result = page.locator("#result[data-outcome]");
   await page.getByText("Fooled after").waitFor();
-  const request = { model: fixture, attacks: [name], substitutions: join(fixture, "table.json"), threads: 1 };
-  const attacker = await createTextAttacker(toRequest({ ...request, minContextSimilarity: -1 }));
+  const request = { model: fixture, substitutions: join(fixture, "table.json"), threads: 1 };
+  const attacker = await createTextAttacker({ ...request, attacks: [{ name }], minContextSimilarity: -1 });
   const [expected] = await attacker.attack([text]);
   attacker.close();
   expect(expected!.result.outcome).toBe("success");

@@ -68,13 +68,13 @@ test("the lock pins texts, attack and scores; a worse model shows attacked texts
   fooled.baseline.attacks.pwws = { isRobust: true, score: 0.9 };
   const forged = join(folder, "forged.lock");
   writeFileSync(forged, formatGateLock(content));
-  await runGate({ model: victim.run, baseline: forged, out: out("forged"), runtime });
+  await runGate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime });
   const summary = readFileSync(join(out("forged"), "summary.md"), "utf8");
   expect(summary).toContain("### New failures under attack (1)");
   expect(summary).toMatch(/ {2}> .*~~\w+~~ \*\*\w+\*\*/);
   content.examples[0].texts[0] += " changed";
   writeFileSync(forged, formatGateLock(content));
-  await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), runtime })).rejects.toThrow(
+  await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime })).rejects.toThrow(
     "the texts of the candidate differ from those of the baseline",
   );
 });
@@ -83,7 +83,7 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
   const { seal, ...content } = JSON.parse(readFileSync(join(folder, "gate.lock"), "utf8"));
   const path = join(folder, "edited.lock");
   const [first, ...rest] = content.examples;
-  const gate = () => runGate({ model: victim.run, baseline: path, out: out("edited"), runtime });
+  const gate = () => runGate({ model: victim.run, baseline: path, out: out("edited"), ...runtime });
   writeFileSync(path, JSON.stringify({ ...content, examples: rest, seal }));
   await expect(gate()).rejects.toThrow("the lock was edited");
   writeFileSync(path, JSON.stringify(content));
@@ -112,8 +112,8 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
 test("a lock pins the precision of the search, float32 by default", async () => {
   const lock = join(folder, "gate.lock");
   expect(JSON.parse(readFileSync(lock, "utf8")).attack.precision).toBe("fp32");
-  const other = { model: victim.run, baseline: lock, out: out("precision"), runtime } as const;
-  await expect(runGate({ ...other, runtime: { ...runtime, precision: "bf16" } })).rejects.toThrow("precision: ");
+  const other = { model: victim.run, baseline: lock, out: out("precision"), ...runtime } as const;
+  await expect(runGate({ ...other, ...runtime, precision: "bf16" })).rejects.toThrow("precision: ");
   await runGate(other);
   const [header] = readFileSync(join(out("precision"), "candidate", "pwws.jsonl"), "utf8").split("\n", 1);
   expect(header).toContain('"precision":"fp32"');
@@ -128,7 +128,7 @@ test("a lock runs no code unless the person allows it", async () => {
     path,
     formatGateLock({ ...content, attack: { ...content.attack, attacks: [{ name: "./evil.mjs", options: {} }] } }),
   );
-  const gate = { model: victim.run, baseline: path, out: out("code"), runtime };
+  const gate = { model: victim.run, baseline: path, out: out("code"), ...runtime };
   await expect(runGate(gate)).rejects.toThrow("./evil.mjs is code. Read it, then pass --allow-code");
   expect(existsSync(`${evil}.ran`)).toBe(false);
   await expect(runGate({ ...gate, allowCode: true })).rejects.toThrow("defineAttack");
@@ -137,8 +137,8 @@ test("a lock runs no code unless the person allows it", async () => {
 
 test("the same model always passes", async () => {
   for (let seed = 0; seed < chooseExtent(1, 20); seed++) {
-    const request = { data: { path: victim.data, ...columns }, sample: { numExamples: 150 }, seed };
-    const settings = { model: victim.run, baseline: victim.run, out: out("same"), runtime };
+    const request = { data: { path: victim.data, ...columns }, numExamples: 150, seed };
+    const settings = { model: victim.run, baseline: victim.run, out: out("same"), ...runtime };
     expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");
   }
 });
@@ -146,7 +146,7 @@ test("the same model always passes", async () => {
 test("clean accuracy is compared on the whole split, however few texts are attacked", async () => {
   const lock = join(folder, "few.lock");
   const source = { path: victim.data, ...columns };
-  const gate = { model: victim.run, out: out("split"), data: source, sample: { numExamples: 20 }, runtime };
+  const gate = { model: victim.run, out: out("split"), data: source, numExamples: 20, ...runtime };
   const count = readFileSync(victim.data, "utf8").trim().split("\n").length - 1;
   expect(count).toBeGreaterThan(150);
   const { checks } = await runGate({ ...gate, baseline: victim.run, lock });
@@ -154,7 +154,7 @@ test("clean accuracy is compared on the whole split, however few texts are attac
     ["clean accuracy", count, "passed"],
     ["accuracy under pwws", 20, "unresolved"],
   ]);
-  const locked = { model: victim.run, baseline: lock, out: out("split"), runtime } as const;
+  const locked = { model: victim.run, baseline: lock, out: out("split"), ...runtime } as const;
   const named = await runGate({ ...locked, data: source });
   expect(named.checks[0]).toMatchObject({ name: "clean accuracy", examples: count });
   const other = join(folder, "other.tsv");
@@ -173,7 +173,7 @@ test("clean accuracy is compared on the whole split, however few texts are attac
 });
 
 test("two gates never share a folder, from the first attack until the verdict", async () => {
-  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("shared"), runtime };
+  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("shared"), ...runtime };
   const refused: Promise<unknown>[] = [];
   const onEvent = (): void => {
     if (refused.length < 3) refused.push(runGate(settings).catch((error: unknown) => error));
@@ -203,7 +203,7 @@ test("an endpoint is compared like a model, and a missing lock is explained", as
 });
 
 test("--min-robust decides by the bounds of the accuracy", async () => {
-  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("minimum"), runtime };
+  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("minimum"), ...runtime };
   const { checks } = await runGate({ ...settings, minRobust: 99.9 });
   expect(checks.map(({ verdict }) => verdict)).toEqual(["passed", "passed", "regressed"]);
   expect((await runGate({ ...settings, minRobust: 0 })).verdict).toBe("passed");

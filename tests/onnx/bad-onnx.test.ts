@@ -1,11 +1,11 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
+import { attack } from "../../src/actions/attack/attack.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { exportModel } from "../../src/actions/export/export.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { encodeOnnx, type OnnxGraph, type OnnxValue } from "../../src/onnx/onnx-file.js";
-import { attackFlat as attack } from "../attack-request.js";
 import { tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 

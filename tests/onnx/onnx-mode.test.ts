@@ -3,6 +3,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { beforeAll, expect, test, vi } from "vitest";
+import { attack } from "../../src/actions/attack/attack.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { exportModel } from "../../src/actions/export/export.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
@@ -11,7 +12,6 @@ import { readJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { hashVote } from "../../src/methods/index.js";
 import { serveModel } from "../../src/serve/serve-model.js";
-import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { main } from "../cli/built.js";
 import { chooseExtent } from "../extent.js";
@@ -67,7 +67,8 @@ test.each(tokenizations)("a %s model decides the same on both backends", async (
 test.each(tokenizations)("attacks on a %s model end the same on both backends", async (tokenization) => {
   const { victim, exported } = victims[tokenization];
   const { data } = victim;
-  const request = { attacks: ["pwws", "greedy", "deepwordbug"], data, numExamples, threads: 1, cache: false };
+  const attacks = ["pwws", "greedy", "deepwordbug"] as const;
+  const request = { attacks, data, numExamples, threads: 1, cache: false };
   const journals: Record<string, string> = {};
   for (const [backend, model] of Object.entries({ libtorch: victim.run, onnx: exported })) {
     const out = join(folder, "attacks", tokenization, backend);

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, test, vi } from "vitest";
+import { attack } from "../../src/actions/attack/attack.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { runGate } from "../../src/actions/gate/gate.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { serveModel } from "../../src/serve/serve-model.js";
-import { attackFlat as attack } from "../attack-request.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -35,8 +35,8 @@ test("an exported model is evaluated, attacked, verified, gated and served", asy
   const { data: path, ...columns } = data;
   const gate = {
     ...{ model: fixture, baseline: fixture, maxDrop: 50, out: join(folder, "gate") },
-    ...{ data: { path, ...columns }, sample: { numExamples: 20 }, runtime: { threads: 1 } },
-    resources: { substitutions: shared.substitutions },
+    ...{ data: { path, ...columns }, numExamples: 20, threads: 1 },
+    substitutions: shared.substitutions,
   };
   expect(await runGate(gate)).toMatchObject({ verdict: "passed" });
   await using server = await serveModel({ model: fixture, port: 0, threads: 1 });

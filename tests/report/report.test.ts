@@ -99,7 +99,7 @@ test("warnings and the request of the attack report are shown", async () => {
   await writeAttackReport(attacks, {
     ...{ format: 3, task: "spam", labels: ["ham", "spam"], split: "test", coverage: null, ...summary! },
     sanity: [{ name: "dropout", message: "dropout <may> be on" }],
-    request: { model: "run", attacks: [{ name: "pwws", options: {} }], sample: { numExamples: 1 }, resume: true },
+    request: { model: "run", attacks: [{ name: "pwws", options: {} }], numExamples: 1, resume: true },
   });
   const page = parse((await createReport([run])).html);
   expect([...page.querySelectorAll(".warnings li")].map((flag) => flag.textContent)).toContain(

@@ -3,13 +3,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
+import { attack } from "../../src/actions/attack/attack.js";
 import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
 import { getBuildFolder } from "../../src/tensor/native.js";
-import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
@@ -34,7 +34,7 @@ async function readOutcomes(name: string) {
   return { outcomes, settings };
 }
 
-const getPrecision = ({ request: { runtime } }: AttackReport): string => (runtime as { precision: string }).precision;
+const getPrecision = ({ request: { precision } }: AttackReport): unknown => precision;
 
 describe.runIf(canPrepare("int8"))("the search of an attack", () => {
   const run = (precision: "fp32" | "bf16" | "int8" | "auto" | undefined, name: string): Promise<AttackReport> =>

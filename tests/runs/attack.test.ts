@@ -4,11 +4,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
-import type { AttackCallbacks } from "../../src/actions/attack/attack-request.js";
+import { attack } from "../../src/actions/attack/attack.js";
+import type { AttackCallbacks, AttackRequest } from "../../src/actions/attack/attack-request.js";
 import { listen } from "../../src/base/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
-import { attackFlat as attack, type FlatRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
@@ -30,10 +30,15 @@ function writeData(name: string, rows: readonly { text: string; label: string }[
 }
 
 function attackWithGreedy(
-  request: Partial<FlatRequest> & { data: string; out: string },
+  request: Partial<AttackRequest> & { data: string; out: string },
   callbacks?: AttackCallbacks,
 ): Promise<AttackReport> {
-  const defaults = { model: victim.run, substitutions: victim.substitutions, attacks: ["greedy"], device: "cpu" };
+  const defaults = {
+    model: victim.run,
+    substitutions: victim.substitutions,
+    attacks: ["greedy"],
+    device: "cpu",
+  } as const;
   return attack({ ...defaults, ...request, out: join(folder, request.out) }, callbacks);
 }
 
@@ -121,7 +126,7 @@ test("case-sensitive substitutes apply to every attack but genetic, and to the e
   // All texts but the first are in capital letters.
   const upper = reviews(12, "case").map(({ text, label }, i) => ({ text: i === 0 ? text : text.toUpperCase(), label }));
   const data = writeData("case.tsv", upper);
-  const request = { data, out: "case", attacks: ["greedy", "genetic:population=4,iterations=1"], threads: 1 };
+  const request = { data, out: "case", attacks: ["greedy", "genetic:population=4,iterations=1"], threads: 1 } as const;
   const { attacks } = await attackWithGreedy({ ...request, caseSensitiveSubstitutes: true });
   const count = (name: string): number[] =>
     readFileSync(join(folder, "case", `${name}.jsonl`), "utf8")
@@ -179,7 +184,7 @@ test("no file, folder or command contains the secrets of an endpoint", async () 
     });
     expect(request).toMatchObject({
       model: served.url,
-      runtime: { endpoint: { headers: { "x-key": "(not recorded)", "x-other": "env:HOME" } } },
+      endpoint: { headers: { "x-key": "(not recorded)", "x-other": "env:HOME" } },
     });
   } finally {
     process.chdir(cwd);

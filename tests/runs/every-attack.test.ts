@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
+import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker, type TextAttack } from "../../src/actions/attack/attack-text.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import {
@@ -20,7 +21,6 @@ import { renderChangedText, renderOriginalText } from "../../src/report/diff.js"
 import { JournalSearch, toAttackedText } from "../../src/studio/journal-search.js";
 import { LoadedPlaygroundModel } from "../../src/studio/playground-model.js";
 import { RatingStore } from "../../src/studio/ratings.js";
-import { attackFlat as attack, toRequest } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
@@ -83,7 +83,9 @@ const custom = [
 
 const [numExamples, queryBudget] = [chooseExtent(2, 4), chooseExtent(30, 60)];
 const all = [...attackNames, ...custom];
-const specs = all.map((given) => (typeof given === "string" && options[given] ? `${given}:${options[given]}` : given));
+const specs = all.map((given) =>
+  typeof given === "string" && options[given] ? (`${given}:${options[given]}` as const) : given,
+);
 const names = all.map((given) => (typeof given === "string" ? given : given.name));
 const journals = () => names.map((name) => join(victim.run, "attacks", `${name}.jsonl`));
 
@@ -102,7 +104,7 @@ beforeAll(async () => {
   expect(JSON.parse(JSON.stringify(report)).request.attacks.map(({ name }: { name: string }) => name)).toEqual(names);
   await verify({ journals: journals(), model: victim.run, device: "cpu", threads: 1 });
   for (const [i, path] of journals().entries()) found.set(names[i]!, await readResults(path));
-  const attacker = await createTextAttacker(toRequest({ model: victim.run, attacks: specs, queryBudget, ...runtime }));
+  const attacker = await createTextAttacker({ model: victim.run, attacks: specs, queryBudget, ...runtime });
   for (const result of await attacker.attack(getAttacked().texts, { label: getAttacked().label }))
     typed.set(result.attack, result);
   attacker.close();

@@ -131,9 +131,10 @@ describe.each(tested)("%s", (name) => {
     expect(layers.length).toBe(raw.num_hidden_groups ?? raw.num_hidden_layers ?? raw.n_layers);
 
     const report = await run.attack("pwws", {
-      sample: { numExamples: 3 },
-      resources: { substitutions },
-      runtime: { device: "cpu", threads: 1 },
+      numExamples: 3,
+      substitutions,
+      device: "cpu",
+      threads: 1,
     });
     expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThanOrEqual(report.clean);
     const figure = { out: join(folder, `${name}-figure`), device: "cpu" } as const;

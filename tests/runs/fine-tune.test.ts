@@ -242,7 +242,7 @@ test("--resume rejects changed data", async () => {
 test("--resume rejects changed substitutions", async () => {
   const table = join(folder, "substitutions.json");
   writeFileSync(table, JSON.stringify({ good: ["fine", "warm"], bad: ["dull"] }));
-  const own = { ...config, tokenization: "word" as const, substitutions: table, methods: ["ascc"] };
+  const own = { ...config, tokenization: "word" as const, substitutions: table, methods: ["ascc"] as const };
   const out = join(folder, "other-words");
   const controller = new AbortController();
   await train({ ...own, out }, { signal: controller.signal, ...listen({ step: () => controller.abort() }) }).catch(

@@ -8,7 +8,6 @@ import { addTrainOptions, readTrainRun } from "../../src/cli/commands/train.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import type { RunConfigInput } from "../../src/settings/config.js";
 import { resolveRun, userModules } from "../../src/settings/read-config.js";
-import { toRequest } from "../attack-request.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -68,7 +67,7 @@ test("words that a shell would split are quoted", () => {
 });
 
 test("the command of an attack has every setting of the request that is not the default", () => {
-  const request = toRequest({
+  const request = {
     model: "runs/a",
     attacks: ["genetic:population=60", "pwws"],
     textColumn: ["title", "body"],
@@ -79,9 +78,9 @@ test("the command of an attack has every setting of the request that is not the 
     cache: false,
     seed: 3,
     endpoint: { timeout: 9, headers: { authorization: "secret" } },
-  });
+  };
   expect(formatAttackCommand(attackRequestSchema.parse(request))).toBe(
-    "temper attack runs/a --attack genetic:population=60 --attack pwws --text-column title --text-column body --seed 3 " +
+    "temper attack runs/a --attack genetic:population=60 --attack pwws --seed 3 --text-column title --text-column body " +
       "--num-examples 200 --protect-stop-words --query-budget 500 --no-in-vocab-substitutes --no-cache " +
       "--endpoint timeout=9",
   );

@@ -3,9 +3,12 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   attack,
+  certify,
   compare,
   estimateRun,
   evaluate,
+  exact,
+  gate,
   Interrupted,
   listen,
   Run,
@@ -92,6 +95,33 @@ describe("a program without the CLI", () => {
     expect(await evaluate({ model: reviewsRun })).toEqual(result);
   });
 
+  test("reads a file, a file with its columns and an array as the same data in every request", async () => {
+    const path = join(folder, "data.jsonl");
+    const some = examples.slice(0, 12);
+    writeFileSync(path, some.map(({ text, label }) => `${JSON.stringify({ review: text, stars: label })}\n`).join(""));
+    const named = { path, textColumn: "review", labelColumn: "stars" };
+    const sources = [{ data: path, textColumn: ["review"], labelColumn: "stars" }, { data: named }, { data: some }];
+    const results: unknown[] = [];
+    for (const [i, source] of sources.entries()) {
+      const request = { ...source, model: reviewsRun, device: "cpu", threads: 1 };
+      const out = join(folder, `sources-${i}`);
+      const { accuracy, outcomes } = await evaluate(request);
+      await attack({ ...request, out: join(out, "attacks") });
+      const journal = readFileSync(join(out, "attacks/pwws.jsonl"), "utf8");
+      const { texts } = await exact({ ...request, maxChanges: 1, out: join(out, "exact") });
+      const { clean } = await certify({ ...request, kind: "canonical", out: join(out, "certificates") });
+      const { checks } = await gate({ ...request, baseline: reviewsRun, out: join(out, "gate") });
+      results.push({ accuracy, outcomes, journal, texts, clean, checks });
+    }
+    for (const each of results) expect(each).toEqual(results[0]);
+    await expect(evaluate({ model: reviewsRun, data: [{ text: "x", lable: "y" }] as never })).rejects.toThrow(
+      "data: [0].label: expected a string or a number",
+    );
+    await expect(evaluate({ model: reviewsRun, data: { path, columns: [] } as never })).rejects.toThrow(
+      /evaluate: .*columns/,
+    );
+  });
+
   test("estimates a run on an array without writing anything", async () => {
     const { steps, examples: counts } = await estimateRun({ ...config, methods: [scaledLoss()] });
     expect({ steps, counts }).toEqual({ steps: 96, counts: { train: 96, validation: 12, test: 12 } });
@@ -111,7 +141,7 @@ describe("a program without the CLI", () => {
       });
       expect(second!.label).toBe("negative");
     }
-    const report = await run.attack(["pwws", "greedy"], { sample: { numExamples: 12 }, runtime: { device: "cpu" } });
+    const report = await run.attack(["pwws", "greedy"], { numExamples: 12, device: "cpu" });
     expect(report).toMatchObject({ task: "data", split: "test", examples: 12, request: { model: reviewsRun } });
     expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThan(report.clean);
     expect((await run.attacks()).report).toEqual(report);
@@ -119,7 +149,7 @@ describe("a program without the CLI", () => {
     expect(await verify({ journals, model: reviewsRun, device: "cpu" })).toMatchObject([{ lines: 12 }, { lines: 12 }]);
 
     await train({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 }, out: standardRun });
-    await attack({ model: standardRun, sample: { numExamples: 12 }, runtime: { device: "cpu" } });
+    await attack({ model: standardRun, numExamples: 12, device: "cpu" });
     const { runs, comparisons } = await compare({ runs: [run.folder, standardRun] });
     expect(runs).toEqual([reviewsRun, standardRun]);
     expect(comparisons.map(({ metric }) => metric)).toEqual(["accuracy", "pwws"]);
@@ -195,7 +225,8 @@ describe("custom methods", () => {
     const { code, stderr } = await invoke(["train", "--resume", "--out", stopped]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/methods\[0\] \(scaled-loss\): unknown method\. .*path of a module with a custom method/);
-    await expect(train({ ...config, methods: ["scaled-loss"], out: stopped, resume: true })).rejects.toThrow(
+    const methods = [{ name: "scaled-loss", options: {} }];
+    await expect(train({ ...config, methods, out: stopped, resume: true })).rejects.toThrow(
       /scaled-loss.*unknown method/,
     );
     // Attacks and evaluations do not need the method.

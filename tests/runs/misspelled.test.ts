@@ -1,13 +1,17 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
+  type AttackReference,
   type AttackRequest,
   attack,
   compare,
   evaluate,
+  harden,
   loadClassifier,
+  type MethodReference,
   type Run,
   type RunConfigInput,
+  type TaskReference,
   train,
   verify,
 } from "temper-nlp";
@@ -52,14 +56,8 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
 
   test("requests", async () => {
     // @ts-expect-error The key is called numExamples.
-    const request: AttackRequest = { model: "m", sample: { numExample: 3 } };
-    await expect(attack(request)).rejects.toThrow(
-      /attack: unknown key sample.numExample \(did you mean "numExamples"\?\)/,
-    );
-    // @ts-expect-error The key belongs to a group.
-    await expect(attack({ model: "m", numExamples: 3 })).rejects.toThrow(
-      /attack: unknown key numExamples \(did you mean "sample.numExamples"\?\)/,
-    );
+    const request: AttackRequest = { model: "m", numExample: 3 };
+    await expect(attack(request)).rejects.toThrow(/attack: unknown key numExample \(did you mean "numExamples"\?\)/);
     // @ts-expect-error The key is called maxSamples.
     await expect(evaluate({ model: "m", limit: 3 })).rejects.toThrow(
       /unknown key limit; expected one of model, .*maxSamples/,
@@ -76,8 +74,27 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
     );
   });
 
+  test("names of tasks, methods and attacks, but not those of modules and of the hub", async () => {
+    // @ts-expect-error The task is called sst2.
+    await expect(train({ model: "m", task: "sst3" })).rejects.toThrow(/Unknown task "sst3" \(did you mean "sst2"\?\)/);
+    // @ts-expect-error The method is called rose.
+    await expect(train({ ...base, methods: ["rosee"] })).rejects.toThrow(/unknown method \(did you mean "rose"\?\)/);
+    // @ts-expect-error Methods are a list.
+    await expect(train({ ...base, methods: "rosee" })).rejects.toThrow(/unknown method \(did you mean "rose"\?\)/);
+    // @ts-expect-error The method is called ascc.
+    await expect(harden({ data: "x.csv", method: "asccc" })).rejects.toThrow(/did you mean "ascc"/);
+    // @ts-expect-error The attack is called textfooler.
+    await expect(harden({ data: "x.csv", attacks: ["textfoler"] })).rejects.toThrow(/did you mean "textfooler"/);
+    const tasks: TaskReference[] = ["sst2@v1", "hf:owner/name", "msgs:control_raising_length", "advglue:rte"];
+    const methods: MethodReference[] = ["rift:alpha=0.1", "./mine.js", "standard"];
+    const attacks: AttackReference[] = ["genetic:population=20", "./mine.mjs:samples=5"];
+    expect([tasks, methods, attacks].map((names) => names.length)).toEqual([4, 3, 2]);
+  });
+
   test("options of a run's methods", async () => {
     const run: Run = await train({ ...(await tinyRun(folder)), out: join(folder, "run") });
+    // @ts-expect-error The attack is called pwws.
+    await expect(run.attack("pwss", { numExamples: 3 })).rejects.toThrow(/did you mean "pwws"/);
     // @ts-expect-error The option is called numExamples.
     await expect(run.attack("pwws", { numExample: 3 })).rejects.toThrow(/unknown key numExample/);
     // @ts-expect-error The option is called split.

@@ -40,7 +40,7 @@ test("training writes a card, and an attack adds its result with the interval", 
   expect(trained.metrics.map(({ name }) => name)).toEqual(["Accuracy"]);
   expect(trained.body).toContain("It has not been attacked yet");
   const run = await Run.open(victim.run);
-  const report = await run.attack("pwws", { sample: { numExamples: 10 }, runtime: { threads: 1, device: "cpu" } });
+  const report = await run.attack("pwws", { numExamples: 10, threads: 1, device: "cpu" });
   const { metadata, metrics, body } = readCard();
   expect(metadata.tags).toContain("adversarial-robustness");
   const { accuracyUnderAttack, interval } = report.attacks.pwws!;

@@ -137,7 +137,7 @@ testLong("rose that masks nothing is bitwise the standard training; the other me
   const rose = (options: object) => [{ name: "rose", options: { ...options } }];
   await run("rose-all", { methods: rose({ variant: "second", updateRatio: 1 }) });
   expect(readModel("rose-all").equals(readModel("standard"))).toBe(true);
-  for (const method of ["rose", "child-tuning", "mixout", "ptwd"]) {
+  for (const method of ["rose", "child-tuning", "mixout", "ptwd"] as const) {
     const { validation, before } = await run(method, {
       methods: [method],
       wholeWordMasking: true,

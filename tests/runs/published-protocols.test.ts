@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
 import { formatAttackCommand } from "../../src/actions/attack/format-attack-commands.js";
-import { loadAttackVictim, prepareAttacks } from "../../src/actions/attack/prepare-attack.js";
+import { openAttackedVictim, prepareAttacks } from "../../src/actions/attack/prepare-attack.js";
 import { applyProtocol, limitModification } from "../../src/actions/attack/published-protocols.js";
 import { sampleAttacked } from "../../src/actions/attack/sample-attacked.js";
 import { verify } from "../../src/actions/verify/verify.js";
@@ -28,25 +28,25 @@ afterEach(() => vi.unstubAllEnvs());
 const parse = (request: object) => attackRequestSchema.parse(applyProtocol({ model: "m", ...request } as never));
 
 test("textdefender has the attacks and limits of its publication, unless the request has others", () => {
-  const { attacks, sample, constraints } = parse({ protocol: "textdefender" });
+  const { attacks, ...request } = parse({ protocol: "textdefender" });
   expect(attacks.map(({ name }) => name)).toEqual(["textfooler", "textbugger", "bert-attack"]);
   expect(attacks[0]!.options).toMatchObject({ neighbors: 50, similarity: 0.840845057, wordSimilarity: -1 });
   expect(attacks[1]!.options).toMatchObject({ neighbors: 50, characters: false });
   expect(attacks[2]!.options).toMatchObject({ candidates: 50 });
   for (const { options } of attacks) expect(options).toMatchObject({ compat: "textattack", scores: "probabilities" });
-  expect(sample.numExamples).toBe(1000);
-  expect(constraints).toMatchObject({ queriesPerWord: 50, queryBudget: null });
+  expect(request.numExamples).toBe(1000);
+  expect(request).toMatchObject({ queriesPerWord: 50, queryBudget: null });
   const rates = ["imdb", "ag-news", "sst2"].map(
-    (task) => limitModification(parse({ protocol: "textdefender" }), task).constraints.maxModificationRate,
+    (task) => limitModification(parse({ protocol: "textdefender" }), task).maxModificationRate,
   );
   expect(rates).toEqual([0.1, 0.3, 0.3]);
   const own = { queryBudget: 9, maxModificationRate: 0.2 };
-  const kept = parse({ protocol: "textdefender", attacks: ["pwws"], constraints: own });
-  expect(kept).toMatchObject({ attacks: [{ name: "pwws" }], constraints: { ...own, queriesPerWord: null } });
-  expect(limitModification(kept, "imdb").constraints).toMatchObject(own);
-  const all = parse({ protocol: "textdefender", constraints: { maxModificationRate: 1 } });
-  expect(limitModification(all, "imdb").constraints.maxModificationRate).toBe(1);
-  expect(limitModification(parse({}), "imdb").constraints.maxModificationRate).toBe(null);
+  const kept = parse({ protocol: "textdefender", attacks: ["pwws"], ...own });
+  expect(kept).toMatchObject({ attacks: [{ name: "pwws" }], ...own, queriesPerWord: null });
+  expect(limitModification(kept, "imdb")).toMatchObject(own);
+  const all = parse({ protocol: "textdefender", maxModificationRate: 1 });
+  expect(limitModification(all, "imdb").maxModificationRate).toBe(1);
+  expect(limitModification(parse({}), "imdb").maxModificationRate).toBe(null);
 });
 
 test("textdefender draws its sample from texts of at least five words", async () => {
@@ -59,9 +59,9 @@ test("textdefender draws its sample from texts of at least five words", async ()
     sourceNames: {},
     load: async () => examples,
   } as never;
-  const options = { split: "test", numExamples: 5, seed: 0, sampling: "random", attackedLabel: null } as const;
+  const options = { split: "test", numExamples: 5, seed: 0 } as const;
   const draw = async (protocol: "textdefender" | null): Promise<string[]> =>
-    (await sampleAttacked(task, options, null, protocol)).examples.map(({ id }) => id).sort();
+    (await sampleAttacked(task, { ...options, protocol })).examples.map(({ id }) => id).sort();
   expect(await draw("textdefender")).toEqual(["1", "4"]);
   expect(await draw(null)).toEqual(["0", "1", "2", "3", "4"]);
   examples.splice(0, 5, { id: "0", texts: ["too short"], label: 0 });
@@ -74,21 +74,19 @@ test("every attack of textdefender has the similarity constraint of the protocol
     sentenceEncoder: join(folder, "victim/tiny-bert"),
     maskedLm: join(folder, "masked-lm"),
   };
-  const request = parse({ model: victim.run, protocol: "textdefender", resources });
-  const loaded = await loadAttackVictim(victim.run, request, {});
+  const request = parse({ model: victim.run, protocol: "textdefender", ...resources });
+  await using opened = await openAttackedVictim(victim.run, request, {});
   const task = { labels: ["negative", "positive"], modifiableFields: [0] };
-  const prepared = await prepareAttacks(request, loaded, task, {});
+  const prepared = await prepareAttacks(request, opened, task, {});
   const name = "angular similarity of at least 0.840845057 in a window of 15 words";
   for (const each of prepared.attacks) {
-    const { recipe } = createRecipeAttack(each, prepared.resources.resources, prepared.constraints);
+    const { recipe } = createRecipeAttack(each, prepared.resources, prepared.constraints);
     expect(
       recipe.constraints.map((constraint) => constraint.name),
       each.name,
     ).toContain(name);
   }
   expect(prepared.attacks.map((each) => each.name)).toEqual(["textfooler", "textbugger", "bert-attack"]);
-  prepared.resources.close();
-  loaded.close();
 });
 
 test("TextBugger without characters only swaps words", async () => {
@@ -123,7 +121,8 @@ test("--protocol textdefender keeps its limits, prints its columns and can be ve
   const { request } = JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as { request: object };
   expect(request).toMatchObject({
     protocol: "textdefender",
-    constraints: { queriesPerWord: 50, maxModificationRate: 0.3 },
+    queriesPerWord: 50,
+    maxModificationRate: 0.3,
   });
 });
 
@@ -144,8 +143,8 @@ test("--max-modification-rate 1 wins over the protocol, and the repeated command
 });
 
 test("a total budget and one per word exclude each other, and unknown protocols are rejected", async () => {
-  const constraints = { queryBudget: 9, queriesPerWord: 9 };
-  await expect(attack({ model: victim.run, constraints, out: join(folder, "bad") })).rejects.toThrow("received both");
+  const budgets = { queryBudget: 9, queriesPerWord: 9 };
+  await expect(attack({ model: victim.run, ...budgets, out: join(folder, "bad") })).rejects.toThrow("received both");
   const unknown = await invoke(["attack", victim.run, "--protocol", "textfender"]);
   expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("textdefender")]);
 });

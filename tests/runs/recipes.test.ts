@@ -2,6 +2,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { augment } from "../../src/actions/augment/augment.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
@@ -14,7 +15,6 @@ import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
 import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { serveModel } from "../../src/serve/serve-model.js";
-import { attackFlat as attack } from "../attack-request.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
@@ -188,7 +188,7 @@ test("a masked language model may have another tokenizer than the victim, but no
   const shapes = [...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)];
   await writeSafetensors(join(model, "model.safetensors"), createRandomTensors(shapes));
   const out = join(folder, "other-tokenizer");
-  const attacks = ["bae:similarity=-1", "bert-attack:similarity=-1", "clare:similarity=-1"];
+  const attacks = ["bae:similarity=-1", "bert-attack:similarity=-1", "clare:similarity=-1"] as const;
   const request = {
     model: victim.run,
     data: victim.data,
@@ -217,7 +217,11 @@ test("validity, logs, and a dataset of the texts that fool several models", asyn
   const out = join(folder, "valid");
   const dataset = join(folder, "adversarial.jsonl");
   const request = {
-    ...{ model: victim.run, data: victim.data, attacks: ["greedy", "pruthi"], numExamples: 30, device: "cpu" },
+    model: victim.run,
+    data: victim.data,
+    attacks: ["greedy", "pruthi"],
+    numExamples: 30,
+    device: "cpu",
     ...{ substitutions: victim.substitutions, minSimilarity: 0.2, out, ...encoder() },
     ...{ saveDataset: dataset, logToCsv: out, logSummaryToJson: out },
   } as const;
@@ -317,7 +321,8 @@ test("a single text is attacked with the steps of the search", async () => {
   const attacker = await createTextAttacker({
     model: victim.run,
     attacks: ["pruthi", "greedy"],
-    runtime: { device: "cpu", precision: "fp32" },
+    device: "cpu",
+    precision: "fp32",
   });
   try {
     const [pruthi, greedy] = await attacker.attack(["the film was good"], { label: "positive" });

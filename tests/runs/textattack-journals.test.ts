@@ -44,11 +44,13 @@ test.each(["pwws", "textfooler"])("%s finds what TextAttack 0.3.11 found, with a
   writeFileSync(substitutions!, JSON.stringify(table));
   await attack({
     model: classify,
-    attacks: [`${name}:compat=textattack`],
+    attacks: [{ name, options: { compat: "textattack" } }],
     out: out!,
     data: { path: path!, textColumn: ["text"], labelColumn: "label" },
-    resources: { substitutions: substitutions!, sentenceEncoder: "tests/fixtures/bert-tiny" },
-    runtime: { device: "cpu", threads: 1 },
+    substitutions: substitutions!,
+    sentenceEncoder: "tests/fixtures/bert-tiny",
+    device: "cpu",
+    threads: 1,
   });
   vi.unstubAllEnvs();
   const found = new Map<string, Omit<FrozenLine, "id" | "outcome"> & { readonly isFooled: boolean }>();

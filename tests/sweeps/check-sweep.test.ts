@@ -27,7 +27,7 @@ test("attacks without substitutions are rejected before the first run", async ()
     expect(error).toContain("row standard in column all has no substitutions to attack with");
   const named = await writeTinySweep(folder, {
     substitutions: null,
-    evaluation: { ...evaluation, options: { resources: { substitutions: "wordnet" } } },
+    evaluation: { ...evaluation, options: { substitutions: "wordnet" } },
   });
   expect(await invoke(["sweep", named, "--dry-run", "--no-estimate"])).toMatchObject({ code: 0 });
 });
@@ -54,7 +54,7 @@ test("a missing model in a folder is rejected before the first run", async () =>
 test("a missing masked language model is rejected before the first run", async () => {
   const missing = join(folder, "masked-lm/model");
   const evaluate = (maskedLm?: string) => ({
-    evaluation: { attacks: ["bert-attack"], numExamples: 4, options: { resources: { maskedLm } } },
+    evaluation: { attacks: ["bert-attack"], numExamples: 4, options: { maskedLm } },
   });
   for (const error of await getErrors(evaluate()))
     expect(error).toContain("maskedLm: expected a masked language model for the attacks, received none");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isAlive } from "../../src/base/processes.js";
 import { collectResults } from "../../src/sweeps/collect-results.js";
-import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/plan.js";
+import { createSweepPlan, getRunFolder, readSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
@@ -45,6 +45,24 @@ const calls = (): Execution[] =>
 async function waitForCalls(count: number): Promise<void> {
   await expect.poll(() => calls().length).toBe(count);
 }
+
+it("reads the plan of an earlier version, whose attack options had groups", async () => {
+  const evaluation = {
+    attacks: ["pwws"],
+    options: { substitutions: "wordnet", queryBudget: 9 },
+    columns: { all: { split: "validation" } },
+  };
+  const written = await writePlan(out, { evaluation, columns: { all: null } });
+  const { settings, ...rest } = JSON.parse(readFileSync(join(out, "sweep.json"), "utf8"));
+  const { substitutions, queryBudget, ...options } = settings.evaluation.options;
+  const grouped = {
+    ...settings.evaluation,
+    options: { ...options, resources: { substitutions }, constraints: { queryBudget } },
+    columns: { all: { sample: { split: "validation" } } },
+  };
+  writeFileSync(join(out, "sweep.json"), JSON.stringify({ ...rest, settings: { ...settings, evaluation: grouped } }));
+  expect(await readSweepPlan(out)).toEqual(written);
+});
 
 describe("a sweep on this host", () => {
   it("tries a crashed run again, and lists a run that fails twice with its error, command and log", async () => {

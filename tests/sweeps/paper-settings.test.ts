@@ -295,9 +295,12 @@ function expectRiftAttacks(plan: SweepPlan, column: string, run: string, config:
       { name: "genetic", options: { population: 60, iterations: 40 } },
       { name: "pwws", options: { saliencyWord: "NULL" } }, // released
     ],
-    sample: { numExamples: 1000, sampling: "random", split: "test" },
-    constraints: { maxModificationRate: 1, queryBudget: null },
-    resources: { lmConstraint: config.task === "imdb" ? "imdb_test.lm.json" : "snli_test.lm.json" },
+    numExamples: 1000,
+    sampling: "random",
+    split: "test",
+    maxModificationRate: null,
+    queryBudget: null,
+    lmConstraint: config.task === "imdb" ? "imdb_test.lm.json" : "snli_test.lm.json",
   });
 }
 

@@ -211,8 +211,8 @@ profiles:
     ],
     [
       "an unknown option of the attack request",
-      "evaluation: { options: { resources: { substitutons: wordnet } } }\n",
-      /:3:39: unknown key evaluation\.options\.resources\.substitutons \(did you mean "substitutions"\?\)/,
+      "evaluation: { options: { substitutons: wordnet } }\n",
+      /:3:26: unknown key evaluation\.options\.substitutons \(did you mean "substitutions"\?\)/,
     ],
     [
       "an option that the sweep sets itself",
@@ -221,8 +221,8 @@ profiles:
     ],
     [
       "an invalid option of the attack request",
-      "evaluation: { options: { constraints: { queryBudget: none } } }\n",
-      /:3:41: evaluation\.options\.constraints\.queryBudget: expected number, received "none"/,
+      "evaluation: { options: { queryBudget: none } }\n",
+      /:3:26: evaluation\.options\.queryBudget: expected number, received "none"/,
     ],
     [
       "an unknown option of an analysis",
@@ -246,12 +246,9 @@ profiles:
   });
 
   it("is checked before anything is written", async () => {
-    const [file, out] = [
-      writeSweep(`${base}evaluation: { options: { runtime: { cache: 5 } } }\n`),
-      join(folder, "never"),
-    ];
+    const [file, out] = [writeSweep(`${base}evaluation: { options: { cache: 5 } }\n`), join(folder, "never")];
     const { code, stderr } = await invoke(["sweep", file, "--out", out, "--no-estimate"]);
-    expect(stderr).toMatch(/:3:37: evaluation\.options\.runtime\.cache: expected boolean, received 5/);
+    expect(stderr).toMatch(/:3:26: evaluation\.options\.cache: expected boolean, received 5/);
     expect(code).toBe(2);
     expect(existsSync(out)).toBe(false);
   });

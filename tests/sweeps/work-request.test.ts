@@ -16,7 +16,7 @@ type AttackWork = Extract<WorkRequest, { kind: "attack" }>;
 
 const attack = (changes: object = {}): AttackWork =>
   workRequestSchema.parse({
-    ...{ kind: "attack", model: "runs/a", out: "runs/a/attacks", sample: { numExamples: 100 } },
+    ...{ kind: "attack", model: "runs/a", out: "runs/a/attacks", numExamples: 100 },
     attacks: ["pwws", "genetic:population=8"],
     ...changes,
   }) as AttackWork;
@@ -26,9 +26,9 @@ describe("the hash of a request", () => {
     const hash = hashRequest(attack());
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
     for (const same of [
-      { runtime: { device: "cpu", threads: 3 } },
+      { device: "cpu", threads: 3 },
       { model: "/elsewhere/runs/a", out: "/elsewhere/runs/a/attacks" },
-      { resume: true, runtime: { concurrency: 7, cache: false } },
+      { resume: true, concurrency: 7, cache: false },
       { attacks: [{ name: "pwws" }, { options: { population: 8 }, name: "genetic" }], seed: 0 },
     ])
       expect(hashRequest(attack(same)), JSON.stringify(same)).toBe(hash);
@@ -37,12 +37,12 @@ describe("the hash of a request", () => {
   it("depends on everything that decides the result", () => {
     const hash = hashRequest(attack());
     for (const other of [
-      { sample: { numExamples: 10 } },
+      { numExamples: 10 },
       { seed: 1 },
       { model: "runs/b" },
-      { runtime: { precision: "bf16" } },
-      { constraints: { protectStopWords: true } },
-      { outputs: { logToCsv: "log.csv" } },
+      { precision: "bf16" },
+      { protectStopWords: true },
+      { logToCsv: "log.csv" },
       { attacks: ["pwws", "genetic:population=9"] },
       { attacks: ["pwws"] },
     ])
@@ -126,18 +126,16 @@ describe("journals of an earlier attack request", () => {
     expect(listOutdatedAttacks(attack(), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack({ attacks: ["pwws"] }), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws"] }))).toEqual([]);
-    expect(listOutdatedAttacks(attack({ outputs: { logToCsv: "log.csv" } }), attack())).toEqual([]);
+    expect(listOutdatedAttacks(attack({ logToCsv: "log.csv" }), attack())).toEqual([]);
     // More examples extend the journals of the same attacks.
-    expect(
-      listOutdatedAttacks(attack({ sample: { numExamples: 10 } }), attack({ sample: { numExamples: 20 } })),
-    ).toEqual([]);
-    const fewer = attack({ attacks: ["pwws"], sample: { numExamples: 20 } });
-    expect(listOutdatedAttacks(attack({ sample: { numExamples: 10 } }), fewer)).toEqual(["genetic"]);
+    expect(listOutdatedAttacks(attack({ numExamples: 10 }), attack({ numExamples: 20 }))).toEqual([]);
+    const fewer = attack({ attacks: ["pwws"], numExamples: 20 });
+    expect(listOutdatedAttacks(attack({ numExamples: 10 }), fewer)).toEqual(["genetic"]);
   });
 
   it("are removed otherwise", () => {
     expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws", "genetic:population=9"] }))).toEqual(["genetic"]);
-    expect(listOutdatedAttacks(attack(), attack({ sample: { numExamples: 10 } }))).toEqual(["pwws", "genetic"]);
+    expect(listOutdatedAttacks(attack(), attack({ numExamples: 10 }))).toEqual(["pwws", "genetic"]);
     expect(listOutdatedAttacks(attack({ attacks: ["./custom/mine.js"] }), attack({ seed: 1 }))).toEqual(["mine"]);
   });
 });

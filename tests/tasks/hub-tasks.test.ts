@@ -185,7 +185,7 @@ describe("a revision", () => {
   });
 
   test("is recorded in the run", async () => {
-    const config = { ...(await tinyRun(folder, { train: { epochs: 1 } })), task: "sst2", data: null };
+    const config = { ...(await tinyRun(folder, { train: { epochs: 1 } })), task: "sst2", data: null } as const;
     const run = await train({ ...config, textColumn: [], labelColumn: null, out: join(folder, "run") });
     expect((await run.environment())?.data.source).toEqual({ repository: "nyu-mll/glue", revision: commit });
   });

@@ -58,9 +58,12 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 async function run(model, name, precision, device = "cpu") {
   const out = join(folder, `${name}-${precision}`);
   const request = {
-    ...{ model, attacks: [name], out, data: { task: "sst2" }, resources: { substitutions: table } },
-    sample: { numExamples: Number(options["num-examples"]) },
-    runtime: { device, threads, precision, cache: false },
+    ...{ model, attacks: [name], out, task: "sst2", substitutions: table },
+    numExamples: Number(options["num-examples"]),
+    device,
+    threads,
+    precision,
+    cache: false,
   };
   const start = performance.now();
   const report = await attack(request, runShards && device === "cpu" ? { runShards } : {});

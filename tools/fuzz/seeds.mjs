@@ -55,10 +55,10 @@ export async function writeSeeds(folder, load, fixtures) {
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
     const settings = { epochs: 8, batchSize: 8, learningRate: 0.003, saveSteps: 4, saveTotalLimit: 20 };
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
-    const source = { data: { path: data.data, ...columns }, resources: { substitutions: data.substitutions } };
-    const createRequest = (numExamples) => ({ model: run, ...source, sample: { numExamples }, runtime: common });
+    const source = { data: { path: data.data, ...columns }, substitutions: data.substitutions };
+    const createRequest = (numExamples) => ({ model: run, ...source, numExamples, ...common });
     await runGate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
-    await attack({ ...createRequest(10), runtime: { ...common, cache: false } });
+    await attack({ ...createRequest(10), ...common, cache: false });
     await exact({ ...createRequest(3), maxChanges: 2 });
     for (const kind of ["canonical", "hash-vote"]) {
       const model = kind === "canonical" ? run : "runs/vote";
@@ -71,7 +71,7 @@ export async function writeSeeds(folder, load, fixtures) {
           train: settings,
           out: model,
         });
-      await certify({ model, kind, sample: { numExamples: 6 }, runtime: common, out: join(run, "certificates") });
+      await certify({ model, kind, numExamples: 6, ...common, out: join(run, "certificates") });
     }
     await exportModel({ model: run, out: "exported", threads: 1 });
   } finally {

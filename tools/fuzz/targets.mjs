@@ -126,8 +126,8 @@ const jobSeeds = [
     model: "m",
     attacks: ["pwws"],
     out: "o",
-    outputs: { saveDataset: "x.jsonl" },
-    sample: { numExamples: 4 },
+    saveDataset: "x.jsonl",
+    numExamples: 4,
   },
   { kind: "train", config: { model: "m", task: "sst2", methods: ["rift"] }, out: "o" },
 ];

@@ -135,10 +135,15 @@ async function runOwn(name, options, examples, seeds) {
     const out = join(folder, `${name}-${seed}`);
     let start = process.cpuUsage();
     const request = {
-      ...{ model: flags.model, data: { path: data }, sample: { numExamples: examples.length }, seed, out },
+      ...{ model: flags.model, data: { path: data }, numExamples: examples.length, seed, out },
       attacks: [{ name, options: { ...options, compat: "textattack" } }],
-      resources: { substitutions: table, maskedLm: flags["masked-lm"] },
-      runtime: { threads, device: "cpu", maxLength, cache: false, precision: flags.precision },
+      substitutions: table,
+      maskedLm: flags["masked-lm"],
+      threads,
+      device: "cpu",
+      maxLength,
+      cache: false,
+      precision: flags.precision,
     };
     await attack(request, { onAttackStart: () => (start = process.cpuUsage()) });
     const { user, system } = process.cpuUsage(start);

@@ -3,7 +3,7 @@ import { dirname, extname, join } from "node:path";
 import { z } from "zod";
 import { computeCosine } from "../../attacks/constraints/sentence-similarity.js";
 import { readJournal } from "../../attacks/journal.js";
-import type { MaskedLanguageModel, SentenceEncoder } from "../../attacks/resources.js";
+import type { AttackResources } from "../../attacks/resources.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../base/errors.js";
 import { checkWritable, createFileError, replaceFile, writeFileAtomic } from "../../base/files.js";
@@ -12,7 +12,7 @@ import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
 import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
-import { getJournalPath, writeSimilarities } from "../../runs/attack-folder.js";
+import { getJournalPath, readSimilarities, writeSimilarities } from "../../runs/attack-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { loadClassifier } from "../predict/text-classifier.js";
@@ -32,8 +32,7 @@ export const attackOutputOptions = {
   ),
 };
 
-const outputSchema = z.object(attackOutputOptions);
-type AttackOutputRequest = z.output<typeof outputSchema>;
+type AttackOutputRequest = z.output<z.ZodObject<typeof attackOutputOptions>>;
 
 /** The file of an attack: the path itself, or a file in the folder with that path. */
 function getLogPath(path: string, attack: string, count: number, suffix: string): string {
@@ -87,23 +86,19 @@ function createParent(path: string): void {
 /** Texts that are encoded together. */
 const batchSize = 256;
 
-/** What measures validity. Without a masked language model, fluency is not measured. */
-export interface ValidityModels {
-  readonly encoder: SentenceEncoder;
-  readonly mlm: MaskedLanguageModel | null;
-}
-
 /**
  * Measures how similar the texts that fooled the model are to the originals, and how fluent both
- * are, and writes the numbers next to the journal.
+ * are, and writes the numbers next to the journal. Without a masked language model, fluency is not
+ * measured.
  */
 export async function measureValidity(
   folder: string,
   attack: string,
-  { encoder, mlm }: ValidityModels,
+  resources: Partial<AttackResources>,
   threshold: number,
 ): Promise<AttackValidity> {
   const start = performance.now();
+  const [encoder, { mlm }] = [resources.encoder!, resources];
   const similarities = new Map<string, number>();
   const fluencies = new Map<string, readonly [original: number, final: number]>();
   let batch: AttackResult[] = [];
@@ -148,20 +143,19 @@ export async function saveDataset(
   folder: string,
   names: readonly string[],
   task: Task,
-  options: {
-    readonly similarities: ReadonlyMap<string, ReadonlyMap<string, number>>;
-    readonly runtime: RuntimeOptions;
-  },
+  runtime: RuntimeOptions,
 ): Promise<number> {
-  let rows: DatasetRow[] = [];
-  for (const attack of names)
+  let rows: { readonly attack: string; readonly result: AttackResult; readonly similarity: number | undefined }[] = [];
+  for (const attack of names) {
+    const similarities = await readSimilarities(folder, attack);
     for await (const { result } of readJournal(getJournalPath(folder, attack))) {
-      const similarity = options.similarities.get(attack)?.get(result.id);
+      const similarity = similarities.get(result.id);
       const isValid = minSimilarity === null || (similarity ?? -1) >= minSimilarity;
       if (result.outcome === "success" && isValid) rows.push({ attack, result, similarity });
     }
+  }
   for (const reference of transferTo) {
-    await using other = await loadClassifier(reference, options.runtime);
+    await using other = await loadClassifier(reference, runtime);
     const predictions = await other.classify(rows.map(({ result }) => toInput(result.finalTexts)));
     rows = rows.filter(({ result }, i) => predictions[i]!.label !== task.labels[result.label]);
   }
@@ -179,12 +173,6 @@ export async function saveDataset(
   createParent(path!);
   await writeFileAtomic(path!, lines.map((line) => `${line}\n`).join(""));
   return rows.length;
-}
-
-interface DatasetRow {
-  readonly attack: string;
-  readonly result: AttackResult;
-  readonly similarity: number | undefined;
 }
 
 function toInput([first = "", second]: readonly string[]): string | [string, string] {

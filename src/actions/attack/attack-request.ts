@@ -8,7 +8,7 @@ import type { QueryCounters } from "../../attacks/query-counters.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { countSchema, orNull, seedSchema } from "../../base/validate.js";
-import { dataGroup } from "../../settings/config.js";
+import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
 import { tokenizations } from "../../text/encoding.js";
 import { guardOptions } from "../calibrate/find-guard.js";
@@ -16,61 +16,7 @@ import { recipeResourceOptions } from "../load/load-resources.js";
 import { noiseOptions } from "../load/random-victim.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { protocolNames } from "./published-protocols.js";
-import { constraintOptions, maxModificationRateSchema } from "./request-constraints.js";
-
-/** The groups of an attack request. Each part of an attack takes one of them. */
-export const attackGroups = {
-  data: dataGroup,
-  sample: z.strictObject({
-    split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-    numExamples: countSchema.default(1000).describe("number of examples"),
-    sampling: z
-      .enum(["random", "class-balanced"])
-      .default("random")
-      .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
-    attackedLabel: orNull(z.string().min(1), "of every label").describe(
-      "attack only examples of this label, so that accuracy is the recall of the label",
-    ),
-  }),
-  constraints: z.strictObject({
-    ...constraintOptions,
-    minContextSimilarity: orNull(
-      z.number().min(-1).max(1),
-      `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
-    ).describe("a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute"),
-    queryBudget: orNull(countSchema).describe("maximum queries per example"),
-    queriesPerWord: orNull(countSchema).describe("maximum queries per word of an example, instead of --query-budget"),
-  }),
-  resources: z.strictObject({
-    substitutions: orNull(z.string(), "as in training").describe('word substitutions: "wordnet" or a JSON file'),
-    inVocabSubstitutes: orNull(z.boolean(), "as in training").describe(
-      "drop substitutes that are not in the model's vocabulary",
-    ),
-    caseSensitiveSubstitutes: orNull(z.boolean(), "as in training").describe(
-      "words with a capital letter have no substitutes, except for genetic",
-    ),
-    lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
-    ...recipeResourceOptions,
-  }),
-  outputs: z.strictObject(attackOutputOptions),
-  guard: z.strictObject({
-    ...guardOptions,
-    calibrated: z
-      .boolean()
-      .default(false)
-      .describe("attack the guard that temper calibrate made: its threshold decides, with its windows"),
-  }),
-  runtime: z.strictObject({
-    ...runtimeOptions,
-    precision: searchPrecision,
-    tokenization: orNull(z.enum(tokenizations), "as in training").describe("subword or word"),
-    maxLength: orNull(countSchema, "the model's").describe("maximum tokens per text"),
-    concurrency: orNull(countSchema.max(100_000), "chosen for the device").describe("number of concurrent searches"),
-    cache: z.boolean().default(true).describe("read and store scores on disk"),
-    ...noiseOptions,
-    endpoint: httpVictimSchema.prefault({}),
-  }),
-};
+import { constraintOptions } from "./request-constraints.js";
 
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
@@ -78,6 +24,7 @@ export const attackRequestSchema = z.strictObject({
   attacks: z
     .array(attackSpecSchema)
     .min(1)
+    .readonly()
     .prefault(["pwws"])
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
@@ -87,57 +34,89 @@ export const attackRequestSchema = z.strictObject({
   ),
   out: orNull(z.string(), "attacks/ in the run folder").describe("folder of the journals"),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
-  data: attackGroups.data.prefault({}),
-  sample: attackGroups.sample.prefault({}),
-  constraints: attackGroups.constraints
-    .extend({
-      maxModificationRate: orNull(maxModificationRateSchema, "the protocol's, or 1").describe(
-        "maximum fraction of words to change per text, rounded up",
-      ),
-    })
-    .prefault({}),
-  resources: attackGroups.resources.prefault({}),
-  outputs: attackGroups.outputs.prefault({}),
-  guard: attackGroups.guard.prefault({}),
-  runtime: attackGroups.runtime.prefault({}),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  numExamples: countSchema.default(1000).describe("number of examples"),
+  sampling: z
+    .enum(["random", "class-balanced"])
+    .default("random")
+    .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
+  attackedLabel: orNull(z.string().min(1), "of every label").describe(
+    "attack only examples of this label, so that accuracy is the recall of the label",
+  ),
+  ...constraintOptions,
+  minContextSimilarity: orNull(
+    z.number().min(-1).max(1),
+    `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
+  ).describe("a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute"),
+  queryBudget: orNull(countSchema).describe("maximum queries per example"),
+  queriesPerWord: orNull(countSchema).describe("maximum queries per word of an example, instead of --query-budget"),
+  substitutions: orNull(z.string(), "as in training").describe('word substitutions: "wordnet" or a JSON file'),
+  inVocabSubstitutes: orNull(z.boolean(), "as in training").describe(
+    "drop substitutes that are not in the model's vocabulary",
+  ),
+  caseSensitiveSubstitutes: orNull(z.boolean(), "as in training").describe(
+    "words with a capital letter have no substitutes, except for genetic",
+  ),
+  lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
+  ...recipeResourceOptions,
+  ...attackOutputOptions,
+  ...guardOptions,
+  calibrated: z
+    .boolean()
+    .default(false)
+    .describe("attack the guard that temper calibrate made: its threshold decides, with its windows"),
+  ...runtimeOptions,
+  precision: searchPrecision,
+  tokenization: orNull(z.enum(tokenizations), "as in training").describe("subword or word"),
+  maxLength: orNull(countSchema, "the model's").describe("maximum tokens per text"),
+  concurrency: orNull(countSchema.max(100_000), "chosen for the device").describe("number of concurrent searches"),
+  cache: z.boolean().default(true).describe("read and store scores on disk"),
+  ...noiseOptions,
+  endpoint: httpVictimSchema.prefault({}),
 });
 
 /**
  * An attack as data: the model, the attacks, the examples and the constraints.
  *
- *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], sample: { numExamples: 100 } };
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 /** The same for a model that is a function from texts to probabilities. */
 export type FunctionAttackRequest = Omit<AttackRequest, "model"> & { readonly model: PredictProbabilities };
+
 /** The query budget of a request, if it has one. */
-export function readBudget({ constraints }: ParsedAttackRequest): { readonly budget?: QueryBudget } {
-  const { queryBudget, queriesPerWord } = constraints;
+export function readBudget({ queryBudget, queriesPerWord }: ParsedAttackRequest): { readonly budget?: QueryBudget } {
   if (queryBudget !== null && queriesPerWord !== null)
     throw new UserError("attack: expected queryBudget or queriesPerWord, received both. Leave one of them out.");
   if (queriesPerWord !== null) return { budget: { perWord: queriesPerWord } };
   return queryBudget === null ? {} : { budget: queryBudget };
 }
 
+/** The keys of a request that give the budget in the header of a journal. */
+export function toBudgetKeys(
+  budget: unknown,
+): Pick<z.input<typeof attackRequestSchema>, "queryBudget" | "queriesPerWord"> {
+  if (typeof budget === "number") return { queryBudget: budget, queriesPerWord: null };
+  const { perWord = null } = (budget ?? {}) as { readonly perWord?: number };
+  return { queryBudget: null, queriesPerWord: perWord };
+}
+
 /** A request with its defaults. */
 export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
 
 /**
- * Lets other processes attack the shards of a request. `folder` is for its files, and
- * `countOpenShards` says how many shards are not finished.
+ * Lets other processes compute the parts of a request. `folder` is for its files, and `countOpen`
+ * says how many parts are not finished.
  */
-export type ShardRunner = (
-  request: ParsedAttackRequest & { readonly out: string },
-  folder: string,
-  countOpenShards: () => Promise<number>,
-) => Promise<void>;
+export type RunParts<Request> = (request: Request, folder: string, countOpen: () => Promise<number>) => Promise<void>;
 
 /** What happens during an attack. */
 export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
   readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;
   /** Several processes attack. This one merges their journals. */
-  readonly runShards?: ShardRunner;
+  readonly runShards?: RunParts<ParsedAttackRequest & { readonly out: string }>;
 }
 
 /** The options of `run.attack`: the request without the model and the attacks, and callbacks. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Attacker, ScoredCandidate } from "../../attacks/attacker.js";
 import { listChanges, type WordChange } from "../../attacks/edited-text.js";
 import { findLabel } from "../../attacks/goals/create-goal.js";
@@ -7,11 +8,12 @@ import type { AttackResult } from "../../attacks/result.js";
 import { createVictimInput } from "../../attacks/victim-input.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
+import { toFlag } from "../../base/shell.js";
 import { validate } from "../../base/validate.js";
 import type { Task } from "../../tasks/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
-import { createAttackers, loadAttackVictim, prepareAttacks } from "./prepare-attack.js";
+import { createAttackers, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
 /** What an attack has done so far, after one call of the victim. */
@@ -68,16 +70,16 @@ export async function createTextAttacker(
 ): Promise<TextAttacker> {
   const parsed = validate(attackRequestSchema, applyProtocol(request), "attack");
   rejectDatasetOptions(parsed);
-  const victim = given?.victim ?? (await loadAttackVictim(parsed.model, parsed, callbacks));
-  const closeVictim = (): void => (given ? undefined : victim.close());
+  const model = given ? { ...given.victim, close: () => undefined } : parsed.model;
+  const victim = await openAttackedVictim(model, parsed, callbacks);
   try {
     const labels = given?.labels ?? listLabels(victim);
     // Every field of a text that somebody typed may change.
     const modifiableFields = given?.modifiableFields ?? [0, 1];
     const trained = victim.local?.run?.config.substitutions;
-    const resources = { ...parsed.resources, substitutions: parsed.resources.substitutions ?? trained ?? "wordnet" };
+    const substitutions = parsed.substitutions ?? trained ?? "wordnet";
     const task = { labels, modifiableFields };
-    const prepared = await prepareAttacks({ ...parsed, resources }, victim, task, callbacks);
+    const prepared = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
     const pool = new SearchPool(victim.victim, { maxCallSize });
     const attackers = createAttackers(prepared, pool);
     return {
@@ -90,34 +92,32 @@ export async function createTextAttacker(
           done.push({ labels, ...(await attackText(attacker, texts, index, parsed, options)) });
         return done;
       },
-      close() {
-        prepared.resources.close();
-        closeVictim();
-      },
+      close: victim.close,
     };
   } catch (error) {
-    closeVictim();
+    victim.close();
     throw error;
   }
 }
 
+/** Keys that are about datasets and journals. */
+const datasetKeys = [
+  "transferFrom",
+  "transferTo",
+  "out",
+  "resume",
+  "logToCsv",
+  "logSummaryToJson",
+  "saveDataset",
+  "minSimilarity",
+] as const;
+
 /** Options that are about datasets and journals would have no effect on a single text. */
 function rejectDatasetOptions(request: ParsedAttackRequest): void {
-  const { transferFrom, out, resume, outputs } = request;
-  const { transferTo, logToCsv, logSummaryToJson, saveDataset, minSimilarity } = outputs;
-  const given = {
-    "--transfer-from": transferFrom.length > 0,
-    "--transfer-to": transferTo.length > 0,
-    "--out": out !== null,
-    "--resume": resume,
-    "--log-to-csv": logToCsv !== null,
-    "--log-summary-to-json": logSummaryToJson !== null,
-    "--save-dataset": saveDataset !== null,
-    "--min-similarity": minSimilarity !== null,
-  };
-  const flag = Object.entries(given).find(([, isGiven]) => isGiven)?.[0];
-  if (flag !== undefined)
-    throw new UserError(`${flag} is for attacks on a dataset. Leave it out to attack a single text.`);
+  const defaults = attackRequestSchema.parse({ model: request.model });
+  const given = datasetKeys.find((key) => !isDeepStrictEqual(request[key], defaults[key]));
+  if (given !== undefined)
+    throw new UserError(`${toFlag(given)} is for attacks on a dataset. Leave it out to attack a single text.`);
 }
 
 function listLabels({ local, victim }: LoadedVictim): readonly string[] {

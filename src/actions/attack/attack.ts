@@ -26,12 +26,13 @@ import {
   getJournalPath,
   getShardFolder,
   lockAttackFolder,
-  readSimilarities,
   writeAttackReport,
 } from "../../runs/attack-folder.js";
 import { hashExamples } from "../../runs/environment.js";
+import { flattenData } from "../../settings/config.js";
 import { Interrupted } from "../../train/index.js";
 import { isEndpoint } from "../load/load-victim.js";
+import type { GivenExamples } from "../open-victim.js";
 import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import {
   type AttackCallbacks,
@@ -40,16 +41,9 @@ import {
   type FunctionAttackRequest,
   type ParsedAttackRequest,
   readBudget,
-  type ShardRunner,
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
-import {
-  type GivenExamples,
-  loadAttackVictim,
-  type PreparedAttack,
-  planAttackers,
-  prepareAttack,
-} from "./prepare-attack.js";
+import { openAttackedVictim, type PreparedAttack, planAttackers, prepareAttack } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
 export type { AttackReport };
@@ -79,13 +73,8 @@ export async function attack(
   const named = { ...request, model: isFunction ? model.name || "function" : model };
   const parsed = validate(attackRequestSchema, applyProtocol(named), "attack");
   readBudget(parsed);
-  const victim = await loadAttackVictim(model, parsed, callbacks);
-  try {
-    const prepared = await prepareAttack(parsed, victim, callbacks, given);
-    return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
-  } finally {
-    victim.close();
-  }
+  await using victim = await openAttackedVictim(model, parsed, callbacks);
+  return await runAttacks(await prepareAttack(parsed, victim, callbacks, given), callbacks);
 }
 
 /**
@@ -94,21 +83,12 @@ export async function attack(
  */
 export async function attackShards(request: AttackRequest, callbacks: Callbacks = {}): Promise<void> {
   const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadAttackVictim(parsed.model, parsed, callbacks);
-  try {
-    const prepared = await prepareAttack(parsed, victim, callbacks, null);
-    const caches = openCaches(prepared);
-    try {
-      for (const attacker of await planAttackers(prepared, createPool(prepared, caches)))
-        for (const shard of await listOpenShards(prepared, attacker))
-          await attackShard(prepared, attacker, shard, callbacks);
-    } finally {
-      caches.close();
-      await prepared.resources.close();
-    }
-  } finally {
-    victim.close();
-  }
+  await using victim = await openAttackedVictim(parsed.model, parsed, callbacks);
+  const prepared = await prepareAttack(parsed, victim, callbacks, null);
+  await using caches = openCaches(prepared);
+  for (const attacker of await planAttackers(prepared, createPool(prepared, caches)))
+    for (const shard of await listOpenShards(prepared, attacker))
+      await attackShard(prepared, attacker, shard, callbacks);
 }
 
 /** The shards whose results are not yet in the journal of the attack. */
@@ -135,21 +115,20 @@ async function attackShard(
 }
 
 /** The scores of the victim, and those of its exact version, if it has one. */
-interface Caches {
+interface Caches extends AsyncDisposable {
   readonly cache: ScoreCache;
   readonly exactCache: ScoreCache | null;
-  close(): void;
 }
 
 function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
   const open = (scored: Victim): ScoreCache =>
-    request.runtime.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
+    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
   const cache = open(victim);
   const exactCache = victim.exact ? open(victim.exact) : null;
   return {
     cache,
     exactCache,
-    close() {
+    async [Symbol.asyncDispose]() {
       exactCache?.close();
       cache.close();
     },
@@ -157,7 +136,7 @@ function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
 }
 
 function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: Caches): SearchPool<PreparedInput> {
-  const concurrency = request.runtime.concurrency ?? victim.concurrency;
+  const concurrency = request.concurrency ?? victim.concurrency;
   return new SearchPool(victim.victim, {
     concurrency,
     cache,
@@ -169,7 +148,7 @@ function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: 
 async function mergeShards(
   prepared: PreparedAttack,
   attackers: readonly Attacker[],
-  runShards: ShardRunner,
+  runShards: NonNullable<AttackCallbacks["runShards"]>,
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, out } = prepared;
@@ -192,15 +171,17 @@ async function mergeShards(
 /** The request as it is recorded: data, without the secrets of an endpoint. */
 function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
   const attacks = request.attacks.map(({ name, options }) => ({ name, options }));
-  if (!isEndpoint(request.model)) return { ...request, attacks };
-  const runtime = { ...request.runtime, endpoint: redactOptions(request.runtime.endpoint) };
-  return { ...request, attacks, model: redactUrl(request.model), runtime };
+  // The examples of a program are in the journals.
+  const { data, ...flat } = flattenData(request);
+  const recorded = { ...flat, attacks, data: typeof data === "string" ? data : null };
+  if (!isEndpoint(request.model)) return recorded;
+  return { ...recorded, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
-  const { outputs, runtime } = request;
-  const caches = openCaches(prepared);
+  const { minSimilarity } = request;
+  await using caches = openCaches(prepared);
   const attackers = await planAttackers(prepared, createPool(prepared, caches));
   const release = lockAttackFolder(out);
   try {
@@ -215,12 +196,9 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const summary = summarizeAttacks(journals);
     if (!victim.victim.logits) warnAboutTies(summary, callbacks);
     const names = [...journals.keys()];
-    if (outputs.minSimilarity !== null)
-      for (const name of names) {
-        const { encoder, mlm } = prepared.resources.resources;
-        const models = { encoder: encoder!, mlm: mlm ?? null };
-        summary.attacks[name]!.validity = await measureValidity(out, name, models, outputs.minSimilarity);
-      }
+    if (minSimilarity !== null)
+      for (const name of names)
+        summary.attacks[name]!.validity = await measureValidity(out, name, prepared.resources, minSimilarity);
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
       labels: task.labels,
@@ -228,31 +206,25 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => journals.get(name)!.header.settings.isWhiteBox === true),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const facts = { format: 3, task: task.name, split: request.sample.split, coverage: prepared.coverage } as const;
+    const facts = { format: 3, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = {
       ...facts,
       labels: [...task.labels],
       ...summary,
       sanity,
-      request: redactRequest({ ...request, out, runtime: { ...runtime, precision: victim.precision } }),
+      request: redactRequest({ ...request, out, precision: victim.precision }),
     };
     await writeAttackReport(out, report);
     await updateModelCard(prepared);
-    await writeLogs(outputs, out, names);
-    if (outputs.saveDataset !== null) {
-      const similarities = new Map<string, ReadonlyMap<string, number>>();
-      for (const name of names) similarities.set(name, await readSimilarities(out, name));
-      const { device, threads } = runtime;
+    await writeLogs(request, out, names);
+    if (request.saveDataset !== null) {
+      const { device, threads } = request;
       const precision = victim.precision === "int8" || victim.precision === "fp8" ? null : victim.precision;
-      const count = await saveDataset(outputs, out, names, task, {
-        similarities,
-        runtime: { device, threads, precision },
-      });
-      if (count === 0) warn(callbacks, `${outputs.saveDataset} is empty: no text passed all filters.`);
+      const count = await saveDataset(request, out, names, task, { device, threads, precision });
+      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text passed all filters.`);
     }
     return report;
   } finally {
-    caches.close();
     release();
   }
 }
@@ -286,7 +258,7 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
   // Successes fool the float32 model, in whatever precision they were searched.
   const { searchPrecision: _, ...settings } = getJournalSettings(prepared);
   const wanted = Object.entries({ ...hash, ...settings });
-  const { substitutions, caseInsensitiveSubstitutes } = prepared.resources.resources;
+  const { substitutions, caseInsensitiveSubstitutes } = prepared.resources;
   // Not every attack has a table of substitutions.
   const hashes = [undefined, substitutions?.hash, caseInsensitiveSubstitutes?.hash];
   for (const name of await findJournals(prepared.out)) {
@@ -302,15 +274,9 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
   }
 }
 
-function getJournalSettings({
-  task,
-  request,
-  victim,
-  resources: { resources },
-}: PreparedAttack): Record<string, unknown> {
-  const { split, attackedLabel } = request.sample;
-  const { maxModificationRate, protectStopWords, matchPartOfSpeech, ...given } = request.constraints;
-  const { protectedText, protect, maxLikelihoodDrop } = given;
+function getJournalSettings({ task, request, victim, resources }: PreparedAttack): Record<string, unknown> {
+  const { split, attackedLabel, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
+  const { protectedText, protect, maxLikelihoodDrop } = request;
   const constraints = {
     maxModificationRate: maxModificationRate ?? 1,
     protectStopWords,

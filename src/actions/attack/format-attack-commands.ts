@@ -5,7 +5,7 @@ import { formatSpec, type Spec } from "../../base/spec.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { listChanges, type Settings } from "../train/format-train-command.js";
-import { attackGroups, attackRequestSchema } from "./attack-request.js";
+import { attackRequestSchema, toBudgetKeys } from "./attack-request.js";
 
 /**
  * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
@@ -38,9 +38,7 @@ function toAttackRequest(header: JournalHeader, model: string, substitutions: st
     maxModificationRate,
     protectStopWords,
     matchPartOfSpeech,
-    ...(typeof budget === "object"
-      ? { queriesPerWord: (budget as { perWord?: unknown } | null)?.perWord }
-      : { queryBudget: budget }),
+    ...toBudgetKeys(budget),
     numExamples: examples,
     seed,
   };
@@ -58,12 +56,11 @@ function readSpecs(attacks: unknown): Spec[] {
  * The command of an attack request. Headers of an endpoint are left out, because they can contain
  * secrets.
  */
-export function formatAttackCommand({ model, attacks, resume: _, ...request }: Settings): string {
-  const { endpoint, ...all } = flatten(request);
+export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...all }: Settings): string {
   // Only with a protocol, 1 differs from the default.
   const { maxModificationRate: rate, ...rest } = all;
   const given = rate === 1 && (all.protocol ?? null) === null ? rest : all;
-  const { endpoint: endpointDefaults, ...defaults } = flatten(attackRequestSchema.parse({ model: "MODEL" }));
+  const { endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model: "MODEL" });
   return formatCommandLine([
     ...["temper", "attack", String(model)],
     ...readSpecs(attacks).flatMap((spec) => ["--attack", formatSpec(spec)]),
@@ -72,13 +69,6 @@ export function formatAttackCommand({ model, attacks, resume: _, ...request }: S
       .filter(([key]) => key !== "headers")
       .flatMap(([key, value]) => ["--endpoint", `${key}=${value}`]),
   ]);
-}
-
-/** The keys of all groups in one level, as flags are. */
-function flatten({ data, ...request }: Settings): Settings {
-  const { path, ...columns } = { ...(data as Settings | undefined) };
-  const groups = Object.entries(request).map(([key, value]) => (key in attackGroups ? value : { [key]: value }));
-  return Object.assign({ ...columns, ...(path !== undefined && { data: path }) }, ...groups);
 }
 
 function formatFlag(key: string, value: unknown): string[] {

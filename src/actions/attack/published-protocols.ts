@@ -53,30 +53,24 @@ const protocols: Readonly<Record<ProtocolName, Protocol>> = { textdefender };
 export function applyProtocol<Request extends ProtocolRequest>(request: Request): Request {
   const found = request.protocol && protocols[request.protocol];
   if (!found) return request;
-  const { constraints } = request;
-  const queriesPerWord = constraints?.queriesPerWord ?? (constraints?.queryBudget ? null : found.queriesPerWord);
-  return { ...request, attacks: request.attacks ?? found.attacks, constraints: { ...constraints, queriesPerWord } };
+  const queriesPerWord = request.queriesPerWord ?? (request.queryBudget ? null : found.queriesPerWord);
+  return { ...request, attacks: request.attacks ?? found.attacks, queriesPerWord };
 }
 
 interface ProtocolRequest {
   readonly protocol?: ProtocolName | null | undefined;
   readonly attacks?: unknown;
-  readonly constraints?:
-    | { readonly queryBudget?: number | null | undefined; readonly queriesPerWord?: number | null | undefined }
-    | undefined;
+  readonly queryBudget?: number | null | undefined;
+  readonly queriesPerWord?: number | null | undefined;
 }
 
 /** Fills in the largest fraction of changed words, which depends on the task, unless the request has one. */
 export function limitModification<
-  Request extends {
-    readonly protocol: ProtocolName | null;
-    readonly constraints: { readonly maxModificationRate: number | null };
-  },
+  Request extends { readonly protocol: ProtocolName | null; readonly maxModificationRate: number | null },
 >(request: Request, task: string): Request {
-  const { protocol, constraints } = request;
-  if (protocol === null || constraints.maxModificationRate !== null) return request;
-  const maxModificationRate = protocols[protocol].getMaxModificationRate(task);
-  return { ...request, constraints: { ...constraints, maxModificationRate } };
+  const { protocol } = request;
+  if (protocol === null || request.maxModificationRate !== null) return request;
+  return { ...request, maxModificationRate: protocols[protocol].getMaxModificationRate(task) };
 }
 
 /** The texts that a protocol attacks: all of them without one. */

@@ -10,13 +10,11 @@ import type { AttackResources } from "../../attacks/resources.js";
 import { getErrorMessage, UserError } from "../../base/errors.js";
 import { orNull } from "../../base/validate.js";
 
-export const maxModificationRateSchema = z.number().gt(0).max(1);
-
 /** The constraints that a request puts on every attack. */
 export const constraintOptions = {
-  maxModificationRate: maxModificationRateSchema
-    .default(1)
-    .describe("maximum fraction of words to change per text, rounded up"),
+  maxModificationRate: orNull(z.number().gt(0).max(1), "the protocol's, or 1").describe(
+    "maximum fraction of words to change per text, rounded up",
+  ),
   protectStopWords: z.boolean().default(false).describe("never change or insert a stop word"),
   matchPartOfSpeech: z
     .boolean()
@@ -32,11 +30,7 @@ export const constraintOptions = {
   protect: z.array(z.string()).default([]).describe("regular expression for text that stays as it is"),
 };
 
-const constraintSchema = z.object(constraintOptions);
-type ConstraintRequest = Omit<z.output<typeof constraintSchema>, "maxModificationRate"> & {
-  /** Null: no limit. */
-  readonly maxModificationRate: number | null;
-};
+type ConstraintRequest = z.output<z.ZodObject<typeof constraintOptions>>;
 
 function parseExpression(source: string): RegExp {
   try {

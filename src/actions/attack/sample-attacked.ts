@@ -1,8 +1,20 @@
 import { UserError } from "../../base/errors.js";
+import { resolveTablePath } from "../../settings/read-config.js";
 import { type Example, formatSplit, type Split, type Task } from "../../tasks/index.js";
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
-import type { LmConstraint } from "../../text/lm-constraint.js";
+import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { type ProtocolName, selectAttacked } from "./published-protocols.js";
+
+/** Which examples of a task are drawn. */
+export interface SampleRequest {
+  readonly split: Split;
+  readonly numExamples: number;
+  readonly seed: number;
+  readonly sampling?: "random" | "class-balanced";
+  readonly attackedLabel?: string | null;
+  readonly lmConstraint?: string | null;
+  readonly protocol?: ProtocolName | null;
+}
 
 /** The examples of an attack. */
 export interface AttackedSample {
@@ -16,24 +28,9 @@ export interface AttackedSample {
  * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
  * constraint would mix two attacks in one number. A protocol can leave out some texts.
  */
-export async function sampleAttacked(
-  task: Task,
-  {
-    split,
-    numExamples,
-    seed,
-    sampling,
-    attackedLabel,
-  }: {
-    readonly split: Split;
-    readonly numExamples: number;
-    readonly seed: number;
-    readonly sampling: "random" | "class-balanced";
-    readonly attackedLabel: string | null;
-  },
-  lmConstraint: LmConstraint | null,
-  protocol: ProtocolName | null = null,
-): Promise<AttackedSample> {
+export async function sampleAttacked(task: Task, request: SampleRequest): Promise<AttackedSample> {
+  const { split, numExamples, seed, sampling = "random", attackedLabel = null, protocol = null } = request;
+  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
   const examples = await task.load(split);
   const loaded = selectAttacked(protocol, examples);
   if (examples.length > 0 && loaded.length === 0)

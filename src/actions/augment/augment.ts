@@ -24,7 +24,7 @@ import { countSchema, orNull, seedSchema, validate } from "../../base/validate.j
 import { dataOptions } from "../../settings/config.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
-import { loadConfiguredTask } from "../train/prepare-run.js";
+import { loadConfiguredTask } from "../load/load-task.js";
 
 const characterOperators: readonly CharacterOperator[] = ["swap", "delete", "insert", "keyboard"];
 

@@ -5,18 +5,20 @@ import { validate } from "../../base/validate.js";
 import { calibrateThreshold, checkBenignCount } from "../../proofs/certificates/index.js";
 import { type Calibration, writeCalibration } from "../../runs/calibration.js";
 import { RunFolder } from "../../runs/run-folder.js";
+import { dataSchema, flattenData } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
+import { examplesSchema } from "../../tasks/custom-task.js";
 import type { Example, Split } from "../../tasks/index.js";
 import { readTexts } from "../../tasks/read-texts.js";
 import { countOverlap } from "../../tasks/sample.js";
+import { loadConfiguredTask } from "../load/load-task.js";
 import { loadClassifier } from "../predict/text-classifier.js";
-import { loadConfiguredTask } from "../train/prepare-run.js";
 import { findPositiveLabel, guardOptions } from "./find-guard.js";
 
 /** What `calibrate` accepts. */
 export const calibrateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
-  benign: z.string().describe("file of benign texts: one per line, JSON lines, or a table"),
+  benign: dataSchema.describe("file of benign texts: one per line, JSON lines, or a table"),
   textColumn: z.array(z.string()).default([]).describe("column of the text in a table"),
   fpr: z.number().gt(0).lt(1).default(0.01).describe("largest fraction of benign texts that may be flagged"),
   ...guardOptions,
@@ -73,11 +75,18 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   return calibration;
 }
 
-async function readBenign({ benign, textColumn }: ParsedRequest, run: RunFolder): Promise<Example[]> {
+async function readBenign(request: ParsedRequest, run: RunFolder): Promise<Example[]> {
+  const { data, textColumn } = flattenData({ data: request.benign, textColumn: request.textColumn });
+  if (typeof data !== "string")
+    return validate(examplesSchema, data, "benign").map(({ text }, i) => ({
+      id: String(i + 1),
+      texts: [text].flat(),
+      label: 0,
+    }));
   const known = run.config.task === null ? run.config.textColumn : [];
-  const isTable = /\.(csv|tsv|parquet)$/i.test(benign);
+  const isTable = /\.(csv|tsv|parquet)$/i.test(data);
   const examples: Example[] = [];
-  for await (const { texts, line } of readTexts(benign, textColumn.length > 0 || !isTable ? textColumn : known))
+  for await (const { texts, line } of readTexts(data, textColumn.length > 0 || !isTable ? textColumn : known))
     examples.push({ id: String(line), texts, label: 0 });
   return examples;
 }

@@ -3,8 +3,9 @@ import type { Callbacks } from "../../base/events.js";
 import { parseSpec } from "../../base/spec.js";
 import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
 import { type CertificateDefinition, certificates, findCertificate } from "../../proofs/certificates/index.js";
+import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
-import { attackGroups } from "../attack/attack-request.js";
+import { attackRequestSchema } from "../attack/attack-request.js";
 
 const namedSchema = z.string().transform((text) => {
   const { name, options } = parseSpec(text, "--kind");
@@ -38,15 +39,17 @@ export const certifyRequestSchema = z.strictObject({
   edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
   out: orNull(z.string(), "certificates/ in the run folder").describe("folder of the journal"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
-  data: attackGroups.data.prefault({}),
-  sample: attackGroups.sample.pick({ split: true, numExamples: true }).prefault({}),
-  runtime: z.strictObject({ ...runtimeOptions, precision }).prefault({}),
+  ...dataOptions,
+  split: attackRequestSchema.shape.split,
+  numExamples: attackRequestSchema.shape.numExamples,
+  ...runtimeOptions,
+  precision,
 });
 
 /**
  * Certificates as data: the run, the kind of certificate and the texts.
  *
- *     const request: CertifyRequest = { model: "runs/voting", sample: { numExamples: 200 } };
+ *     const request: CertifyRequest = { model: "runs/voting", numExamples: 200 };
  */
 export type CertifyRequest = z.input<typeof certifyRequestSchema>;
 

@@ -14,11 +14,10 @@ import {
 } from "../../runs/certificate-folder.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { toDataRequest } from "../../settings/config.js";
 import { Interrupted } from "../../train/index.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
+import { loadRequestedTask } from "../load/load-task.js";
 import { loadClassifier } from "../predict/text-classifier.js";
-import { loadRequestedTask } from "../train/prepare-run.js";
 import { type CertifyCallbacks, type CertifyRequest, certifyRequestSchema } from "./certify-request.js";
 import { chooseCertificate } from "./choose-certificate.js";
 
@@ -32,22 +31,20 @@ import { chooseCertificate } from "./choose-certificate.js";
  */
 export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
-  const { model: reference, kind, edits, seed, sample, runtime } = parsed;
-  const { split } = sample;
+  const { model: reference, kind, edits, seed, split, device, threads } = parsed;
   // In float32, hardly any text is a near tie, which would count against the certificate.
-  const precision = runtime.precision ?? "fp32";
+  const precision = parsed.precision ?? "fp32";
   const run = /^https?:/i.test(reference) ? null : await RunFolder.containing(reference);
-  await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
+  await using classifier = await loadClassifier(reference, { device, threads, precision, onEvent: callbacks.onEvent });
   const { model } = classifier;
-  const task = await loadRequestedTask(toDataRequest(parsed.data), model, run, callbacks);
+  const task = await loadRequestedTask(parsed, model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const certificate = await chooseCertificate({ ...kind, edits }, run, classifier, task);
   const { options } = certificate;
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
     throw new UserError(`${reference} is not a run, so it has no folder for its certificates. Pass --out FOLDER.`);
-  const drawn = { ...sample, seed, sampling: "random", attackedLabel: null } as const;
-  const { examples } = await sampleAttacked(task, drawn, null);
+  const { examples } = await sampleAttacked(task, parsed);
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const createHeader = (count: number): CertificateHeader => ({
     certificate: options,

@@ -17,16 +17,16 @@ import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { dataOptions } from "../../settings/config.js";
+import { dataOptions, flattenData } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
 import type { Encoding } from "../../text/encoding.js";
 import { toDataset } from "../../train/index.js";
 import { guardOptions } from "../calibrate/find-guard.js";
+import { limitExamples, loadRequestedTask } from "../load/load-task.js";
 import { classifyParts, encodeParts } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
-import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
 
 /** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({
@@ -86,12 +86,12 @@ export async function evaluateAdvglue(
       `advglue: expected a model trained on one of ${advglueParts.join(", ")}, received one ` +
         `${trained ? `trained on ${trained}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
     );
-  const { data } = parsed;
+  const { data } = flattenData(parsed);
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
   const { onEvent } = callbacks;
-  const load = (task: string, from: string | null): Promise<Task> =>
+  const load = (task: string, from: typeof data): Promise<Task> =>
     loadTask({ task, ...(from !== null && { data: from }), onEvent });
-  const glueTask = await load(part, data?.endsWith(".json") ? null : data);
+  const glueTask = await load(part, typeof data === "string" && data.endsWith(".json") ? null : data);
   const advglueTask = await load(`advglue:${part}`, data);
   const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
   const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);

@@ -3,6 +3,7 @@ import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import { readJournal } from "../../attacks/journal.js";
 import { createRecipeAttack, type LoadedAttack } from "../../attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
+import type { AttackResources } from "../../attacks/resources.js";
 import type { AttackOutcome } from "../../attacks/result.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { UserError } from "../../base/errors.js";
@@ -13,7 +14,6 @@ import { hashExamples } from "../../runs/environment.js";
 import type { ExactReport } from "../../runs/exact-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
-import type { LoadedResources } from "../load/load-resources.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import type { ExactCallbacks, ParsedExactRequest } from "./exact-request.js";
 import type { PreparedText } from "./prepare-exact.js";
@@ -27,7 +27,7 @@ export interface PreparedExact {
   /** The examples with their substitutions. */
   readonly texts: readonly PreparedText[];
   readonly attacks: readonly LoadedAttack[];
-  readonly resources: LoadedResources;
+  readonly resources: Partial<AttackResources>;
 }
 
 /** What an attack found: the substitutions of each text that it fooled, otherwise null. */
@@ -42,7 +42,7 @@ export async function runAttacks(
   proofPath: string,
   callbacks: ExactCallbacks,
 ): Promise<void> {
-  const { maxChanges, seed, sample } = request;
+  const { maxChanges, seed, split } = request;
   if (maxChanges === 0) return;
   const constraints = [onlyFields(task.modifiableFields), maxWordsChanged({ count: maxChanges })];
   const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
@@ -50,8 +50,7 @@ export async function runAttacks(
   for (const attack of attacks) {
     const { name } = attack;
     // Every attack has the space of the enumeration, also those that ignore the letter case.
-    const { substitutions } = resources.resources;
-    const table = { ...resources.resources, caseInsensitiveSubstitutes: substitutions! };
+    const table = { ...resources, caseInsensitiveSubstitutes: resources.substitutions! };
     const recipe = createRecipeAttack(attack, table, constraints);
     if (!recipe.recipe.transformations.every(({ isTable }) => isTable))
       throw new UserError(
@@ -67,7 +66,7 @@ export async function runAttacks(
         resume: true,
       },
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
-      settings: { task: task.name, split: sample.split, ...victim.settings, maxChanges },
+      settings: { task: task.name, split, ...victim.settings, maxChanges },
       onResult(_, done) {
         reportProgress(callbacks, `attack ${name}`, done, total);
         stopIfAborted(callbacks, 0, examples);

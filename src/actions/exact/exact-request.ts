@@ -3,10 +3,13 @@ import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Callbacks } from "../../base/events.js";
 import { countSchema, orNull } from "../../base/validate.js";
 import { maxSubstitutions } from "../../proofs/index.js";
-import { attackGroups, attackRequestSchema } from "../attack/attack-request.js";
+import { dataOptions } from "../../settings/config.js";
+import { runtimeOptions } from "../../settings/runtime-config.js";
+import { attackRequestSchema, type RunParts } from "../attack/attack-request.js";
 
-const { model, attacks, seed } = attackRequestSchema.shape;
-const { data, sample, constraints, resources, runtime } = attackGroups;
+const { model, attacks, seed, split, numExamples, sampling, endpoint } = attackRequestSchema.shape;
+const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = attackRequestSchema.shape;
+const { minContextSimilarity, precision, tokenization, maxLength } = attackRequestSchema.shape;
 
 /** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
@@ -21,17 +24,26 @@ export const exactRequestSchema = z.strictObject({
   budget: orNull(countSchema, "no limit").describe("maximum number of texts to score per example"),
   seed,
   out: orNull(z.string(), "exact/ in the run folder").describe("folder of the proof"),
-  data: data.prefault({}),
-  sample: sample.omit({ attackedLabel: true }).prefault({}),
-  constraints: constraints.pick({ minContextSimilarity: true }).prefault({}),
-  resources: resources.omit({ lmConstraint: true, vectors: true, maskedLm: true }).prefault({}),
-  runtime: runtime.omit({ concurrency: true, cache: true, noise: true, deletionRate: true, draws: true }).prefault({}),
+  ...dataOptions,
+  split,
+  numExamples,
+  sampling,
+  minContextSimilarity,
+  substitutions,
+  inVocabSubstitutes,
+  caseSensitiveSubstitutes,
+  sentenceEncoder,
+  ...runtimeOptions,
+  precision,
+  tokenization,
+  maxLength,
+  endpoint,
 });
 
 /**
  * An exact evaluation as data.
  *
- *     const request: ExactRequest = { model: "runs/rose", maxChanges: 2, sample: { numExamples: 100 } };
+ *     const request: ExactRequest = { model: "runs/rose", maxChanges: 2, numExamples: 100 };
  */
 export type ExactRequest = z.input<typeof exactRequestSchema>;
 /** The same for a model that is a function from texts to probabilities. */
@@ -41,11 +53,7 @@ export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 /** What happens during an exact evaluation. */
 export interface ExactCallbacks extends Callbacks {
   /** Lets other processes compute blocks. `folder` is for their files. */
-  readonly runParts?: (
-    request: ParsedExactRequest & { readonly out: string },
-    folder: string,
-    countOpen: () => Promise<number>,
-  ) => Promise<void>;
+  readonly runParts?: RunParts<ParsedExactRequest & { readonly out: string }>;
   /** Called before the enumeration with the texts that an earlier call scored, and with all. */
   readonly onStart?: ((done: number, total: number) => void) | undefined;
 }

@@ -2,8 +2,6 @@ import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { redactUrl } from "../../attacks/endpoint.js";
 import type { JournalHeader } from "../../attacks/journal.js";
-import { type LoadedAttack, listResources, loadAttack } from "../../attacks/load-attack.js";
-import type { ResourceName } from "../../attacks/resources.js";
 import { scoreTexts } from "../../attacks/score-texts.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
@@ -27,10 +25,9 @@ import {
 import { hashExamples } from "../../runs/environment.js";
 import { type ExactReport, writeExactReport } from "../../runs/exact-folder.js";
 import type { Example } from "../../tasks/index.js";
-import { type GivenExamples, getModelFolder, loadCheckedTask } from "../attack/prepare-attack.js";
-import { sampleAttacked } from "../attack/sample-attacked.js";
-import { loadAttackResources } from "../load/load-resources.js";
-import { isEndpoint, type LoadedVictim, loadVictim } from "../load/load-victim.js";
+import { getModelFolder } from "../attack/prepare-attack.js";
+import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
+import { type GivenExamples, type OpenVictim, openVictim } from "../open-victim.js";
 import {
   chooseBound,
   measureGap,
@@ -66,7 +63,9 @@ export async function exact(
 ): Promise<ExactReport> {
   if (typeof request.model === "function" && callbacks.runParts)
     throw new UserError("model: a function cannot be sent to other processes. Use one process.");
-  return prepare(request, callbacks, given, (prepared) => runExact(prepared, callbacks));
+  const parsed = parseRequest(request);
+  await using victim = await openExactVictim(request.model, parsed, callbacks);
+  return await runExact(await prepareExact(parsed, victim, given), callbacks);
 }
 
 /**
@@ -74,44 +73,41 @@ export async function exact(
  * works on, until none is left.
  */
 export async function exactParts(request: ExactRequest, callbacks: Callbacks = {}): Promise<void> {
-  await prepare(request, callbacks, null, async (prepared) => {
-    const plan = planProof(prepared);
-    await computeParts(await createPartedProof(prepared, plan, () => stopIfAborted(callbacks, 0, prepared.examples)));
-  });
+  const parsed = parseRequest(request);
+  await using victim = await openExactVictim(request.model, parsed, callbacks);
+  const prepared = await prepareExact(parsed, victim, null);
+  const stop = (): void => stopIfAborted(callbacks, 0, prepared.examples);
+  await computeParts(await createPartedProof(prepared, planProof(prepared), stop));
 }
 
-async function prepare<Result>(
-  request: ExactRequest | FunctionExactRequest,
-  callbacks: Callbacks,
+function parseRequest({ model, ...request }: ExactRequest | FunctionExactRequest): ParsedExactRequest {
+  const name = typeof model === "function" ? model.name || "function" : model;
+  return validate(exactRequestSchema, { ...request, model: name }, "exact");
+}
+
+/** Opens a model whose decisions are confirmed in float32 on every device. */
+function openExactVictim(
+  model: ExactRequest["model"] | FunctionExactRequest["model"],
+  parsed: ParsedExactRequest,
+  { onEvent }: Callbacks,
+): Promise<OpenVictim> {
+  return openVictim({ ...parsed, model, precision: parsed.precision ?? "auto", isConfirmed: true, onEvent });
+}
+
+/** Loads everything that a request names. */
+async function prepareExact(
+  request: ParsedExactRequest,
+  victim: OpenVictim,
   given: GivenExamples | null,
-  run: (prepared: PreparedExact) => Promise<Result>,
-): Promise<Result> {
-  const { model } = request;
-  const named = { ...request, model: typeof model === "function" ? model.name || "function" : model };
-  const parsed = validate(exactRequestSchema, named, "exact");
-  const { runtime, sample, seed, maxChanges } = parsed;
-  const { onEvent } = callbacks;
-  const precision = runtime.precision ?? "auto";
-  const victim = await loadVictim(model, { ...runtime, precision, isConfirmed: true, onEvent });
-  try {
-    const task = await loadCheckedTask(parsed, victim, given?.task ?? null, callbacks);
-    const { examples } = given ?? (await sampleAttacked(task, { ...sample, seed, attackedLabel: null }, null));
-    const attacks: LoadedAttack[] = [];
-    for (const spec of parsed.attacks) attacks.push(await loadAttack(spec));
-    const needs: ResourceName[] = ["substitutions", "context", ...attacks.flatMap(listResources)];
-    const source = { ...parsed.resources, ...parsed.constraints, vectors: null, maskedLm: null };
-    const resources = await loadAttackResources(needs, source, victim, task.labels, callbacks);
-    try {
-      const { modifiableFields } = task;
-      const texts = await prepareTexts(examples, victim, resources.resources, { modifiableFields, maxChanges });
-      const measured = await withDecidedMargin(victim, parsed, texts, examples);
-      return await run({ request: parsed, victim: measured, task, examples, texts, attacks, resources });
-    } finally {
-      resources.close();
-    }
-  } finally {
-    victim.close();
-  }
+): Promise<PreparedExact> {
+  const { maxChanges } = request;
+  const { task, examples } = await victim.loadExamples(request, given);
+  const needs = ["substitutions", "context"] as const;
+  const { attacks, resources } = await victim.loadAttacks(request.attacks, request, task.labels, needs);
+  const { modifiableFields } = task;
+  const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
+  const measured = await withDecidedMargin(victim, request, texts, examples);
+  return { request, victim: measured, task, examples, texts, attacks, resources };
 }
 
 /** A victim in low precision with the margin of the request, or with the one that it needs for these texts. */
@@ -225,7 +221,7 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
       distribution: countMinChanges(results, maxChanges),
       attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
       task: task.name,
-      split: request.sample.split,
+      split: request.split,
       data: hashExamples(examples),
       scored: results.reduce((sum, { scored }) => sum + scored, 0),
       repeated,
@@ -241,8 +237,8 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
 
 /** Everything that decides the lines of a proof. */
 function createHeader({ request, victim, task, examples, attacks, resources }: PreparedExact): JournalHeader {
-  const { maxChanges, budget, seed, sample } = request;
-  const { substitutions, context } = resources.resources;
+  const { maxChanges, budget, seed, split } = request;
+  const { substitutions, context } = resources;
   const { decidedMargin, hash } = victim.victim;
   return {
     attack: "exact",
@@ -256,7 +252,10 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
     },
     settings: {
       model: isEndpoint(request.model) ? redactUrl(request.model) : request.model,
-      ...{ task: task.name, split: sample.split, modifiableFields: task.modifiableFields, ...victim.settings },
+      task: task.name,
+      split,
+      modifiableFields: task.modifiableFields,
+      ...victim.settings,
       ...(decidedMargin !== undefined && { decidedMargin }),
       ...(context && { minContextSimilarity: context.minSimilarity }),
     },

@@ -15,8 +15,8 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { drawRandomly } from "../../tasks/sample.js";
+import { loadRequestedTask } from "../load/load-task.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
-import { loadRequestedTask } from "../train/prepare-run.js";
 
 /** What `exportModel` accepts. */
 export const exportRequestSchema = z.strictObject({

@@ -3,9 +3,9 @@ import { type Callbacks, reportProgress } from "../../base/events.js";
 import { certifyInRounds } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
-import type { GivenExamples } from "../attack/prepare-attack.js";
 import { chooseCertificate } from "../certify/choose-certificate.js";
 import { isEndpoint } from "../load/load-victim.js";
+import type { GivenExamples } from "../open-victim.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 
 /** How many texts of a gate the candidate classifies correctly under any such edits. */

@@ -1,12 +1,15 @@
 import { z } from "zod";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import { countSchema, orNull, seedSchema } from "../../base/validate.js";
-import { attackGroups } from "../attack/attack-request.js";
+import { dataOptions } from "../../settings/config.js";
+import { runtimeOptions } from "../../settings/runtime-config.js";
+import { attackRequestSchema } from "../attack/attack-request.js";
 import { gatePrecisions } from "./gate-lock.js";
 
 const percentage = z.number().min(0).max(100);
 
-const { data, constraints, runtime } = attackGroups;
+const { minContextSimilarity, queryBudget, endpoint } = attackRequestSchema.shape;
+const { device, threads } = runtimeOptions;
 const split = orNull(z.enum(["train", "validation", "test"]), "the lock's, otherwise test").describe(
   "dataset split to use",
 );
@@ -40,11 +43,16 @@ export const gateRequestSchema = z.strictObject({
   lock: orNull(z.string()).describe("write the texts, the attack and the scores of the baseline to this .lock file"),
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
   allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
-  data: data.prefault({}),
-  sample: z.strictObject({ split, numExamples }).prefault({}),
-  constraints: constraints.pick({ minContextSimilarity: true, queryBudget: true }).prefault({}),
-  resources: z.strictObject({ substitutions }).prefault({}),
-  runtime: runtime.pick({ device: true, threads: true, endpoint: true }).extend({ precision }).prefault({}),
+  ...dataOptions,
+  split,
+  numExamples,
+  minContextSimilarity,
+  queryBudget,
+  substitutions,
+  device,
+  precision,
+  threads,
+  endpoint,
 });
 export type GateRequest = z.input<typeof gateRequestSchema>;
 export type ParsedGateRequest = z.output<typeof gateRequestSchema>;

@@ -10,13 +10,12 @@ import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { checkLabels } from "../../models/index.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { toDataRequest } from "../../settings/config.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { createTask } from "../../tasks/task.js";
-import type { GivenExamples } from "../attack/prepare-attack.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
+import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
-import { loadRequestedTask } from "../train/prepare-run.js";
+import type { GivenExamples } from "../open-victim.js";
 import { type CertifiedCandidate, certifyCandidate, requireCertifiedRun } from "./certify-candidate.js";
 import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
 import type { GateFailure, GateReport } from "./gate-report.js";
@@ -55,8 +54,8 @@ export async function runGate(request: GateRequest, callbacks: Callbacks = {}): 
   const runtime = selectRuntime(parsed, parsed.model);
   const measured = await measureModel(parsed.model, folder, given, lock.attack, runtime, callbacks);
   checkHashes(lock, measured, parsed);
-  const split = examples && (await measureSplit(parsed.model, examples, lock.task.labels, runtime, callbacks));
-  const { device, threads } = parsed.runtime;
+  const split = examples && (await measureSplit(parsed.model, { ...given, examples }, runtime, callbacks));
+  const { device, threads } = parsed;
   const settings = { device, threads, edits: parsed.edits, seed: lock.attack.seed };
   const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
   const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
@@ -99,7 +98,7 @@ function describeModel(reference: string): string {
   return isEndpoint(reference) ? redactUrl(reference) : reference;
 }
 
-function selectRuntime({ runtime: { device, threads, endpoint } }: ParsedGateRequest, model: string) {
+function selectRuntime({ device, threads, endpoint }: ParsedGateRequest, model: string) {
   return { device, threads, ...(isEndpoint(model) && { endpoint }) };
 }
 
@@ -109,14 +108,13 @@ async function openLock(request: ParsedGateRequest): Promise<GateLock> {
   const lock = await readGateLock(request.baseline, { trust, version: readPackageVersion() });
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
-    ...{ attacks: attack.attacks, substitutions: attack.substitutions, queryBudget: attack.queryBudget },
-    ...{ minContextSimilarity: attack.minContextSimilarity, precision: attack.precision },
-    ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name },
+    ...attack,
+    split: task.split,
+    numExamples: examples.length,
+    task: task.name,
   };
-  const { data, sample, constraints, resources, runtime } = request;
-  const all = { ...request, ...data, ...sample, ...constraints, ...resources, ...runtime };
   for (const [key, value] of Object.entries(pinned)) {
-    const given = all[key as keyof typeof all];
+    const given = request[key as keyof ParsedGateRequest] ?? null;
     if (given === null || JSON.stringify(given) === JSON.stringify(value)) continue;
     throw new UserError(
       `${key}: ${request.baseline} pins ${JSON.stringify(value)}, received ${JSON.stringify(given)}. ` +
@@ -136,36 +134,32 @@ async function measureBaseline(
   callbacks: Callbacks,
 ): Promise<{ readonly lock: GateLock; readonly examples: readonly Example[] }> {
   const run = isEndpoint(baseline) ? null : await RunFolder.containing(baseline);
-  const { resources, constraints, runtime: wanted } = request;
-  const split = request.sample.split ?? defaults.split;
+  const { substitutions, minContextSimilarity, queryBudget, precision } = request;
+  const split = request.split ?? defaults.split;
   const seed = request.seed ?? defaults.seed;
   const known = run && { task: null, labels: await run.labels() };
-  const task = await loadRequestedTask(toDataRequest(request.data), known, run, callbacks);
+  const task = await loadRequestedTask(request, known, run, callbacks);
   // Before the attack on the baseline, which takes long.
   const candidate = isEndpoint(request.model) ? null : await RunFolder.containing(request.model);
   const candidateLabels = await candidate?.labels();
   if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
-  const sample = {
-    split,
-    seed,
-    numExamples: request.sample.numExamples ?? defaults.numExamples,
-    sampling: "random",
-    attackedLabel: null,
-  } as const;
-  const { examples } = await sampleAttacked(task, sample, null);
+  const numExamples = request.numExamples ?? defaults.numExamples;
+  const { examples } = await sampleAttacked(task, { split, seed, numExamples });
   const attack: PinnedAttack = {
     attacks: [...(request.attacks ?? defaults.attacks)],
-    substitutions: resources.substitutions ?? run?.config.substitutions ?? null,
+    substitutions: substitutions ?? run?.config.substitutions ?? null,
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
-    ...{ ...constraints, seed },
-    precision: wanted.precision ?? "fp32",
+    minContextSimilarity,
+    queryBudget,
+    seed,
+    precision: precision ?? "fp32",
   };
   const folder = join(request.out, files.baseline);
   const runtime = selectRuntime(request, baseline);
   const whole = await task.load(split);
   // Before the attack, too: nothing can be concluded from a comparison with a degenerate model.
-  const { clean, degeneracy } = await measureSplit(baseline, whole, task.labels, runtime, callbacks);
+  const { clean, degeneracy } = await measureSplit(baseline, { task, examples: whole }, runtime, callbacks);
   if (degeneracy !== null)
     throw new UserError(
       `--baseline ${describeModel(baseline)} is degenerate: ${degeneracy}. Choose another baseline, because a ` +

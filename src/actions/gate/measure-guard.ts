@@ -3,9 +3,9 @@ import { readCalibration } from "../../runs/calibration.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
-import type { GivenExamples } from "../attack/prepare-attack.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { isEndpoint } from "../load/load-victim.js";
+import type { GivenExamples } from "../open-victim.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 
 /** What the calibrated guard of a candidate does with the texts of a gate; null if it has none. */

@@ -6,8 +6,8 @@ import { clearFolder } from "../../base/owned-folder.js";
 import { findJournals, getJournalPath, isAttackFile } from "../../runs/attack-folder.js";
 import { attack } from "../attack/attack.js";
 import type { AttackRequest } from "../attack/attack-request.js";
-import type { GivenExamples } from "../attack/prepare-attack.js";
 import { isEndpoint } from "../load/load-victim.js";
+import type { GivenExamples } from "../open-victim.js";
 import type { Measurement, PinnedAttack } from "./gate-lock.js";
 
 /** What a model did with the texts of a gate. */
@@ -22,8 +22,6 @@ export interface MeasuredModel {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-type RuntimeRequest = Omit<NonNullable<AttackRequest["runtime"]>, "precision" | "cache">;
-
 /**
  * Attacks a model over given examples. The scores of a local model are cached by its hash. The
  * model behind an endpoint can change, so its scores are not.
@@ -33,16 +31,11 @@ export async function measureModel(
   folder: string,
   given: GivenExamples,
   pinned: PinnedAttack,
-  runtime: RuntimeRequest,
+  runtime: Pick<AttackRequest, "device" | "threads" | "endpoint">,
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {
   await clearFolder(folder, "gate", isAttackFile);
-  const { attacks, seed, precision, minContextSimilarity, queryBudget, ...resources } = pinned;
-  const request: AttackRequest = {
-    ...{ model, attacks, seed, out: folder, resources },
-    constraints: { minContextSimilarity, queryBudget },
-    runtime: { ...runtime, precision, cache: !isEndpoint(model) },
-  };
+  const request: AttackRequest = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
   const { confusionMatrix } = await attack(request, callbacks, given);
   const measurements = new Map<string, Measurement>();
   const results = new Map<string, Map<string, AttackResult>>();

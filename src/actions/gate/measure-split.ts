@@ -6,10 +6,11 @@ import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { hashExamples } from "../../runs/environment.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { toDataRequest } from "../../settings/config.js";
+import { flattenData } from "../../settings/config.js";
 import type { Example } from "../../tasks/index.js";
-import { isEndpoint, type LoadVictimOptions, loadVictim } from "../load/load-victim.js";
-import { loadRequestedTask } from "../train/prepare-run.js";
+import { loadRequestedTask } from "../load/load-task.js";
+import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
+import { type GivenExamples, openVictim } from "../open-victim.js";
 import type { CleanMeasurement, GateLock } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
 
@@ -23,32 +24,23 @@ export interface MeasuredSplit {
 /** Classifies a whole split in float32, which costs less than the attack on a few of its texts. */
 export async function measureSplit(
   model: string,
-  examples: readonly Example[],
-  labels: readonly string[],
+  { task, examples }: GivenExamples,
   runtime: LoadVictimOptions,
   callbacks: Callbacks,
 ): Promise<MeasuredSplit> {
-  const { victim, close } = await loadVictim(model, { ...runtime, precision: "fp32", onEvent: callbacks.onEvent });
-  try {
-    if (victim.numLabels !== labels.length)
-      throw new UserError(
-        `${victim.name} returns ${victim.numLabels} probabilities, but the task has ${labels.length} labels ` +
-          `(${labels.join(", ")}). Use a model of this task.`,
-      );
-    const texts = examples.map((example) => example.texts);
-    const onProgress = (done: number): void => reportProgress(callbacks, "evaluate", done, texts.length);
-    const predicted = toPredictions(await scoreTexts(victim, texts, onProgress));
-    const gold = examples.map(({ label }) => label);
-    return {
-      clean: {
-        examples: hashExamples(examples),
-        correct: gold.map((label, i) => Number(predicted[i] === label)).join(""),
-      },
-      degeneracy: describeDegeneratePredictions(predicted, gold, labels),
-    };
-  } finally {
-    close();
-  }
+  await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
+  opened.checkTask(task);
+  const texts = examples.map((example) => example.texts);
+  const onProgress = (done: number): void => reportProgress(callbacks, "evaluate", done, texts.length);
+  const predicted = toPredictions(await scoreTexts(opened.victim, texts, onProgress));
+  const gold = examples.map(({ label }) => label);
+  return {
+    clean: {
+      examples: hashExamples(examples),
+      correct: gold.map((label, i) => Number(predicted[i] === label)).join(""),
+    },
+    degeneracy: describeDegeneratePredictions(predicted, gold, task.labels),
+  };
 }
 
 /**
@@ -60,19 +52,20 @@ export async function loadLockedSplit(
   { task: { name, labels, split }, clean, examples: attacked }: GateLock,
   callbacks: Callbacks,
 ): Promise<readonly Example[] | null> {
-  const { model, data, baseline } = request;
+  const { model, baseline } = request;
+  const { data } = flattenData(request);
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
   const isOfTask = run !== null && (run.config.task === null || run.config.task === name);
   const load = async (): Promise<readonly Example[]> => {
-    const task = await loadRequestedTask(toDataRequest(data), { task: name, labels }, isOfTask ? run : null, callbacks);
+    const task = await loadRequestedTask(request, { task: name, labels }, isOfTask ? run : null, callbacks);
     const examples = await task.load(split);
     if (hashExamples(examples) === clean.examples) return examples;
-    throw new UserError(`${data.path ?? name}: the texts differ from those of ${baseline}.`);
+    throw new UserError(`${typeof data === "string" ? data : name}: the texts differ from those of ${baseline}.`);
   };
   try {
     return await load();
   } catch (error) {
-    if (!(error instanceof UserError) || data.path !== null) throw error;
+    if (!(error instanceof UserError) || data !== null) throw error;
     warn(
       callbacks,
       `Clean accuracy is compared on the ${formatCount(attacked.length)} attacked texts of ${baseline} only, because its ` +

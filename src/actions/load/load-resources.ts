@@ -19,8 +19,8 @@ import type { Substitutions } from "../../text/substitutions.js";
 import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
-import { loadSubstitutionsForModel } from "../train/prepare-run.js";
 import { openContextCache } from "./context-cache.js";
+import { loadSubstitutionsForModel } from "./load-substitutions-for-model.js";
 import type { LoadedVictim } from "./load-victim.js";
 
 /** What recipes use besides the victim. */
@@ -33,13 +33,13 @@ export const recipeResourceOptions = {
   maskedLm: orNull(z.string()).describe("masked language model, for recipes that need one"),
 };
 
-interface ResourceRequest {
-  readonly vectors: string | null;
+export interface ResourceRequest {
+  readonly vectors?: string | null;
   readonly sentenceEncoder: string;
-  readonly maskedLm: string | null;
+  readonly maskedLm?: string | null;
   /** What error messages call `maskedLm`. Default: --masked-lm. */
   readonly maskedLmOption?: string;
-  readonly substitutions: string | null;
+  readonly substitutions?: string | null;
   readonly inVocabSubstitutes?: boolean | null;
   readonly caseSensitiveSubstitutes?: boolean | null;
   readonly minContextSimilarity?: number | null;
@@ -98,10 +98,10 @@ export async function loadAttackResources(
       closers.push(() => cache?.close());
     }
   }
-  if (isNeeded("mlm") && request.maskedLm !== null) {
-    const { maskedLmOption = "--masked-lm" } = request;
+  const { maskedLm = null, maskedLmOption = "--masked-lm" } = request;
+  if (isNeeded("mlm") && maskedLm !== null) {
     requireLibtorch(maskedLmOption);
-    const model = await loadMaskedLm(request.maskedLm, { device }).catch((error: unknown) => {
+    const model = await loadMaskedLm(maskedLm, { device }).catch((error: unknown) => {
       if (!(error instanceof UserError)) throw error;
       throw new UserError(`${maskedLmOption}: ${error.message}`, { cause: error });
     });
@@ -148,9 +148,10 @@ async function loadTables(
 
 /** The vectors of the request, its table, the table of the run, or WordNet. */
 async function loadNeighbors(request: ResourceRequest, local: LoadedVictim["local"]): Promise<NeighborTable> {
-  if (request.vectors !== null) {
-    const table = createVectorNeighbors(await readWordVectors(request.vectors), request.vectors);
-    return { ...table, hash: await sha256File(request.vectors) };
+  const { vectors = null } = request;
+  if (vectors !== null) {
+    const table = createVectorNeighbors(await readWordVectors(vectors), vectors);
+    return { ...table, hash: await sha256File(vectors) };
   }
   return loadSubstitutions(resolveTablePath(request.substitutions ?? local?.run?.config.substitutions ?? "wordnet"));
 }

@@ -14,8 +14,8 @@ import { runtimeOptions } from "../../settings/runtime-config.js";
 import { free, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
 import { Interrupted } from "../../train/index.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
+import { limitExamples, loadRequestedTask } from "../load/load-task.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
-import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
 
 /** What `merge` accepts. */
 export const mergeRequestSchema = z.strictObject({

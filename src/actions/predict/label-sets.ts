@@ -8,7 +8,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { dataOptions } from "../../settings/config.js";
 import type { Example } from "../../tasks/index.js";
 import { countOverlap } from "../../tasks/sample.js";
-import { loadConfiguredTask, loadRequestedTask } from "../train/prepare-run.js";
+import { loadConfiguredTask, loadRequestedTask } from "../load/load-task.js";
 import { findEditableFields } from "./certified-model.js";
 import type { Prediction, TextClassifier } from "./text-classifier.js";
 

@@ -1,18 +1,18 @@
 import { UserError } from "../../base/errors.js";
-import { type Callbacks, warn } from "../../base/events.js";
+import { warn } from "../../base/events.js";
 import { Rng } from "../../base/rng.js";
 import { createResolvedMethods, findTrainedCertificate } from "../../methods/index.js";
-import { loadModel, type Model } from "../../models/index.js";
+import { loadModel } from "../../models/index.js";
 import { type CertifiedModel, getTieMargin } from "../../proofs/certificates/index.js";
-import type { RunFolder } from "../../runs/run-folder.js";
-import type { DataRequest, RunConfig } from "../../settings/config.js";
+import type { RunConfig } from "../../settings/config.js";
 import type { ResolvedRun } from "../../settings/read-config.js";
 import { applyRuntime, type RuntimeConfig } from "../../settings/runtime-config.js";
-import { type Example, formatSplit, loadTask, type Task, taskNames } from "../../tasks/index.js";
-import { countOverlap, sampleExamples } from "../../tasks/sample.js";
-import { loadSubstitutions } from "../../text/load-substitutions.js";
-import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
+import { type Example, formatSplit, loadTask, type Task } from "../../tasks/index.js";
+import { countOverlap } from "../../tasks/sample.js";
+import type { Substitutions } from "../../text/substitutions.js";
 import { type TrainingJob, toDataset, transformExamples } from "../../train/index.js";
+import { loadSubstitutionsForModel } from "../load/load-substitutions-for-model.js";
+import { limitExamples, loadConfiguredTask, type TaskCallbacks } from "../load/load-task.js";
 import { listTrainingDataWarnings } from "./training-data-warnings.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
@@ -102,92 +102,6 @@ export function findPreparedModel({ config, job, runtime }: PreparedRun): Certif
     editableFields: task.modifiableFields,
   };
   return certificate?.createModel?.(facts) ?? null;
-}
-
-/**
- * Loads substitutions for a model: all, only those in its vocabulary, or only those of words in
- * lower case. `model` is null for an endpoint.
- */
-export async function loadSubstitutionsForModel(
-  source: string,
-  options: Pick<RunConfig, "inVocabSubstitutes" | "caseSensitiveSubstitutes">,
-  model: Model | null,
-): Promise<Substitutions> {
-  const complete = await loadSubstitutions(source);
-  const table = options.caseSensitiveSubstitutes ? matchCaseSensitively(complete) : complete;
-  if (!options.inVocabSubstitutes) return table;
-  if (model && model.tokenization !== "subword") return filterInVocabSubstitutes(table, model.tokenizer);
-  const reason = model
-    ? "A model with subword tokenization knows every word."
-    : "The vocabulary of an endpoint is unknown.";
-  throw new UserError(`--in-vocab-substitutes: ${reason} Leave it out, or use a model with --tokenization word.`);
-}
-
-/**
- * Loads the task that a request names; without one, the task of the model's run or the one in the
- * model's config.
- */
-export async function loadRequestedTask(
-  request: DataRequest,
-  model: Pick<Model, "task" | "labels"> | null,
-  run: RunFolder | null,
-  callbacks: TaskCallbacks,
-): Promise<Task> {
-  if (request.task !== null || request.data !== null) {
-    // A file of the user's is evaluated as a whole, with the labels of the model.
-    if (request.task !== null) return loadConfiguredTask(request, callbacks);
-    // Columns that the request does not name are those of the run, if the run read a file, too.
-    const known = run?.config.task === null ? run.config : null;
-    const columns = {
-      textColumn: request.textColumn.length > 0 ? request.textColumn : (known?.textColumn ?? []),
-      labelColumn: request.labelColumn ?? known?.labelColumn ?? null,
-      labelMap: request.labelMap ?? known?.labelMap ?? null,
-    };
-    const options = { evaluationOnly: true, labels: model?.labels };
-    return loadConfiguredTask({ ...request, ...columns }, callbacks, options);
-  }
-  if (run) return loadConfiguredTask(run.config, callbacks);
-  if (model?.task && taskNames.includes(model.task))
-    return loadConfiguredTask({ ...request, task: model.task }, callbacks);
-  throw new UserError(
-    `Expected a task (--task ${taskNames[0]}) or a file ` +
-      "(--data reviews.csv --text-column review --label-column stars).",
-  );
-}
-
-/** What is called while a task is loaded. Its data may have to be downloaded. */
-type TaskCallbacks = Pick<Callbacks, "onEvent">;
-
-/** Loads the task that a config or a request names. */
-export function loadConfiguredTask(
-  request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
-  { onEvent }: TaskCallbacks,
-  options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
-): Promise<Task> {
-  const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = request;
-  return loadTask({
-    ...options,
-    ...(task !== null && { task }),
-    ...(data !== null && { data }),
-    ...(textColumn.length > 0 && { textColumn }),
-    ...(labelColumn !== null && { labelColumn }),
-    ...(labelMap !== null && { labelMap }),
-    ...(validationData && { validationData }),
-    ...(testData && { testData }),
-    skipBadRows,
-    onEvent,
-  });
-}
-
-/** A class-balanced sample of `count` examples; all if there are no more or `count` is null. */
-export function limitExamples(
-  task: Task,
-  examples: readonly Example[],
-  count: number | null,
-  seed: number,
-): readonly Example[] {
-  if (count === null || count >= examples.length) return examples;
-  return sampleExamples(examples, count, seed, task.labels.length);
 }
 
 /** Loads all splits at once, so that a broken file does not show up after hours of training. */

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { z } from "zod";
 import { type JournalHeader, readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { checkSameHeader } from "../../base/checked-lines.js";
@@ -13,7 +14,8 @@ import { hashExamples } from "../../runs/environment.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { createTask } from "../../tasks/task.js";
 import { attack } from "../attack/attack.js";
-import type { AttackRequest } from "../attack/attack-request.js";
+import { attackOutputOptions } from "../attack/attack-outputs.js";
+import { type AttackRequest, toBudgetKeys } from "../attack/attack-request.js";
 
 /** Searches that were run again, all with the recorded outcome. */
 export interface RepeatedSearches {
@@ -60,7 +62,6 @@ export async function repeatSearches(
         "the same --seed instead, and compare the journals.",
     );
   const { settings } = header;
-  const request = report.request as Readonly<Record<"runtime" | "constraints", object>>;
   const examples = drawn.map(({ result: { id, texts, label } }) => ({ id, texts, label }));
   const task = createTask({
     name: report.task,
@@ -71,19 +72,23 @@ export async function repeatSearches(
   });
   const out = await mkdtemp(join(tmpdir(), "temper-verify-"));
   try {
-    // The scores of an earlier search prove nothing, and no other file is written.
-    const runtime = { ...request.runtime, device, threads, endpoint, cache: false };
     const repeated = {
-      ...request,
+      ...report.request,
+      // No other file is written.
+      ...z.object(attackOutputOptions).parse({}),
       model,
       out,
-      outputs: {},
       resume: false,
       transferFrom: [],
       attacks: [{ name: header.attack, options: header.options }],
       seed: header.seed,
-      constraints: { ...request.constraints, queryBudget: settings.budget ?? null },
-      runtime: { ...runtime, precision: settings.searchPrecision ?? settings.precision ?? null },
+      ...toBudgetKeys(settings.budget),
+      device,
+      threads,
+      endpoint,
+      precision: settings.searchPrecision ?? settings.precision ?? null,
+      // The scores of an earlier search prove nothing.
+      cache: false,
     };
     await attack(repeated as unknown as AttackRequest, callbacks, { task, examples });
     const hashes = { ...header.hashes, data: hashExamples(examples) };

@@ -20,11 +20,12 @@ import { resolveTablePath } from "../../settings/read-config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
-import { attackGroups } from "../attack/attack-request.js";
+import { attackRequestSchema } from "../attack/attack-request.js";
 import { prepareTexts } from "../exact/prepare-exact.js";
-import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
-import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
+import { recipeResourceOptions } from "../load/load-resources.js";
+import type { LoadedVictim } from "../load/load-victim.js";
 import { noiseOptions } from "../load/random-victim.js";
+import { type OpenVictim, openVictim } from "../open-victim.js";
 import { type RepeatedSearches, repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
@@ -50,19 +51,18 @@ export const verifyRequestSchema = z.strictObject({
 export type VerifyRequest = z.input<typeof verifyRequestSchema>;
 type ParsedRequest = z.output<typeof verifyRequestSchema> & { readonly model: string };
 
-interface VerifiedFile {
-  readonly journal: string;
-  /** The table that every edit was checked against; null if none. */
-  readonly substitutions: string | null;
-}
-
 /**
  * A journal of which every line was reproduced, or a proof of which random blocks were.
  *
  *     const [first]: Verification[] = await verify({ journals, model: "runs/rose" });
  */
-export type Verification = VerifiedFile &
-  ((JournalVerification & { readonly repeated: RepeatedSearches | null }) | ProofVerification);
+export type Verification = {
+  readonly journal: string;
+  /** The table that every edit was checked against; null if none. */
+  readonly substitutions: string | null;
+} & ((JournalVerification & { readonly repeated: RepeatedSearches | null }) | ProofVerification);
+
+const guardSchema = attackRequestSchema.pick({ windows: true, positiveLabel: true, calibrated: true });
 
 /** The logit margins of other precisions differ by a few percent. */
 const otherMarginTolerance = 0.3;
@@ -115,41 +115,37 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   // The scores of a proof are those of the search.
   const proofPrecision = searchPrecision.safeParse(search ?? precision).data ?? null;
   // A model that does not say how it reads text is read as it was when it was attacked.
-  const victim = await loadVictim(request.model, {
+  await using victim = await openVictim({
     ...request,
     ...(isProof && { precision: request.precision ?? proofPrecision, isConfirmed: true }),
-    ...attackGroups.runtime.pick({ tokenization: true }).safeParse({ tokenization }).data,
+    ...attackRequestSchema.pick({ tokenization: true }).safeParse({ tokenization }).data,
     ...(typeof maxLength === "number" && { maxLength }),
     ...z.object(noiseOptions).partial().safeParse(header.settings).data,
-    ...(guard !== undefined && { guard: validate(attackGroups.guard, guard, `${journal}: settings.guard`) }),
+    ...(guard !== undefined && { guard: validate(guardSchema, guard, `${journal}: settings.guard`) }),
     onEvent,
   });
-  try {
-    const substitutions = await findSubstitutions(header, victim, request);
-    if (isProof) {
-      const verification = await verifyExact(journal, header, victim, substitutions, request, callbacks);
-      return { journal, substitutions: substitutions?.name ?? null, ...verification };
-    }
-    const isSamePrecision = precision === victim.settings.precision && (precision === "fp32" || precision === "tf32");
-    const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
-    // What a journal records belongs to the float32 model, if low precision only searched.
-    const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
-      substitutions,
-      tolerance,
-      exportedFrom: victim.local?.model.session?.exportedFrom,
-    });
-    const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
-    return { journal, substitutions: substitutions?.name ?? null, ...verification, repeated };
-  } finally {
-    victim.close();
+  const substitutions = await findSubstitutions(header, victim, request);
+  if (isProof) {
+    const verification = await verifyExact(journal, header, victim, substitutions, request, callbacks);
+    return { journal, substitutions: substitutions?.name ?? null, ...verification };
   }
+  const isSamePrecision = precision === victim.settings.precision && (precision === "fp32" || precision === "tf32");
+  const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
+  // What a journal records belongs to the float32 model, if low precision only searched.
+  const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
+    substitutions,
+    tolerance,
+    exportedFrom: victim.local?.model.session?.exportedFrom,
+  });
+  const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
+  return { journal, substitutions: substitutions?.name ?? null, ...verification, repeated };
 }
 
 /** Scores random blocks of a proof again, after its candidates were listed again. */
 async function verifyExact(
   path: string,
   header: JournalHeader,
-  victim: LoadedVictim,
+  victim: OpenVictim,
   substitutions: Substitutions | undefined,
   { blocks, seed }: ParsedRequest,
   callbacks: Callbacks,
@@ -172,23 +168,16 @@ async function verifyExact(
       },
     );
   if (!substitutions) return check();
-  const needs = { ...z.object(recipeResourceOptions).parse({}), substitutions: substitutions.name };
-  const loaded =
-    minContextSimilarity > -1
-      ? await loadAttackResources(["encoder"], needs, victim, [], callbacks)
-      : { resources: {}, close: () => undefined };
-  try {
-    const { encoder } = loaded.resources;
-    const context = encoder && { encoder, minSimilarity: minContextSimilarity };
-    const resources = { substitutions, ...(context && { context }) };
-    return await check(async (texts) => {
-      const examples = texts.map((each) => ({ texts: each }));
-      const prepared = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
-      return prepared.map(({ words }) => words);
-    });
-  } finally {
-    loaded.close();
-  }
+  const needs = minContextSimilarity > -1 ? (["encoder"] as const) : [];
+  const request = { ...z.object(recipeResourceOptions).parse({}), substitutions: substitutions.name };
+  const { encoder } = (await victim.loadAttacks([], request, [], needs)).resources;
+  const context = encoder && { encoder, minSimilarity: minContextSimilarity };
+  const resources = { substitutions, ...(context && { context }) };
+  return check(async (texts) => {
+    const examples = texts.map((each) => ({ texts: each }));
+    const prepared = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
+    return prepared.map(({ words }) => words);
+  });
 }
 
 const proofSettingsSchema = z.looseObject({

@@ -10,23 +10,22 @@ import { tabulateAttacks } from "../../evaluation/attack-numbers.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
-import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
-import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { attackTexts } from "../attack-text.js";
 import { getColors, type Io, write } from "../io.js";
 import {
   addOptions,
   appendValue,
-  dataGroupFlags,
+  attackOption,
+  dataFlags,
   endpointOption,
-  groupOptions,
   quietOption,
   runtimeFlags,
   splitOption,
 } from "../options.js";
 import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { addShardOptions, takeShardRunner } from "../shard-options.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
 export const examples = [
@@ -41,20 +40,16 @@ export const examples = [
 
 export function define(command: Command, io: Io): void {
   const { shape } = attackRequestSchema;
-  const attackOption = new Option(
-    "--attack <name[:key=value,…]>",
-    `${attackNames.join(", ")}, or the path of a custom attack (.js); repeatable (default: pwws)`,
-  );
   const withAttack = command
     .argument("<model>", shape.model.description)
-    .addOption(attackOption.argParser(appendValue))
+    .addOption(attackOption(`${attackNames.join(", ")}, or the path of a custom attack (.js)`))
     .addOption(splitOption());
   const withRequest = addOptions(withAttack, shape, {
     substitutions: "<table>",
     inVocabSubstitutes: "",
     caseSensitiveSubstitutes: "",
     lmConstraint: "<file>",
-    ...dataGroupFlags,
+    ...dataFlags,
     sampling: "<name>",
     attackedLabel: "<label>",
     numExamples: "<count>",
@@ -63,14 +58,12 @@ export function define(command: Command, io: Io): void {
     maxModificationRate: "<fraction>",
     queriesPerWord: "<queries>",
     protocol: "<name>",
-    ...{
-      minContextSimilarity: "<number>",
-      maxLikelihoodDrop: "<number>",
-      protectStopWords: "",
-      matchPartOfSpeech: "",
-      protectedText: "<kind>",
-      protect: "<regex>",
-    },
+    minContextSimilarity: "<number>",
+    maxLikelihoodDrop: "<number>",
+    protectStopWords: "",
+    matchPartOfSpeech: "",
+    protectedText: "<kind>",
+    protect: "<regex>",
     vectors: "<file>",
     sentenceEncoder: "<model>",
     maskedLm: "<model>",
@@ -94,15 +87,7 @@ export function define(command: Command, io: Io): void {
     maxLength: "<tokens>",
     ...runtimeFlags,
   });
-  const withProcesses = addOptions(withRequest, shardOptions, { processes: "<count>", backend: "<name>" });
-  addOptions(withProcesses, slurmKeys, {
-    partition: "<name>",
-    gpus: "<count>",
-    cpus: "<count>",
-    time: "<limit>",
-    memory: "<size>",
-    options: "--sbatch <option>",
-  })
+  addShardOptions(withRequest)
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .option("--no-cache", "neither read scores from disk nor store them")
@@ -116,8 +101,8 @@ export function define(command: Command, io: Io): void {
     .addOption(quietOption())
     .action(async (model, options) => {
       const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
-      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...given } = others;
-      const request = groupOptions(attackRequestSchema, { model, attacks, ...given });
+      const [runShards, given] = takeShardRunner("attack-shards", others);
+      const request = { model, attacks, ...given };
       if (input || interactive) {
         const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
         return attackTexts(io, request, texts);
@@ -127,8 +112,6 @@ export function define(command: Command, io: Io): void {
           "--true-label is about the text of --input or --interactive. Pass one of them, or omit it.",
         );
       const progress = createAttackProgress(io, quiet);
-      const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
-      const runShards = createRequestedShardRunner("attack-shards", { processes, backend, slurm });
       const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
       const report = await attack(request, callbacks).finally(progress.end);
       if (json) return printJson(io, report);
@@ -194,7 +177,7 @@ function formatReport(io: Io, report: AttackReport): string {
   const names = Object.keys(attacks);
   const worst = `${formatCount(worstCaseExamples)}  (95% CI ${formatInterval(interval.low, interval.high)})`;
   const correct = Math.round(clean * examples);
-  const { attackedLabel = null } = request.sample as { readonly attackedLabel?: string | null };
+  const attackedLabel = typeof request.attackedLabel === "string" ? request.attackedLabel : null;
   const size = (value: number): string => formatNumber(value, 3);
   const head = [
     ["model", String(request.model)],

@@ -6,7 +6,7 @@ import { formatCount, formatInterval, formatPercent } from "../../base/format.js
 import { certificates, describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { CertificateReport } from "../../runs/certificate-folder.js";
 import { type Io, write } from "../io.js";
-import { addOptions, dataGroupFlags, groupOptions, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
@@ -32,7 +32,7 @@ export function define(command: Command, io: Io): void {
     kind: "<name[:key=value,…]>",
   });
   addOptions(withKind.addOption(splitOption()), shape, {
-    ...dataGroupFlags,
+    ...dataFlags,
     numExamples: "<count>",
     seed: "<number>",
     edits: "<count>",
@@ -56,7 +56,7 @@ export function define(command: Command, io: Io): void {
         },
       };
       try {
-        const report = await certify(groupOptions(certifyRequestSchema, { model, ...request }), callbacks);
+        const report = await certify({ model, ...request }, callbacks);
         display.end();
         await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
       } finally {

@@ -34,7 +34,7 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, quiet);
       try {
         const result =
-          task === "advglue"
+          (task as string | undefined) === "advglue"
             ? await evaluateAdvglue({ model, ...request }, callbacks)
             : await evaluate({ model, task, split, ...request }, callbacks);
         callbacks.end();

@@ -1,23 +1,21 @@
-import { type Command, Option } from "@commander-js/extra-typings";
+import type { Command } from "@commander-js/extra-typings";
 import { type ExactReport, exact } from "../../actions/exact/exact.js";
 import { exactRequestSchema } from "../../actions/exact/exact-request.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
-import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
-import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { tabulateExact } from "../../runs/exact-folder.js";
 import { type Io, write } from "../io.js";
 import {
   addOptions,
-  appendValue,
-  dataGroupFlags,
+  attackOption,
+  dataFlags,
   endpointOption,
-  groupOptions,
   quietOption,
   runtimeFlags,
   splitOption,
 } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { addShardOptions, takeShardRunner } from "../shard-options.js";
 import { stopOnSignals } from "../signals.js";
 
 export const note =
@@ -35,11 +33,7 @@ export function define(command: Command, io: Io): void {
   const { shape } = exactRequestSchema;
   const withSplit = command
     .argument("<model>", shape.model.description)
-    .addOption(
-      new Option("--attack <name[:key=value,…]>", `${shape.attacks.description}; repeatable (default: pwws)`).argParser(
-        appendValue,
-      ),
-    )
+    .addOption(attackOption(shape.attacks.description!))
     .addOption(splitOption());
   const withRequest = addOptions(withSplit, shape, {
     maxChanges: "<count>",
@@ -50,7 +44,7 @@ export function define(command: Command, io: Io): void {
     caseSensitiveSubstitutes: "",
     minContextSimilarity: "<number>",
     sentenceEncoder: "<model>",
-    ...dataGroupFlags,
+    ...dataFlags,
     numExamples: "<count>",
     sampling: "<name>",
     seed: "<number>",
@@ -59,33 +53,26 @@ export function define(command: Command, io: Io): void {
     maxLength: "<tokens>",
     ...runtimeFlags,
   });
-  const withProcesses = addOptions(withRequest, shardOptions, { processes: "<count>", backend: "<name>" });
-  addOptions(withProcesses, slurmKeys, {
-    partition: "<name>",
-    gpus: "<count>",
-    cpus: "<count>",
-    time: "<limit>",
-    memory: "<size>",
-    options: "--sbatch <option>",
-  })
+  addShardOptions(withRequest)
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .addOption(endpointOption())
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
     .action(async (model, { json, quiet, attack: attacks, ...others }) => {
-      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...request } = others;
-      const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
-      const runParts = createRequestedShardRunner("exact-parts", { processes, backend, slurm });
+      const [runParts, request] = takeShardRunner("exact-parts", others);
       const display = createCallbacks(io, quiet);
       const signals = stopOnSignals(io);
       signals.listen();
-      const report = await exact(groupOptions(exactRequestSchema, { model, attacks, ...request }), {
-        ...(runParts && { runParts }),
-        signal: signals.signal,
-        onEvent: display.onEvent,
-        onStart: (done, total) => display.start("exact", done, total, "texts"),
-      }).finally(() => {
+      const report = await exact(
+        { model, attacks, ...request },
+        {
+          ...(runParts && { runParts }),
+          signal: signals.signal,
+          onEvent: display.onEvent,
+          onStart: (done, total) => display.start("exact", done, total, "texts"),
+        },
+      ).finally(() => {
         display.end();
         signals.close();
       });

@@ -7,15 +7,7 @@ import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../base/errors.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
-import {
-  addOptions,
-  dataGroupFlags,
-  endpointOption,
-  groupOptions,
-  quietOption,
-  runtimeFlags,
-  splitOption,
-} from "../options.js";
+import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
@@ -37,7 +29,7 @@ export function define(command: Command, io: Io): void {
   const flags = {
     attacks: "--attack <name>",
     substitutions: "<source>",
-    ...dataGroupFlags,
+    ...dataFlags,
     numExamples: "<count>",
     seed: "<number>",
     minContextSimilarity: "<number>",
@@ -62,7 +54,7 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, quiet);
       let report: GateReport;
       try {
-        report = await runGate(groupOptions(gateRequestSchema, { model, ...request }), callbacks);
+        report = await runGate({ model, ...request }, callbacks);
       } catch (error) {
         if (error instanceof UserError) throw error;
         callbacks.end();

@@ -37,8 +37,7 @@ function describeSample(runs: readonly ReportRun[]): string {
     const count = formatCount(journal.header.examples);
     if (!report) return [`${count} texts`];
     const { request, split, labels } = report;
-    const { attackedLabel, sampling, numExamples } = (request.sample ?? {}) as Readonly<Record<string, unknown>>;
-    const { seed } = request;
+    const { attackedLabel, sampling, numExamples, seed } = request;
     const label = typeof attackedLabel === "string" ? ` of ${attackedLabel}` : "";
     const wanted = typeof numExamples === "number" ? numExamples : journal.header.examples;
     const how =

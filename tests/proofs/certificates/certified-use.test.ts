@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
+import { attack } from "../../../src/actions/attack/attack.js";
 import { calibrate } from "../../../src/actions/calibrate/calibrate.js";
 import { certify } from "../../../src/actions/certify/certify.js";
 import { evaluate } from "../../../src/actions/evaluate/evaluate.js";
@@ -16,7 +17,6 @@ import { writeReport } from "../../../src/report/index.js";
 import { readCertificateReports } from "../../../src/runs/certificate-folder.js";
 import { RunFolder } from "../../../src/runs/run-folder.js";
 import { serveModel } from "../../../src/serve/serve-model.js";
-import { attackFlat as attack } from "../../attack-request.js";
 import { invoke } from "../../cli/invoke.js";
 import { chooseExtent } from "../../extent.js";
 import { testLong } from "../../long.js";
@@ -45,7 +45,7 @@ test("a run with hash-vote is evaluated by its vote, in training and afterwards"
   const evaluated = await evaluate({ ...runtime, model: voting });
   expect(evaluated.accuracy).toBe(trained.accuracy);
   expect(evaluated.outcomes).toEqual(trained.outcomes);
-  const certified = await certify({ runtime, model: voting, out: join(folder, "all") });
+  const certified = await certify({ ...runtime, model: voting, out: join(folder, "all") });
   expect(certified.examples).toBe(evaluated.examples);
   expect(certified.clean).toBe(evaluated.accuracy);
 });
@@ -187,9 +187,8 @@ test("a calibration that cannot keep its promise is an error, and changes nothin
 
 test("verify computes certificates again, and names the line that is forged", async () => {
   const out = join(folder, "verified");
-  const sample = { numExamples: 20 };
-  await certify({ runtime, model: voting, sample, out });
-  await certify({ runtime, model: voting, sample, kind: "canonical", out });
+  await certify({ ...runtime, model: voting, numExamples: 20, out });
+  await certify({ ...runtime, model: voting, numExamples: 20, kind: "canonical", out });
   const journals = ["hash-vote", "canonical"].map((kind) => join(out, `${kind}.jsonl`));
   const { code, stdout, stderr } = await invoke([
     "verify",
@@ -212,7 +211,7 @@ test("verify computes certificates again, and names the line that is forged", as
 
 testLong("enumerated deletions certify more, leads are used everywhere, and verify computes both again", async () => {
   const leads = await trainCertified(folder, "leads", [hashVote({ groups: 7, clip: 1, hashes: 2 })]);
-  const request = { runtime, model: leads, sample: { numExamples: chooseExtent(20, 60) }, edits: 2 };
+  const request = { ...runtime, model: leads, numExamples: chooseExtent(20, 60), edits: 2 };
   const [simple, exact] = [join(folder, "simple"), join(folder, "enumerated")];
   const bound = await certify({ ...request, out: simple });
   const enumerated = await certify({ ...request, out: exact, kind: "hash-vote:enumeratesDeletions=true" });
@@ -220,7 +219,7 @@ testLong("enumerated deletions certify more, leads are used everywhere, and veri
   const pairs = bound.certified.map(({ accuracy }, i) => [accuracy, enumerated.certified[i]!.accuracy] as const);
   for (const [least, more] of pairs) expect(more).toBeGreaterThanOrEqual(least);
   expect(pairs.some(([least, more]) => more > least)).toBe(true);
-  const all = await certify({ runtime, model: leads, out: join(folder, "all-leads") });
+  const all = await certify({ ...runtime, model: leads, out: join(folder, "all-leads") });
   expect(all.clean).toBe((await evaluate({ ...runtime, model: leads })).accuracy);
   for (const out of [simple, exact])
     await verify({ ...runtime, journals: [join(out, "hash-vote.jsonl")], model: leads });
@@ -254,7 +253,7 @@ test("attacks attack the vote, never below its certificates, and the report show
     JSON.stringify(Object.fromEntries(words.map((word) => [word, others.filter((o) => o !== word).slice(0, 8)]))),
   );
   const numExamples = 20;
-  await certify({ runtime, model: voting, sample: { numExamples } });
+  await certify({ ...runtime, model: voting, numExamples });
   const common = { ...runtime, model: voting, numExamples, substitutions: table, minContextSimilarity: -1 };
   const report = await attack({ ...common, attacks: ["pwws"], precision: "fp32" });
   const [certified] = await readCertificateReports(join(voting, "certificates"));
@@ -280,10 +279,10 @@ function readLines(path: string): { id: string; changeableGroups: number }[] {
 test("a gate requires certified accuracy of a run that was trained for it", async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const common = {
-    ...{ model: voting, baseline: voting, maxDrop: 50, out: join(folder, "gate"), runtime },
-    sample: { numExamples: 20 },
-    constraints: { minContextSimilarity: -1 },
-    resources: { substitutions: join(folder, "table.json") },
+    ...{ model: voting, baseline: voting, maxDrop: 50, out: join(folder, "gate"), ...runtime },
+    numExamples: 20,
+    minContextSimilarity: -1,
+    substitutions: join(folder, "table.json"),
   };
   const passed = await runGate({ ...common, minCertified: 0, edits: 1 });
   const check = passed.checks.at(-1)!;

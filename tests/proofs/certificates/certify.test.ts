@@ -86,7 +86,7 @@ describe("certify --kind hash-vote", () => {
   });
 
   test("a journal that was cut off anywhere is continued to the same bytes", async () => {
-    const request = { runtime, model: voting, sample: { numExamples: 40 } };
+    const request = { ...runtime, model: voting, numExamples: 40 };
     const undisturbed = join(folder, "undisturbed");
     const report = await certify({ ...request, out: undisturbed });
     const journal = readFileSync(join(undisturbed, "hash-vote.jsonl"));
@@ -104,14 +104,14 @@ describe("certify --kind hash-vote", () => {
     expect({ ...resumed, journal: "" }).toEqual({ ...report, journal: "" });
     // A smaller sample is the start of a larger one.
     const grown = join(folder, "grown");
-    await certify({ ...request, sample: { numExamples: 32 }, out: grown });
+    await certify({ ...request, numExamples: 32, out: grown });
     await certify({ ...request, out: grown, resume: true });
     expect(readFileSync(join(grown, "hash-vote.jsonl"))).toEqual(journal);
   });
 
   test("a journal is not overwritten, mixed with other options, or continued after a change", async () => {
     const out = join(folder, "damaged");
-    const request = { runtime, model: voting, sample: { numExamples: 8 }, out };
+    const request = { ...runtime, model: voting, numExamples: 8, out };
     await certify(request);
     await expect(certify(request)).rejects.toThrow(/already exists\. Pass --resume/);
     await expect(certify({ ...request, seed: 1, resume: true })).rejects.toThrow(/different seed: 0, now 1/);
@@ -139,7 +139,7 @@ describe("other certificates", () => {
   test("deletion smoothing has a confidence, and its table holds together", async () => {
     const run = await trainCertified(folder, "deletion", [deletionNoise({ p: 0.5 })]);
     const settings = { kind: "deletion:maxSamples=100", edits: 1 };
-    const request = { runtime, model: run, sample: { numExamples: 6 }, ...settings };
+    const request = { ...runtime, model: run, numExamples: 6, ...settings };
     const report = await certify(request);
     const [substitution, insertion] = report.certified;
     expect(report.confidence).toContain("99.9%");
@@ -158,7 +158,7 @@ describe("other certificates", () => {
   });
 
   test("canonical forms and windows certify any model", async () => {
-    const request = { runtime, model: voting, sample: { numExamples: 20 } };
+    const request = { ...runtime, model: voting, numExamples: 20 };
     const canonical = await certify({ ...request, kind: "canonical" });
     expect(canonical.certified).toHaveLength(1);
     expect(canonical.certified[0]!.accuracy).toBeLessThanOrEqual(canonical.clean);

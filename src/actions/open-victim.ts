@@ -1,0 +1,93 @@
+import type { PredictProbabilities } from "../attacks/function-victim.js";
+import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
+import type { AttackResources, ResourceName } from "../attacks/resources.js";
+import { UserError } from "../base/errors.js";
+import { checkLabels } from "../models/index.js";
+import type { DataRequest } from "../settings/config.js";
+import type { Example, Task } from "../tasks/index.js";
+import { type AttackedSample, type SampleRequest, sampleAttacked } from "./attack/sample-attacked.js";
+import { loadAttackResources, type ResourceRequest } from "./load/load-resources.js";
+import { loadRequestedTask } from "./load/load-task.js";
+import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load/load-victim.js";
+
+/** Examples to work on instead of a sample of the task that a request names. */
+export interface GivenExamples {
+  readonly task: Task;
+  readonly examples: readonly Example[];
+}
+
+/** A model to open: by its name, as a function, or loaded already. */
+interface VictimRequest extends LoadVictimOptions {
+  readonly model: string | PredictProbabilities | LoadedVictim;
+}
+
+/**
+ * A model that is open for attacks and proofs. Closing it frees everything that was loaded for it,
+ * the last first.
+ */
+export interface OpenVictim extends LoadedVictim, AsyncDisposable {
+  /** Rejects a task with other labels than the model. */
+  checkTask(task: Pick<Task, "name" | "labels">): void;
+  /** Loads the task of a request, which the model must have the labels of. */
+  loadTask(request: DataRequest): Promise<Task>;
+  /** Loads the task and draws the examples, unless they are given. */
+  loadExamples(
+    request: DataRequest & SampleRequest,
+    given: GivenExamples | null,
+  ): Promise<AttackedSample & { readonly task: Task }>;
+  /** Loads attacks with the resources that they need. `needs` lists others. */
+  loadAttacks(
+    specs: readonly Parameters<typeof loadAttack>[0][],
+    request: ResourceRequest,
+    labels: readonly string[],
+    needs?: readonly ResourceName[],
+  ): Promise<{ readonly attacks: readonly LoadedAttack[]; readonly resources: Partial<AttackResources> }>;
+}
+
+/**
+ * Opens a model (a folder, npm:PACKAGE, a Hugging Face model ID, a URL or a function).
+ *
+ *     await using victim = await openVictim({ model: "runs/reviews", precision: "fp32" });
+ *     const { task, examples } = await victim.loadExamples(request, null);
+ *     const { attacks, resources } = await victim.loadAttacks(["pwws"], request, task.labels);
+ */
+export async function openVictim({ model, ...options }: VictimRequest): Promise<OpenVictim> {
+  const loaded = typeof model === "object" ? model : await loadVictim(model, options);
+  const { victim, local } = loaded;
+  const closers = [loaded.close];
+  const close = (): void => {
+    for (let closer = closers.pop(); closer; closer = closers.pop()) closer();
+  };
+  const opened: OpenVictim = {
+    ...loaded,
+    close,
+    [Symbol.asyncDispose]: async () => close(),
+    checkTask(task) {
+      if (local) checkLabels(loaded.name, local.model.labels, task.labels, task.name);
+      if (victim.numLabels !== task.labels.length)
+        throw new UserError(
+          `${victim.name} returns ${victim.numLabels} probabilities, but ${task.name} has ` +
+            `${task.labels.length} labels (${task.labels.join(", ")}). Use a model of this task.`,
+        );
+    },
+    async loadTask(request) {
+      const task = await loadRequestedTask(request, local?.model ?? null, local?.run ?? null, options);
+      opened.checkTask(task);
+      return task;
+    },
+    async loadExamples(request, given) {
+      if (given) opened.checkTask(given.task);
+      const task = given?.task ?? (await opened.loadTask(request));
+      return { task, ...(given ? { examples: given.examples, coverage: null } : await sampleAttacked(task, request)) };
+    },
+    async loadAttacks(specs, request, labels, needs = []) {
+      const attacks: LoadedAttack[] = [];
+      for (const spec of specs) attacks.push(await loadAttack(spec));
+      const all = [...attacks.flatMap(listResources), ...needs];
+      const { resources, close: closeResources } = await loadAttackResources(all, request, loaded, labels, options);
+      closers.push(closeResources);
+      return { attacks, resources };
+    },
+  };
+  return opened;
+}
