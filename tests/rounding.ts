@@ -9,10 +9,9 @@ export const unitRoundoff = { float64: 2 ** -53, float32: 2 ** -24, float16: 2 *
 type List =
   | number
   | ArrayLike<number>
-  | NestedNumbers
+  | readonly List[]
   | Pick<Tensor, "toFloat32Array">
   | { readonly values: readonly number[] };
-type NestedNumbers = readonly (number | NestedNumbers)[];
 
 /** One result, or several by name. */
 export type Numbers = List | ReadonlyMap<string, List> | Readonly<Record<string, List>>;
@@ -41,7 +40,7 @@ export interface Rounding {
 }
 
 /** The largest difference that rounding explains between two lists. */
-function computeTolerance(name: string, expected: ArrayLike<number>, rounding: Rounding): number {
+export function computeTolerance(expected: ArrayLike<number>, rounding: Rounding, name = ""): number {
   const { format = "float32", terms = 16, scale = getLargest(expected), spread, decimals } = rounding;
   const written = decimals === undefined ? 0 : 0.5 * 10 ** -decimals;
   // Both sides are rounded.
@@ -50,7 +49,7 @@ function computeTolerance(name: string, expected: ArrayLike<number>, rounding: R
 
 function toList(list: List): ArrayLike<number> | undefined {
   if (typeof list === "number") return [list];
-  if (Array.isArray(list)) return (list as unknown[]).flat(9) as number[];
+  if (Array.isArray(list)) return list.flatMap((part: List) => Array.from(toList(part)!));
   if (ArrayBuffer.isView(list)) return list as unknown as ArrayLike<number>;
   if ("toFloat32Array" in list && typeof list.toFloat32Array === "function") return list.toFloat32Array();
   return "values" in list && Array.isArray(list.values) ? list.values : undefined;
@@ -79,8 +78,20 @@ export function expectClose(
     const distance = computeDistance(own, values);
     // Infinities are equal only to themselves.
     if (Number.isNaN(distance)) expect(Array.from(own), what).toEqual(Array.from(values));
-    else expect(distance, what).toBeLessThanOrEqual(computeTolerance(name, values, rounding));
+    else expect(distance, what).toBeLessThanOrEqual(computeTolerance(values, rounding, name));
   }
+}
+
+/** Arithmetic of JavaScript, in which nothing cancels. */
+export const float64: Rounding = { format: "float64" };
+
+/** Matches a number within an object that `toEqual` or `toMatchObject` compares. The tolerance is computed. */
+export function matchClose(expected: number, rounding: Rounding): number {
+  const tolerance = computeTolerance([expected], rounding);
+  return expect.toSatisfy(
+    (actual) => typeof actual === "number" && Math.abs(actual - expected) <= tolerance,
+    `${expected} ± ${tolerance}`,
+  ) as number;
 }
 
 /** Computes with results of products and reductions moved by random last bits, or with none moved (null). */

@@ -118,7 +118,7 @@ describe("temper analyze", () => {
     for (const { curve, bestStep, final } of runs) {
       expect(curve[0]).toMatchObject({ step: 0, distance: { all: 0 } });
       expect(curve.length).toBeGreaterThan(3);
-      expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBeCloseTo(final.all, 5);
+      expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBe(final.all);
     }
     expectFigure(svg, "against alpha", "over training");
     expect(stdout).toMatch(/standard \S+% \(\S+% to \S+% by layer\), .*Each is one run/);

@@ -11,6 +11,7 @@ import {
 } from "../../src/analysis/figure.js";
 import { formatTick, plotPanel } from "../../src/analysis/plot-panel.js";
 import { renderContourPanel, renderSurfacePanel } from "../../src/analysis/surface-plots.js";
+import { expectClose, float64 } from "../rounding.js";
 
 const hostile = `</title><script>alert("1")</script> & <img onerror=x>`;
 const figure = (label: string): Figure => ({
@@ -29,7 +30,7 @@ describe("colors", () => {
       for (const { paper } of Object.values(themes)) expect(computeContrast(color, paper)).toBeGreaterThan(3);
     expect(new Set(palette).size).toBe(palette.length);
     for (const { ink, paper } of Object.values(themes)) expect(computeContrast(ink, paper)).toBeGreaterThan(7);
-    expect(computeContrast("#000000", "#ffffff")).toBeCloseTo(21, 6);
+    expectClose(computeContrast("#000000", "#ffffff"), 21, float64);
   });
 
   it("color scales accept every fraction and angle", () => {

@@ -10,8 +10,9 @@ import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";
-import { computeRelativeDistances } from "../../src/train/weight-distance.js";
+import { computeRelativeDistances, type Distances } from "../../src/train/weight-distance.js";
 import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
+import { expectClose, expectComputed, expectComputedAsync, getLargest } from "../rounding.js";
 
 const examples = tinyDataset(texts).items.map((item) => item.example);
 const model = tinyModel();
@@ -29,20 +30,23 @@ describe("distance", () => {
   });
 
   it("to a scaled copy is the scale minus 1", () => {
-    for (const value of Object.values(computeRelativeDistances(scaled(1.25), model.weights)))
-      expect(value).toBeCloseTo(0.25, 6);
-    for (const value of Object.values(computeRelativeDistances(scaled(-1), model.weights)))
-      expect(value).toBeCloseTo(2, 6);
+    for (const factor of [1.25, -1]) {
+      const compute = (): Distances => computeRelativeDistances(scaled(factor), model.weights);
+      const expected = Object.fromEntries(Object.keys(compute()).map((part) => [part, Math.abs(factor - 1)]));
+      // Each weight is rounded when it is scaled.
+      expectComputed(compute, expected, { scale: Math.abs(factor) });
+    }
   });
 
   it("is measured per part and ignores heads", () => {
     const moved = mapWeights(model.weights, (tensor, name) =>
       /layer\.1|pooler|classifier/.test(name) ? tensor.detach().mul(2) : tensor,
     );
-    const distances = computeRelativeDistances(moved, model.weights);
+    const compute = (): Distances => computeRelativeDistances(moved, model.weights);
+    const distances = compute();
     expect(Object.keys(distances)).toEqual(["all", "embeddings", "layer 0", "layer 1"]);
     expect(distances).toMatchObject({ embeddings: 0, "layer 0": 0 });
-    expect(distances["layer 1"]).toBeCloseTo(1, 6);
+    expectComputed(compute, { "layer 1": 1 });
     expect(distances.all).toBeGreaterThan(0);
     expect(distances.all).toBeLessThan(1);
   });
@@ -57,8 +61,11 @@ describe("interpolation", () => {
     expect(points.map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
     expect(points[1]).toEqual({ alpha: 0, ...batch.measure(model.weights) });
     expect(points[3]).toEqual({ alpha: 1, ...batch.measure(other.weights) });
-    expect(points[2]!.loss).toBeCloseTo(batch.measure(scaled(0.75)).loss, 5);
-    expect(points[4]!.loss).toBeCloseTo(batch.measure(scaled(0.25)).loss, 5);
+    const losses = [0.75, 0.25].map((factor) => batch.measure(scaled(factor)).loss);
+    await expectComputedAsync(async () => {
+      const line = await measureLine(model.weights, other.weights, alphas, batch.measure);
+      return [line.points[2]!.loss, line.points[4]!.loss];
+    }, losses);
   });
 
   it("of models with different shapes is rejected by the name of the parameter", () => {
@@ -86,17 +93,19 @@ describe("landscape", () => {
         norms(tensor.toFloat32Array(), tensor.size(-1)),
         norms(direction.toFloat32Array(), tensor.size(-1)),
       ];
-      for (const [row, norm] of sampled.entries()) expect(norm).toBeCloseTo(expected[row]!, 4);
+      expectClose(sampled, expected, {}, name);
     }
     expect(Math.abs(computeCosine(delta, eta))).toBeLessThan(0.15);
-    expect(computeCosine(delta, delta)).toBeCloseTo(1, 6);
+    expectComputed(() => computeCosine(delta, delta), 1);
   });
 
   it("shifts the weights by alpha delta + beta eta", () => {
     const name = "bert.encoder.layer.0.output.dense.weight";
     const moved = scope(() => [...shiftWeights(model.weights, delta, 0.5, eta, -2).get(name)!.toFloat32Array()]);
     const [weight, one, two] = [model.weights, delta, eta].map((named) => named.get(name)!.toFloat32Array());
-    for (const [i, value] of moved.entries()) expect(value).toBeCloseTo(weight![i]! + 0.5 * one![i]! - 2 * two![i]!, 5);
+    const expected = moved.map((_, i) => weight![i]! + 0.5 * one![i]! - 2 * two![i]!);
+    const sizes = moved.map((_, i) => Math.abs(weight![i]!) + 0.5 * Math.abs(one![i]!) + 2 * Math.abs(two![i]!));
+    expectClose(moved, expected, { terms: 4, scale: getLargest(sizes) });
   });
 
   const measure = (entries: Map<string, ExampleLosses>, stopAfter = Number.POSITIVE_INFINITY) => {
@@ -124,7 +133,7 @@ describe("landscape", () => {
     expect(Math.abs(cosine)).toBeLessThan(0.15);
     for (const { loss, losses: each } of entries.values()) {
       expect(each).toHaveLength(examples.length);
-      expect(each.reduce((sum, value) => sum + value, 0) / each.length).toBeCloseTo(loss, 5);
+      expectClose(each.reduce((sum, value) => sum + value, 0) / each.length, loss);
     }
     expect(intervals.meanChange.low).toBeLessThan(meanChange);
     expect(intervals.meanChange.high).toBeGreaterThan(meanChange);

@@ -9,6 +9,7 @@ import { attackResultSchema } from "../../src/attacks/journal-schema.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import type { PreparedInput, Victim } from "../../src/attacks/victim.js";
 import { invoke } from "../cli/invoke.js";
+import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { type TinyVictim, tinyVictim } from "./tiny-victim.js";
 
@@ -96,7 +97,7 @@ describe("a victim with its own randomness", () => {
       });
     const loaded = await loadVictim(predict, { noise: "own", draws: 3 });
     texts = 0;
-    expect(await score(loaded.victim, "the good film")).toBeCloseTo((0.1 + 0.1 + 0.9) / 3, 6);
+    expectClose(await score(loaded.victim, "the good film"), (0.1 + 0.1 + 0.9) / 3);
     expect(texts).toBe(3);
     const fooled = (await loaded.victim.predictFresh!(["the good film"], 21)).filter((each) => each === 0);
     expect(fooled).toHaveLength(7);

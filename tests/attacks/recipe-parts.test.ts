@@ -46,6 +46,7 @@ import { Rng } from "../../src/base/rng.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { expectClose, float64 } from "../rounding.js";
 import { hashed } from "./scripted.js";
 
 const neighbors = {
@@ -241,9 +242,7 @@ describe("searches with scripted scores", () => {
           if (result.outcome === "success") expect(predicted).not.toBe(0);
           // The final score is that of the final text.
           const expected = answer(result.finalTexts.join("|"));
-          result.after.forEach((value, i) => {
-            expect(value).toBeCloseTo(expected[i]!, 5);
-          });
+          expectClose(result.after, expected, { terms: 1, decimals: 6 });
         },
       ),
       // In the example, the only word that may change has changed.
@@ -292,8 +291,8 @@ describe("goals", () => {
     const values = [original, score(0.5, 0.5), score(0.1, 0.9)].map((each) =>
       untargeted.computeValue(each, 0, text, original),
     );
-    expect(values).toEqual([expect.closeTo(1 / (1 + Math.exp(4))), 0.5, expect.closeTo(1 / (1 + Math.exp(-4)))]);
-    expect(targeted(1).computeValue(score(0.1, 0.9), 0, text, original)).toBeCloseTo(values[2]!);
+    expectClose(values, [1 / (1 + Math.exp(4)), 0.5, 1 / (1 + Math.exp(-4))], float64);
+    expect(targeted(1).computeValue(score(0.1, 0.9), 0, text, original)).toBe(values[2]!);
     expect([untargeted.isReached(score(0.5, 0.5), 0, text), untargeted.isReached(score(0.4, 0.6), 0, text)]).toEqual([
       false,
       true,
@@ -306,12 +305,13 @@ describe("goals", () => {
     // With scores: probabilities, the score of the original text does not matter.
     const create = (target: number | null) =>
       createGoal({ target, hardLabel: false, scores: "probabilities" }, ["a", "b", "c"]);
-    expect(create(null).computeValue(score(0.6, 0.1, 0.3), 0, text, original)).toBeCloseTo(0.4, 12);
+    expect(create(null).computeValue(score(0.6, 0.1, 0.3), 0, text, original)).toBe(1 - 0.6);
     expect(create(2).computeValue(score(0.6, 0.1, 0.3), 0, text, original)).toBe(0.3);
     expect(create(null).isReached(score(0.4, 0.3, 0.3), 0, text)).toBe(false);
     expect(create(2).isReached(score(0.2, 0.3, 0.5), 0, text)).toBe(true);
     const shorter = text.apply({ kind: "delete", position: 0 });
-    expect(inputReduction.computeValue(original, 0, shorter, original)).toBeCloseTo(0.25 + 0.25 * (1 - values[0]!));
+    const reduced = inputReduction.computeValue(original, 0, shorter, original);
+    expectClose(reduced, 0.25 + 0.25 * (1 - values[0]!), float64);
     expect(inputReduction.computeValue(score(0.2, 0.8), 0, shorter, original)).toBe(0);
   });
 });
@@ -422,10 +422,10 @@ describe("constraints", () => {
     };
     expect(run(0.5, text).inputs).toEqual(["w8 w9 w10 w11 w12", "w8 w9 new w11 w12"]);
     expect(run(0.59, text).kept).toEqual([candidate]);
-    expect(candidate.similarity).toBeCloseTo(0.6);
+    expectClose(candidate.similarity!, 0.6);
     expect(run(0.61, text).kept).toEqual([]);
     expect(run(0.71, text, { metric: "angular" }).kept).toEqual([]);
-    expect(computeAngular(0.6)).toBeCloseTo(0.7048, 4);
+    expectClose(computeAngular(0.6), 1 - Math.acos(0.6) / Math.PI, float64);
     expect(run(0.99, text, { window: 25, skipsShortTexts: true })).toEqual({ inputs: [], kept: [candidate] });
   });
 });

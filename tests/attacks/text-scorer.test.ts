@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Victim } from "../../src/attacks/victim.js";
+import { expectClose } from "../rounding.js";
 import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 /** A victim in low precision, and the same in float32. */
@@ -36,7 +37,7 @@ describe("a victim in low precision", () => {
     const [result] = await run(victim);
     expect(result).toMatchObject({ outcome: "success" });
     expect(result!.edits).toHaveLength(2);
-    expect(result!.after[0]).toBeCloseTo(0.45, 5);
+    expectClose(result!.after[0]!, 0.45, { terms: 1, decimals: 6 });
     expect([result]).toEqual(await run(scriptedVictim(2, answer(2))));
     // The original text is only scored in float32, and unchanged decisions only in low precision.
     expect(fast.calls.flat()).not.toContain("a c e");
@@ -109,8 +110,7 @@ describe("a victim in low precision", () => {
       expect(new Set(results.map(({ outcome }) => outcome)).size).toBe(3);
       for (const { texts, before, after, finalTexts, outcome, label } of results) {
         const [first, last] = [exact(texts[0]!), exact(finalTexts[0]!)];
-        expect(before[0]).toBeCloseTo(first[0]!, 4);
-        expect(after[0]).toBeCloseTo(last[0]!, 4);
+        expectClose([before[0]!, after[0]!], [first[0]!, last[0]!], { terms: 1, decimals: 6 });
         expect(outcome === "failed").toBe(last[label]! > 0.5);
       }
     }

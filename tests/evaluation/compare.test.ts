@@ -8,7 +8,9 @@ import {
   metricComparisonSchema,
 } from "../../src/evaluation/compare.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../../src/evaluation/outcomes.js";
+import { logGamma } from "../../src/evaluation/special-functions.js";
 import { holmCorrection } from "../../src/evaluation/statistics.js";
+import { expectClose, float64, matchClose } from "../rounding.js";
 
 /** Returns outcomes of examples 0, 1, … from a string such as "1101". */
 const outcomes = (bits: string, from = 0): ExampleOutcomes =>
@@ -31,16 +33,15 @@ const compareWithWarnings = (
 
 describe("compareModels", () => {
   test("uses McNemar's exact test for one run per model", () => {
-    // Only the first is correct on 10 examples, only the second on 2: 2 * P(X <= 2 of 12) =
-    // 0.03857.
+    // Only the first is correct on 10 examples, only the second on 2: 2 * P(X <= 2 of 12).
     const first = model("A", { clean: outcomes(`${"1".repeat(10)}00${"1".repeat(20)}`) });
     const second = model("B", { clean: outcomes(`${"0".repeat(10)}11${"1".repeat(20)}`) });
     const [found] = compareModels([first, second]);
     expect(metricComparisonSchema.parse(found)).toEqual(found);
     expect(found).toMatchObject({ metric: "clean", firstName: "A", secondName: "B", examples: 32, seeds: 1 });
     expect(found!.better).toBe("first");
-    expect(found!.difference).toBeCloseTo(8 / 32, 10);
-    expect(found!.p.mcNemar).toBeCloseTo(0.03857, 5);
+    expect(found!.difference).toBe(8 / 32);
+    expectClose(found!.p.mcNemar!, (2 * (1 + 12 + 66)) / 2 ** 12, { ...float64, terms: 4 * logGamma(13) });
     const interval = `95% CI ${(100 * found!.low).toFixed(1)} to ${(100 * found!.high).toFixed(1)}`;
     expect(found!.verdict).toBe(
       `accuracy before the attack: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} ` +
@@ -71,7 +72,12 @@ describe("compareModels", () => {
       model("A", { clean: first, pwws: first }),
       model("B", { clean: second, pwws: second }),
     ]);
-    expect(found.map(({ p }) => p.corrected)).toEqual([expect.closeTo(0.07715, 4), expect.closeTo(0.07715, 4)]);
+    const corrected = (2 * 2 * (1 + 12 + 66)) / 2 ** 12;
+    expectClose(
+      found.map(({ p }) => p.corrected),
+      [corrected, corrected],
+      { ...float64, terms: 4 * logGamma(13) },
+    );
     expect(found.map(({ better }) => better)).toEqual([null, null]);
     expect(found[0]!.verdict).toContain("the difference between A and B is not statistically significant");
     expect(found[0]!.verdict).toMatch(/With 12 examples, differences below [\d.]+ points cannot be detected reliably/);
@@ -124,7 +130,7 @@ describe("compareModels", () => {
     const second = { ...model("B", low!, middle!, top!), seeds: [1, 2, 3] };
     const { comparisons, warnings } = compareWithWarnings([first, second]);
     expect(warnings).toEqual(["Skipped seeds 0, 3: only one of A and B has them."]);
-    expect(comparisons[0]).toMatchObject({ seeds: 2, first: 0.5, second: expect.closeTo(0.3, 10) });
+    expect(comparisons[0]).toMatchObject({ seeds: 2, first: 0.5, second: matchClose(0.3, float64) });
     expect(() => compareModels([first, { ...second, seeds: [7, 8, 9] }])).toThrow(
       "A has seeds 0, 1, 2, but B has 7, 8, 9. Train both with the same seeds.",
     );
@@ -190,7 +196,8 @@ describe("compareModels", () => {
         better: null,
         warning: expect.stringContaining("A is degenerate: it predicts spam"),
       });
-      expect(found!.p.corrected).toBeLessThan(0.001);
+      // All 40 examples differ. The test of one pair needs no correction.
+      expectClose(found!.p.corrected, 2 ** -39, { ...float64, terms: 4 * logGamma(41) });
       expect(found!.verdict).toContain("Draw no conclusion from the difference.");
       expect(found!.verdict).not.toContain("better");
     }

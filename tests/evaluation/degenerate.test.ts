@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { computeBalancedAccuracy, describeDegeneracy } from "../../src/evaluation/degenerate.js";
 import { computeMetrics } from "../../src/evaluation/metrics.js";
-import { describePower } from "../../src/evaluation/statistics.js";
+import { describePower, wilsonInterval } from "../../src/evaluation/statistics.js";
 import { computeGuessLoss, listLossWarnings, listResultWarnings } from "../../src/runs/result-warnings.js";
 import type { EvaluationResult } from "../../src/runs/results.js";
+import { expectClose, float64, matchClose } from "../rounding.js";
 
 const spam = ["ham", "spam"];
 
@@ -78,8 +79,8 @@ describe("a degenerate model", () => {
       [0, 10],
     ]);
     expect([value, chance]).toEqual([1, 0.5]);
-    // Wilson's lower bound of 10 of 10 is 0.7225; two such distances combine to 0.2775 / sqrt 2.
-    expect(low).toBeCloseTo(1 - 0.2775 / Math.SQRT2, 3);
+    // Two distances to Wilson's lower bound of 10 of 10, 0.7225, combine.
+    expectClose(low, 1 - (1 - wilsonInterval(10, 10).low) / Math.SQRT2, float64);
     expect(high).toBe(1);
   });
 });
@@ -138,13 +139,13 @@ test("the loss of guessing depends on the batches and on the loss", () => {
   const counts = [95, 5];
   const plain = { batchSampler: "shuffled", focalGamma: 0 } as const;
   const entropy = -(0.95 * Math.log(0.95) + 0.05 * Math.log(0.05));
-  expect(computeGuessLoss({ counts, settings: plain, classWeights: null })).toBeCloseTo(entropy, 12);
+  expectClose(computeGuessLoss({ counts, settings: plain, classWeights: null }), entropy, float64);
   const balanced = { ...plain, batchSampler: "class-balanced" } as const;
-  expect(computeGuessLoss({ counts, settings: balanced, classWeights: null })).toBeCloseTo(Math.LN2, 12);
+  expectClose(computeGuessLoss({ counts, settings: balanced, classWeights: null }), Math.LN2, float64);
   const classWeights = [100 / 190, 100 / 10];
-  expect(computeGuessLoss({ counts, settings: plain, classWeights })).toBeCloseTo(Math.LN2, 12);
+  expectClose(computeGuessLoss({ counts, settings: plain, classWeights }), Math.LN2, float64);
   const focal = { ...balanced, focalGamma: 2 };
-  expect(computeGuessLoss({ counts, settings: focal, classWeights: null })).toBeCloseTo(Math.LN2 / 4, 12);
+  expectClose(computeGuessLoss({ counts, settings: focal, classWeights: null }), Math.LN2 / 4, float64);
   // An undertrained model with balanced batches has not diverged.
   const events = [{ step: 1, loss: 0.675, "loss.task": 0.675 }];
   expect(listLossWarnings(events, { counts, settings: balanced, classWeights: null })[0]).toMatch(/hardly learned/);
@@ -167,7 +168,7 @@ test("F1 is of the second of two classes; with more classes there are micro and 
   expect(three).toMatchObject({ "balanced-accuracy": (0.5 + 1 + 1) / 3, "recall:a": 0.5, "recall:b": 1 });
   expect(three).not.toHaveProperty("f1");
   // f1_score(average="micro") and "macro" of scikit-learn.
-  expect(three).toMatchObject({ "micro-f1": 0.75, "macro-f1": expect.closeTo((2 / 3 + 2 / 3 + 1) / 3, 12) });
+  expect(three).toMatchObject({ "micro-f1": 0.75, "macro-f1": matchClose((2 / 3 + 2 / 3 + 1) / 3, float64) });
 });
 
 test("the power statement never says that all differences can be detected", () => {

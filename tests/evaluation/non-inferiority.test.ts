@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
 import { computeDifferenceBounds, estimateNeededExamples, judgeDrop } from "../../src/evaluation/non-inferiority.js";
+import { normalQuantile } from "../../src/evaluation/special-functions.js";
+import { expectClose, float64 } from "../rounding.js";
 
 /** Draws pairs: each example is only right for the first or the second model with some probability. */
 function draw(rng: Rng, examples: number, first: number, second: number) {
@@ -12,8 +14,9 @@ function draw(rng: Rng, examples: number, first: number, second: number) {
 test("the bound of two models that never disagree is z² / (n + z²)", () => {
   const { low, high, difference } = computeDifferenceBounds({ onlyFirst: 0, onlySecond: 0, examples: 200 });
   expect(difference).toBe(0);
-  expect(low).toBeCloseTo(-(1.6449 ** 2) / (200 + 1.6449 ** 2), 5);
-  expect(high).toBeCloseTo(-low, 6);
+  const z = normalQuantile(0.95);
+  expectClose(low, -(z ** 2) / (200 + z ** 2), float64);
+  expectClose(high, -low, float64);
 });
 
 test("the bounds contain the true difference in 95% of samples on each side", () => {

@@ -17,26 +17,26 @@ import {
   standardDeviation,
   wilsonInterval,
 } from "../../src/evaluation/statistics.js";
+import { expectClose, float64, matchClose } from "../rounding.js";
 
 // Expected values are from SciPy 1.x; the comment next to each has the expression.
 describe("special functions", () => {
   test("log gamma", () => {
     // special.gammaln([0.3, 1, 5.5, 200])
-    expect([0.3, 1, 5.5].map(logGamma)).toEqual(
-      [1.0957979948180756, 0, 3.9578139676187165].map((value) => expect.closeTo(value, 12)),
-    );
-    expect(logGamma(200)).toBeCloseTo(857.9336698258574, 9);
+    expectClose([0.3, 1, 5.5].map(logGamma), [1.0957979948180756, 0, 3.9578139676187165], float64);
+    expectClose(logGamma(200), 857.9336698258574, float64);
   });
 
   test("tails", () => {
-    expect(studentTail(2.5, 7)).toBeCloseTo(0.020496109292876444, 13); // stats.t.sf(2.5, 7)
-    expect(studentTail(-1, 3.3)).toBeCloseTo(0.8075576547714878, 13); // stats.t.sf(-1, 3.3)
-    expect(studentTail(12, 4)).toBeCloseTo(0.0001382142742514865, 14); // stats.t.sf(12, 4)
-    expect(chiSquareTail(4.05)).toBeCloseTo(0.04417134490844271, 13); // stats.chi2.sf(4.05, 1)
-    expect(chiSquareTail(1.96 ** 2)).toBeCloseTo(2 * 0.024997895148220435, 14); // 2 * stats.norm.sf(1.96)
-    expect(chiSquareTail(36) / (2 * 9.865876450376946e-10)).toBeCloseTo(1, 10); // 2 * stats.norm.sf(6)
-    expect(normalQuantile(0.975)).toBeCloseTo(1.959963984540054, 11); // stats.norm.ppf(.975)
-    expect(normalQuantile(0.8)).toBeCloseTo(0.8416212335729143, 11); // stats.norm.ppf(.8)
+    expectClose(studentTail(2.5, 7), 0.020496109292876444, float64); // stats.t.sf(2.5, 7)
+    expectClose(studentTail(-1, 3.3), 0.8075576547714878, float64); // stats.t.sf(-1, 3.3)
+    expectClose(studentTail(12, 4), 0.0001382142742514865, float64); // stats.t.sf(12, 4)
+    expectClose(chiSquareTail(4.05), 0.04417134490844271, float64); // stats.chi2.sf(4.05, 1)
+    expectClose(chiSquareTail(1.96 ** 2), 2 * 0.024997895148220435, float64); // 2 * stats.norm.sf(1.96)
+    // 2 * stats.norm.sf(6). The exponent of e^-18 is a square of size 18.
+    expectClose(chiSquareTail(36), 2 * 9.865876450376946e-10, { ...float64, terms: 2 * 18 });
+    expectClose(normalQuantile(0.975), 1.959963984540054, float64); // stats.norm.ppf(.975)
+    expectClose(normalQuantile(0.8), 0.8416212335729143, float64); // stats.norm.ppf(.8)
   });
 });
 
@@ -44,9 +44,9 @@ describe("simple statistics", () => {
   const values = [3, 1, 4, 1, 5, 9, 2, 6];
   test("mean, standard deviation, median and quantile", () => {
     expect(mean(values)).toBe(3.875);
-    expect(standardDeviation(values)).toBeCloseTo(2.748376143938713, 13); // np.std(values, ddof=1)
+    expectClose(standardDeviation(values), 2.748376143938713, float64); // np.std(values, ddof=1)
     expect(median(values)).toBe(3.5); // np.quantile(values, .5)
-    expect(quantile(values, 0.95)).toBeCloseTo(7.95, 12); // np.quantile(values, .95)
+    expectClose(quantile(values, 0.95), 7.95, float64); // np.quantile(values, .95)
     expect(quantile([7], 0.3)).toBe(7);
     expect(values).toEqual([3, 1, 4, 1, 5, 9, 2, 6]);
   });
@@ -56,13 +56,13 @@ describe("wilsonInterval", () => {
   test("matches SciPy", () => {
     // stats.binomtest(40, 100).proportion_ci(method="wilson")
     expect(wilsonInterval(40, 100)).toEqual({
-      low: expect.closeTo(0.3094012864324589, 11),
-      high: expect.closeTo(0.4979974132089382, 11),
+      low: matchClose(0.3094012864324589, float64),
+      high: matchClose(0.4979974132089382, float64),
     });
     // stats.binomtest(0, 20).proportion_ci(method="wilson")
-    expect(wilsonInterval(0, 20)).toEqual({ low: 0, high: expect.closeTo(0.16112515805281935, 11) });
+    expect(wilsonInterval(0, 20)).toEqual({ low: 0, high: matchClose(0.16112515805281935, float64) });
     // stats.binomtest(78, 78).proportion_ci(.99, "wilson")
-    expect(wilsonInterval(78, 78, 0.99)).toEqual({ low: expect.closeTo(0.9216056630600153, 11), high: 1 });
+    expect(wilsonInterval(78, 78, 0.99)).toEqual({ low: matchClose(0.9216056630600153, float64), high: 1 });
     expect(wilsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 
@@ -86,11 +86,11 @@ describe("significance tests", () => {
   test("paired t-test", () => {
     // stats.ttest_rel(first, second, alternative="greater")
     expect(pairedTTest(first, second)).toEqual({
-      t: expect.closeTo(3.272727272727241, 9),
+      t: matchClose(3.272727272727241, float64),
       degrees: 4,
-      p: expect.closeTo(0.015355093358354081, 10),
+      p: matchClose(0.015355093358354081, float64),
     });
-    expect(pairedTTest(second, first).p).toBeCloseTo(1 - 0.015355093358354081, 10);
+    expectClose(pairedTTest(second, first).p, 1 - 0.015355093358354081, float64);
     expect(() => pairedTTest([1], [1, 2])).toThrow("expected pairs");
   });
 
@@ -106,12 +106,13 @@ describe("significance tests", () => {
   test("McNemar's test", () => {
     // stats.binomtest(5, 20, .5).pvalue; (|5 - 15| - 1)^2 / 20; stats.chi2.sf(4.05, 1)
     expect(mcNemar(5, 15)).toEqual({
-      exact: expect.closeTo(0.04138946533203125, 12),
+      exact: matchClose(0.04138946533203125, float64),
       chiSquared: 4.05,
-      p: expect.closeTo(0.04417134490844271, 12),
+      p: matchClose(0.04417134490844271, float64),
     });
-    expect(mcNemar(0, 3).exact).toBeCloseTo(0.25, 12); // stats.binomtest(0, 3, .5).pvalue
-    expect(mcNemar(60, 40).exact).toBeCloseTo(0.05688793364098089, 11); // stats.binomtest(40, 100, .5).pvalue
+    expectClose(mcNemar(0, 3).exact, 0.25, float64); // stats.binomtest(0, 3, .5).pvalue
+    // stats.binomtest(40, 100, .5).pvalue. The exponent of each term is a sum of logarithms up to log 100!.
+    expectClose(mcNemar(60, 40).exact, 0.05688793364098089, { ...float64, terms: 4 * logGamma(101) });
     expect(mcNemar(0, 0)).toEqual({ exact: 1, chiSquared: 0, p: 1 });
     expect(mcNemar(7, 7).exact).toBe(1);
   });
@@ -119,20 +120,25 @@ describe("significance tests", () => {
   test("Holm's correction keeps the order of the p-values", () => {
     // multipletests([.01, .04, .03, .005], method="holm") -> .03, .06, .06, .02
     expect(holmCorrection([0.01, 0.04, 0.03, 0.005])).toEqual(
-      [0.03, 0.06, 0.06, 0.02].map((value) => expect.closeTo(value, 12)),
+      [0.03, 0.06, 0.06, 0.02].map((value) => matchClose(value, float64)),
     );
     expect(holmCorrection([0.6, 0.9])).toEqual([1, 1]);
     expect(holmCorrection([])).toEqual([]);
   });
 });
 
+/** How far the ends of a 95% CI of this many resamples are from those of all resamples: 4 standard errors. */
+const computeEndError = (standardError: number, samples: number): number =>
+  (4 * standardError * Math.sqrt((0.025 * 0.975) / samples)) / 0.05844; // stats.norm.pdf(1.96)
+
 test("the bootstrap of a mean resamples its values, and equal ones have Wilson's width", () => {
   const { low, high } = bootstrapMean(
     [...new Array<number>(50).fill(0.5), ...new Array<number>(50).fill(1)],
     new Rng(1),
   );
-  expect(low).toBeCloseTo(0.75 - (1.96 * 0.25) / 10, 1.5);
-  expect(high).toBeCloseTo(0.75 + (1.96 * 0.25) / 10, 1.5);
+  const endError = computeEndError(0.25 / 10, 1000);
+  expect(Math.abs(low - (0.75 - (1.96 * 0.25) / 10))).toBeLessThan(endError);
+  expect(Math.abs(high - (0.75 + (1.96 * 0.25) / 10))).toBeLessThan(endError);
   expect(bootstrapMean([1, 1, 1], new Rng(1))).toEqual({ low: 1 - wilsonInterval(0, 3).high, high: 1 });
   expect(bootstrapMean([], new Rng(1))).toEqual({ low: 0, high: 1 });
 });
@@ -146,10 +152,12 @@ describe("pairedBootstrap", () => {
     const first = [Array.from({ length: 100 }, (_, i) => Number(i < 60))];
     const second = [new Array<number>(100).fill(0)];
     const found = pairedBootstrap(first, second, new Rng(1));
-    expect(found.difference).toBeCloseTo(0.6, 12);
-    expect(found.low).toBeCloseTo(0.6 - 1.96 * 0.049, 1.5);
-    expect(found.high).toBeCloseTo(0.6 + 1.96 * 0.049, 1.5);
-    expect(found.p).toBeLessThan(0.001);
+    expectClose(found.difference, 0.6, float64);
+    // Means of 100 differences are multiples of 0.01.
+    const endError = computeEndError(0.049, 10_000) + 0.01 / 2;
+    expect(Math.abs(found.low - (0.6 - 1.96 * 0.049))).toBeLessThan(endError);
+    expect(Math.abs(found.high - (0.6 + 1.96 * 0.049))).toBeLessThan(endError);
+    expect(found.p).toBe(2 / 100_001);
   });
 
   test("never has an interval of width 0: models that agree on 40 examples may differ on others", () => {
@@ -174,8 +182,8 @@ describe("pairedBootstrap", () => {
         seeds.flatMap((seed) => draws.map((i) => all[seed]![i]!)).reduce((a, b) => a + b);
       return (sum(better) - sum(worse)) / 500;
     });
-    expect(found.low).toBeCloseTo(quantile(means, 0.025), 12);
-    expect(found.high).toBeCloseTo(quantile(means, 0.975), 12);
+    expectClose(found.low, quantile(means, 0.025), float64);
+    expectClose(found.high, quantile(means, 0.975), float64);
     // With more than six seeds, the sums are not remembered.
     const many = pairedBootstrap(rows(7, 30, 0.5, new Rng(6)), rows(7, 30, 0.5, new Rng(7)), new Rng(1), {
       samples: 300,
@@ -222,7 +230,8 @@ describe("statistical power", () => {
     expect(describePower(78)).toBe(
       "With 78 examples, differences below 22.4 points cannot be detected reliably (80% power at the 5% level).",
     );
-    expect(minDetectableDifference(78, { discordant: 0.1 })).toBeCloseTo(2.801585218113 * Math.sqrt(0.1 / 78), 9);
+    const errors = 1.959963984540054 + 0.8416212335729143;
+    expectClose(minDetectableDifference(78, { discordant: 0.1 }), errors * Math.sqrt(0.1 / 78), float64);
     expect(minDetectableDifference(1)).toBe(1);
   });
 
@@ -240,18 +249,22 @@ describe("statistical power", () => {
       }
       found += Number((a - b) ** 2 / (a + b) > 1.96 ** 2);
     }
-    expect(found / 1000).toBeCloseTo(0.8, 1);
+    // The power is 80%. 4 standard errors of a count of 1000 are allowed.
+    expect(Math.abs(found - 800)).toBeLessThan(4 * Math.sqrt(1000 * 0.8 * 0.2));
   });
 });
 
 describe("clopperPearsonInterval", () => {
   test("equals scipy.stats.binomtest(…).proportion_ci(method='exact'), also at the ends", () => {
     expect(clopperPearsonInterval(5, 10)).toEqual({
-      low: expect.closeTo(0.1870860284474045, 9),
-      high: expect.closeTo(0.8129139715525955, 9),
+      low: matchClose(0.187086028447, { ...float64, decimals: 12 }),
+      high: matchClose(0.812913971553, { ...float64, decimals: 12 }),
     });
-    expect(clopperPearsonInterval(0, 3000)).toEqual({ low: 0, high: expect.closeTo(1 - 0.025 ** (1 / 3000), 12) });
-    expect(clopperPearsonInterval(20, 20)).toEqual({ low: expect.closeTo(0.025 ** (1 / 20), 12), high: 1 });
+    expect(clopperPearsonInterval(0, 3000)).toEqual({
+      low: 0,
+      high: matchClose(1 - 0.025 ** (1 / 3000), { ...float64, scale: 1 }),
+    });
+    expect(clopperPearsonInterval(20, 20)).toEqual({ low: matchClose(0.025 ** (1 / 20), float64), high: 1 });
     expect(clopperPearsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 });

@@ -179,7 +179,8 @@ describe("the experiments", () => {
     );
   });
 
-  // The paper prints the averages, too, so a typing error would show.
+  // The paper prints the averages, too, so a typing error would show. All numbers have two decimals, so an average may
+  // differ by 0.01, and a difference of two averages by 0.015.
   it("have published numbers whose averages are those of ROSE's paper", async () => {
     for (const id of ["rose-table-1", "rose-table-2"]) {
       const { rows } = await readPublishedTable(id);

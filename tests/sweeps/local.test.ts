@@ -10,6 +10,7 @@ import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import type { WorkItemResult } from "../../src/sweeps/run-work.js";
 import { formatWorkItem, listWorkByCell, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
+import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
@@ -136,8 +137,8 @@ describe("a sweep on this host", () => {
     expect(calls().map(({ seed }) => seed)).toEqual([0, 1, 2, 3, 3, 3]);
     const cell = (await collectResults(out, plan)).rows[0]!.cells["all/accuracy"]!;
     expect(cell.values).toEqual([0.5, 0.51, 0.52, 0.53]);
-    expect(cell.mean).toBeCloseTo(0.515, 12);
-    expect(cell.std).toBeCloseTo(0.0129099, 6);
+    expectClose(cell.mean, 0.515, float64);
+    expectClose(cell.std!, Math.sqrt(5 / 3) / 100, { ...float64, scale: 0.515 });
   });
 
   it("repeats a run without results, and an evaluation whose request changed", async () => {

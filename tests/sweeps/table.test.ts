@@ -1,12 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { studentQuantile } from "../../src/evaluation/special-functions.js";
+import { normalQuantile, studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilsonInterval } from "../../src/evaluation/statistics.js";
 import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { addPublishedNumbers, toCsv, toMarkdown } from "../../src/sweeps/render-table.js";
 import { addSeedTests } from "../../src/sweeps/seed-tests.js";
 import { addSignificanceTests, averageCells, computeCell, type ResultsTable } from "../../src/sweeps/table.js";
+import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -34,19 +35,25 @@ const row = (id: string, cell: ReturnType<typeof measured>) => ({
   selected: {},
 });
 
+/** The 97.5% quantile of Student's t distribution with 2 degrees of freedom, and its tail beyond t. */
+const quantileOfTwo = 0.95 * Math.sqrt(2 / (4 * 0.975 * 0.025));
+const computeTailOfTwo = (t: number): number => (1 - t / Math.sqrt(t * t + 2)) / 2;
+/** A tail is a difference of numbers of size 1. */
+const tailRounding = { ...float64, scale: 1 };
+
 describe("a table", () => {
   it("has a mean, a standard deviation and an interval over seeds and examples", () => {
-    // The 97.5% quantile of Student's t with 2 degrees of freedom is 4.302653.
-    expect(studentQuantile(0.975, 2)).toBeCloseTo(4.30265273, 8);
+    expectClose(studentQuantile(0.975, 2), quantileOfTwo, float64);
     const seeds = measured([0.8, 0.9, 1]);
-    expect(seeds.mean).toBeCloseTo(0.9, 12);
-    expect(seeds.std).toBeCloseTo(0.1, 12);
-    expect(seeds.interval!.high).toBeCloseTo(0.9 + (4.30265273 * 0.1) / Math.sqrt(3), 8);
+    expectClose(seeds.mean, 0.9, float64);
+    expectClose(seeds.std!, 0.1, float64);
+    expectClose(seeds.interval!.high, 0.9 + (quantileOfTwo * 0.1) / Math.sqrt(3), float64);
     const test = measured([0.4], 81);
-    expect(test.interval!.low).toBeCloseTo(wilsonInterval(32.4, 81).low, 12);
+    expectClose(test.interval!.low, wilsonInterval(32.4, 81).low, float64);
     const both = measured([0.3, 0.4, 0.5], 81);
-    const half = (4.30265273 * 0.1) / Math.sqrt(3);
-    expect(both.interval!.low).toBeCloseTo(0.4 - Math.hypot(half, 0.4 - wilsonInterval(32.4, 81).low), 8);
+    const half = (quantileOfTwo * 0.1) / Math.sqrt(3);
+    const low = 0.4 - Math.hypot(half, 0.4 - wilsonInterval(32.4, 81).low);
+    expectClose(both.interval!.low, low, { ...float64, scale: 0.4 });
     expect(measured([0.5]).interval).toBeNull();
     expect(computeCell([null, null])).toBeNull();
   });
@@ -61,11 +68,10 @@ describe("a table", () => {
 
   it("averages columns seed by seed", () => {
     const average = averageCells([measured([0.9, 0.8], 100), measured([0.3, 0.4], 100)])!;
-    expect(average.values[0]).toBeCloseTo(0.6, 12);
-    expect(average.values[1]).toBeCloseTo(0.6, 12);
-    expect(average.std).toBeCloseTo(0, 12);
-    const error = (1.959963985 * Math.sqrt((0.85 * 0.15) / 100 + (0.35 * 0.65) / 100)) / 2;
-    expect(average.interval!.high - average.mean).toBeCloseTo(error, 6);
+    expectClose(average.values as number[], [0.6, 0.6], float64);
+    expectClose(average.std!, 0, { ...float64, scale: 0.6 });
+    const error = (normalQuantile(0.975) * Math.sqrt((0.85 * 0.15) / 100 + (0.35 * 0.65) / 100)) / 2;
+    expectClose(average.interval!.high - average.mean, error, { ...float64, scale: 0.6 });
     expect(averageCells([measured([0.9]), undefined])).toBeNull();
     expect(averageCells([measured([0.9, null]), measured([0.7, 0.5])])!.values).toEqual([0.8, null]);
   });
@@ -80,8 +86,8 @@ describe("a table", () => {
       [{ id: "x", metrics: ["matthews"] }],
       "a",
     );
-    // Differences 0.11, 0.1, 0.09: t = 0.1 / (0.01 / sqrt 3) = 17.32, one tail of t(2): 0.001658; two tests: twice that.
-    expect(rows[1]!.cells["x/matthews"]!.p).toBeCloseTo(2 * 0.0016583, 5);
+    // Differences 0.11, 0.1, 0.09: t = 0.1 / (0.01 / sqrt 3) = 17.32. There are two tests.
+    expectClose(rows[1]!.cells["x/matthews"]!.p!, 2 * computeTailOfTwo(10 * Math.sqrt(3)), tailRounding);
     expect(rows[0]!.cells["x/matthews"]!.p).toBeNull();
     expect(rows[2]!.cells["x/matthews"]!.p).toBeGreaterThan(0.5);
     const rendered = toMarkdown(table(rows, { columns: [{ id: "x", title: "X", metrics: ["matthews"] }] }));
@@ -100,10 +106,14 @@ describe("a table", () => {
       ["a", "b"],
     );
     const cells = rows.map(({ cells: all }) => all["x/accuracy"]!);
-    // c is significantly better than a (p = 0.00166), but not than b: t = 0.05 / 0.0208 = 2.40.
+    // c is significantly better than a (p = 0.00166), but not than b: the differences are 0.06, 0.01 and 0.08.
     expect(cells.map(({ better }) => better)).toEqual([false, false, false, true]);
     expect(cells[0]!.p).toBeNull();
-    expect(cells[2]!.p).toBeCloseTo(0.0691, 4);
+    expectClose(
+      cells[2]!.p!,
+      computeTailOfTwo(0.05 / Math.sqrt((0.01 ** 2 + 0.04 ** 2 + 0.03 ** 2) / 6)),
+      tailRounding,
+    );
     expect(addSeedTests(rows.slice(0, 3), ["a"])[2]!.cells["x/accuracy"]).toMatchObject({ better: true });
     const rendered = toMarkdown(table(rows, { baselines: ["a", "b"], significance: "seeds" }));
     expect(rendered).toContain(
@@ -122,14 +132,15 @@ describe("a table", () => {
       [{ id: "x", metrics: ["drop"] }],
       "a",
     );
-    expect(rows[1]!.cells["x/drop"]!.p).toBeLessThan(0.01);
+    // Differences 0.1, 0.09, 0.11.
+    expectClose(rows[1]!.cells["x/drop"]!.p!, computeTailOfTwo(10 * Math.sqrt(3)), tailRounding);
   });
 
   it("corrects all tests of a table together: by example, over the seeds, in every column", () => {
     const compared = (p: number, better = true) =>
       ({ ...measured([0.7, 0.8, 0.9], 100), p, test: "bootstrap", better }) as const;
     const base = measured([0.5, 0.6, 0.7]);
-    // t = 17.32 as above, p = 0.0016583.
+    // t = 17.32 as above.
     const score = measured([0.61, 0.7, 0.79]);
     const keys = ["x/accuracy", "x/pwws", "x/worst-case", "y/accuracy", "y/advglue", "y/mcc"];
     const rows = addSignificanceTests(
@@ -156,9 +167,14 @@ describe("a table", () => {
       "a",
     );
     const { cells } = rows[1]!;
-    const expected = { "y/advglue": 4 * 0.0016583, "y/accuracy": 3 * 0.005, "x/pwws": 0.02, "x/accuracy": 0.03 };
-    for (const [key, p] of Object.entries({ ...expected, "x/worst-case": 0.02 }))
-      expect(cells[key]!.p, key).toBeCloseTo(p, 5);
+    const expected = {
+      "y/advglue": 4 * computeTailOfTwo(10 * Math.sqrt(3)),
+      "y/accuracy": 3 * 0.005,
+      "x/pwws": 0.02,
+      "x/accuracy": 0.03,
+      "x/worst-case": 0.02,
+    };
+    for (const [key, p] of Object.entries(expected)) expectClose(cells[key]!.p!, p, tailRounding, key);
     expect(keys.map((key) => cells[key]!.better)).toEqual([true, true, true, false, true, false]);
     expect(cells["y/mcc"]).toMatchObject({ p: null, test: null });
   });
@@ -200,7 +216,8 @@ describe("a table", () => {
     const published = await readPublishedTable("t", path);
     const cell = getPublishedValue(published, "a", "x/accuracy")!;
     expect(cell).toMatchObject({ mean: 0.4, std: 0.01 });
-    expect(cell.interval!.high - cell.interval!.low).toBeCloseTo(0.209, 2);
+    const wilson = wilsonInterval(32.4, 81);
+    expectClose(cell.interval!.high - cell.interval!.low, wilson.high - wilson.low, { ...float64, scale: 1 });
     const rows = [row("a", measured([0.45, 0.5, 0.55], 81)), row("b", measured([0.45, 0.5, 0.55], 81))];
     expect(hasDisjointIntervals(rows[0]!.cells["x/accuracy"], cell)).toBe(false);
     const rendered = toMarkdown(table(rows), published);

@@ -8,6 +8,7 @@ import { train } from "../../../src/actions/train/train.js";
 import { hashVote } from "../../../src/methods/index.js";
 import { canonicalize } from "../../../src/proofs/certificates/index.js";
 import { serveModel } from "../../../src/serve/serve-model.js";
+import { expectClose, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
 
@@ -56,13 +57,16 @@ test("texts with the same canonical form get the same answer, in predict and ser
     const response = await fetch(`${served.url}predict`, { method: "POST", headers, body });
     return ((await response.json()) as { probabilities: number[][] }).probabilities;
   };
+  const spread = await measureAsyncSpread(() => ask(["good warm film", "bad cold plot", "the very good plot"]));
   await fc.assert(
     fc.asyncProperty(texts, fc.nat(disguises.length - 1), fc.nat(disguises.length - 1), async (text, first, second) => {
       const disguised = disguises[first]!(disguises[second]!(text));
       fc.pre(canonicalize(disguised) === canonicalize(text));
       expect(await classify(model, disguised)).toEqual(await classify(model, text));
+      expect(await ask([disguised])).toEqual(await ask([text]));
+      // A product of matrices may round two equal rows of a batch in two ways.
       const [own, other] = await ask([text, disguised]);
-      expect(other).toEqual(own);
+      expectClose(other!, own!, { spread });
     }),
     { numRuns: 60 },
   );

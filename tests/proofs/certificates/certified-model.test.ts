@@ -10,6 +10,7 @@ import {
   runScoring,
   type ScoreTexts,
 } from "../../../src/proofs/certificates/index.js";
+import { expectClose, float64 } from "../../rounding.js";
 import { createLookupModel, drawWords, scoreByParts } from "./synthetic.js";
 
 test("the voting model predicts what the certificate certifies, ties included", async () => {
@@ -42,9 +43,9 @@ test("canonical forms and windows are classified", async () => {
   ]);
   const guard = { windows: 1, positiveLabel: 1, threshold: 0.5 };
   const windows = scoreByParts(createGuardModel(guard), base);
-  expect((await windows([["so much is free here"]]))[0]![1]).toBeCloseTo(0.9, 12);
+  expectClose((await windows([["so much is free here"]]))[0]![1]!, 0.9, float64);
   const first = scoreByParts(createGuardModel({ ...guard, positiveLabel: 0 }), base);
-  expect((await first([["so free"]]))[0]![0]).toBeCloseTo(0.8, 12);
+  expectClose((await first([["so free"]]))[0]![0]!, 0.8, float64);
 });
 
 test("a guard is a model whose decision is its threshold", async () => {

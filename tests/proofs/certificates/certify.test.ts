@@ -10,6 +10,7 @@ import {
   coversEdits,
   createCertificate,
   findCertificate,
+  getTieMargin,
   runScoring,
 } from "../../../src/proofs/certificates/index.js";
 import type { CertificateReport } from "../../../src/runs/certificate-folder.js";
@@ -50,7 +51,7 @@ describe("certify --kind hash-vote", () => {
 
   test("no random edits within the certified radius change the vote", async () => {
     await using classifier = await loadClassifier(voting, runtime);
-    const options = { groups: 7, hashSeed: 0, numLabels: 2, minMargin: 1e-4 };
+    const options = { groups: 7, hashSeed: 0, numLabels: 2, minMargin: getTieMargin("fp32") };
     const vote = (texts: readonly string[]) =>
       runScoring(
         texts.map((text) => certifyHashVote([text], options)),
