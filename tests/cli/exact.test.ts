@@ -14,6 +14,7 @@ import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";
 import { findPython, runPython } from "../python.js";
+import { expectClose, float64, matchClose, withJitter } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
@@ -94,7 +95,7 @@ describe("temper exact", () => {
       expect(open).toBe(0);
     }
     const { accuracyUnderAttack, gap } = found.attacks.pwws!;
-    expect(accuracyUnderAttack - gap).toBeCloseTo(found.exact[2]!.accuracy, 12);
+    expectClose(accuracyUnderAttack - gap, found.exact[2]!.accuracy, float64);
     expect(new Set(found.texts.map(({ minChanges }) => minChanges)).size).toBeGreaterThan(2);
   });
 
@@ -172,7 +173,7 @@ describe("temper exact", () => {
     expect(stdout).toContain("1%: 100.0%, 5%: 100.0%, 10%: 100.0%");
     const [few] = JSON.parse((await verify(proof, "--blocks", "2", "--json")).stdout) as [ProofVerification];
     expect(few.checkedBlocks).toBeLessThanOrEqual(2);
-    expect(few.detection[1]).toEqual({ falseFraction: 0.05, probability: expect.closeTo(1 - 0.95 ** 2, 12) });
+    expect(few.detection[1]).toEqual({ falseFraction: 0.05, probability: matchClose(1 - 0.95 ** 2, float64) });
     const damaged = join(folder, "damaged.jsonl");
     const expectError = async (bytes: string | Buffer, message: RegExp): Promise<void> => {
       writeFileSync(damaged, bytes);
@@ -214,11 +215,32 @@ describe("temper exact", () => {
     );
   });
 
+  test("verify accepts the proof of another processor, whose low precision rounds to other levels", async () => {
+    const { proof } = await withJitter(1, () => report("other"));
+    const other = join(folder, "other.jsonl");
+    const [header, ...lines] = unseal(readFileSync(proof, "utf8"));
+    const { decidedMargin } = header!.settings as { decidedMargin: number };
+    const verify = async (factor: number): Promise<{ code: number; stdout: string; stderr: string }> => {
+      // Candidates below the margin were scored in float32.
+      const moved = lines.map((line) =>
+        line.kind === "block" && Number(line.margin) > decidedMargin
+          ? { ...line, margin: Number(line.margin) + factor * decidedMargin }
+          : line,
+      );
+      writeFileSync(other, seal([header, ...moved].map((line) => JSON.stringify(line))));
+      return invoke(["verify", other, "--model", victim.run, ...cpu]);
+    };
+    const { code, stdout, stderr } = await verify(0.9);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toContain("differ in the last bits");
+    expect((await verify(1.1)).stderr).toMatch(/expected the recorded margin .* of the most promising candidate/);
+  });
+
   test("compares several attacks with the exact result, and rejects those with other candidates", async () => {
     const { attacks, exact } = await report("gaps", "--attack", "greedy", "--attack", "random:samples=1");
     expect(Object.keys(attacks)).toEqual(["greedy", "random"]);
     for (const { accuracyUnderAttack, gap, p } of Object.values(attacks)) {
-      expect(accuracyUnderAttack - gap).toBeCloseTo(exact[2]!.accuracy, 12);
+      expectClose(accuracyUnderAttack - gap, exact[2]!.accuracy, float64);
       expect(p).toBeLessThanOrEqual(1);
     }
     expect(attacks.random!.gap).toBeGreaterThan(attacks.greedy!.gap);
