@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import type { Prediction, TextClassifier } from "../src/actions/predict/text-classifier.js";
 import type { Tensor } from "../src/tensor/index.js";
 import { native } from "../src/tensor/native.js";
 
@@ -138,6 +139,19 @@ export async function measureAsyncSpread(compute: () => Promise<Numbers>): Promi
   const runs: Numbers[] = [];
   for (const seed of spreadSeeds) runs.push(await withJitter(seed, compute));
   return computeSpread(runs);
+}
+
+/** The probabilities of predictions, one list per text. */
+export function getProbabilities(predictions: readonly Prediction[]): number[][] {
+  return predictions.map(({ probabilities }) => Object.values(probabilities));
+}
+
+/** How much rounding changes the probabilities that a model gives to texts. */
+export function measureProbabilitySpread(
+  classifier: TextClassifier,
+  texts: Parameters<TextClassifier["classify"]>[0],
+): Promise<Map<string, number>> {
+  return measureAsyncSpread(async () => getProbabilities(await classifier.classify(texts)));
 }
 
 /** Compares what a computation gives with its reference, allowing what other roundings change in it. */

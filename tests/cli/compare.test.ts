@@ -6,6 +6,7 @@ import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { writeRun } from "../report/run-folder.js";
+import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
@@ -77,8 +78,8 @@ test("runs are compared on the test split and on their journals; the order only 
   expect(forth.map(({ metric }) => metric)).toEqual(["accuracy", "greedy", "random", "worst-case"]);
   expect(forth[0]).toMatchObject({ examples: 12, seeds: 1, p: { mcNemar: expect.any(Number), tTest: null } });
   for (const [i, { difference, better, p }] of forth.entries()) {
-    expect(back[i]!.difference).toBeCloseTo(-difference, 10);
-    expect(back[i]!.p.corrected).toBeCloseTo(p.corrected, 2);
+    expectClose(back[i]!.difference, -difference, float64);
+    expectClose(back[i]!.p.corrected, p.corrected, float64);
     expect([better, back[i]!.better]).not.toEqual(["first", "first"]);
   }
 });

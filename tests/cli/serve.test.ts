@@ -7,6 +7,7 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
+import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { main } from "./built.js";
 import { invoke } from "./invoke.js";
@@ -155,7 +156,7 @@ describe("temper serve", () => {
     const pair = (await (await post(url, '{"texts": ["the film was good", ["good", "bad"]]}')).json()) as {
       probabilities: number[][];
     };
-    for (const row of pair.probabilities) expect(row[0]! + row[1]!).toBeCloseTo(1, 6);
+    for (const row of pair.probabilities) expectClose(row[0]! + row[1]!, 1);
     const second = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
     expect(second).toMatchObject({ code: 2, stderr: expect.stringContaining("The port is in use.") });
     await stopServer("word", "SIGTERM");

@@ -5,6 +5,7 @@ import { stringify } from "yaml";
 import { loadModel } from "../../src/models/index.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { free, getMemoryStats } from "../../src/tensor/index.js";
+import { computeDistance, expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews, writeTinyBert } from "../tiny-run.js";
 import { invoke } from "./invoke.js";
@@ -70,12 +71,13 @@ describe("train", () => {
     expect(code).toBe(0);
     expect(stderr.match(/The head of \S+ is not used: its labels \[negative, positive\]/g)).toHaveLength(1);
     const [before, after] = [await loadModel(out), await loadModel(other)];
-    const computeDifference = (name: string): number => {
-      const [first, second] = [before, after].map(({ weights }) => weights.get(name)!.toFloat32Array());
-      return Math.max(...first!.map((value, i) => Math.abs(value - second![i]!)));
-    };
-    expect(computeDifference("bert.embeddings.word_embeddings.weight")).toBeLessThan(1e-6);
-    expect(computeDifference("classifier.weight")).toBeGreaterThan(1e-3);
+    const read = (name: string): Float32Array[] =>
+      [before, after].map(({ weights }) => weights.get(name)!.toFloat32Array());
+    const [first, second] = read("bert.embeddings.word_embeddings.weight");
+    // With this learning rate, each of the 12 steps moves a weight by less than a rounding of the largest.
+    expectClose(second!, first!, { terms: 12 });
+    const [firstHead, secondHead] = read("classifier.weight");
+    expect(computeDistance(firstHead!, secondHead!)).toBeGreaterThan(1e-3);
     free([before.weights, after.weights]);
     expect(JSON.parse(readFileSync(join(other, "model", "config.json"), "utf8"))).toMatchObject({
       temper: { task: "mails", labels: ["ham", "spam"] },
@@ -288,7 +290,7 @@ describe("evaluate", () => {
         advglue: { accuracy: number; task: string };
       };
       expect(json).toMatchObject({ task: "advglue", glue: { task: "sst2" }, advglue: { task: "advglue:sst2" } });
-      expect(json.drop).toBeCloseTo(json.glue.accuracy - json.advglue.accuracy, 10);
+      expect(json.drop).toBe(json.glue.accuracy - json.advglue.accuracy);
       // A part of AdvGLUE can be named like any other task.
       const part = JSON.parse(
         (await invoke(["evaluate", sst2, "--task", "advglue:sst2", "--data", shared, "--json"])).stdout,
@@ -350,7 +352,7 @@ describe("predict", () => {
     for (const [i, { text, label, probabilities }] of parsed.entries()) {
       expect(text).toBe(texts[i]);
       expect(Object.keys(probabilities)).toEqual(["negative", "positive"]);
-      expect(probabilities.negative! + probabilities.positive!).toBeCloseTo(1, 5);
+      expectClose(probabilities.negative! + probabilities.positive!, 1);
       expect(probabilities[label]).toBe(Math.max(...Object.values(probabilities)));
       expect(lines[i]!.startsWith(label)).toBe(true);
     }

@@ -7,6 +7,7 @@ import { readReportRun } from "../../src/report/report-run.js";
 import { writeAttackReport } from "../../src/runs/attack-folder.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { invoke } from "../cli/invoke.js";
+import { float64, matchClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
 import { hostile, svg, writeSample } from "./sample.js";
@@ -198,7 +199,7 @@ test("an incomplete last line of events and timings is ignored", async () => {
   for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
   expect(await readReportRun(await RunFolder.open(run))).toMatchObject({
     events: { length: 42 },
-    seconds: expect.closeTo(28) as number,
+    seconds: matchClose(28, float64),
   });
 });
 

@@ -15,6 +15,7 @@ import { readRun } from "../../src/settings/read-config.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { Interrupted } from "../../src/train/index.js";
 import { findPython, runPython } from "../python.js";
+import { expectClose, expectComputedAsync, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";
 
@@ -322,7 +323,7 @@ test("estimateRun measures a run and writes nothing", async () => {
   expect(estimate.parameters).toBeGreaterThan(weights / 2);
   expect(estimate.memoryBytes).toBeGreaterThan(1e7);
   expect(estimate.secondsPerStep).toBeGreaterThan(0);
-  expect(estimate.seconds.train).toBeCloseTo(estimate.secondsPerStep * 96);
+  expectClose(estimate.seconds.train, estimate.secondsPerStep * 96, float64);
   expect(existsSync("runs/reviews-standard-seed0")).toBe(false);
 });
 
@@ -334,10 +335,9 @@ test.skipIf(python === null)(
     const path = join(folder, "run", "model");
     const texts = [["a very good film"], ["the plot was dull and cold"], ["it"], ["the film was", "warm and bright"]];
     await using model = await loadClassifier(path, { device: "cpu" });
-    const predictions = await model.classify(
-      texts.map((each) => (each.length === 1 ? each[0]! : (each as [string, string]))),
-    );
-    const ours = predictions.map(({ probabilities }) => probabilities);
+    const inputs = texts.map((each) => (each.length === 1 ? each[0]! : (each as [string, string])));
+    const compute = async () => (await model.classify(inputs)).map(({ probabilities }) => probabilities);
+    const ours = await compute();
     const program = `
 import json, sys, torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -353,7 +353,6 @@ print(json.dumps(rows))
 `;
     const theirs = runPython(python!, program, path, JSON.stringify(texts)) as Record<string, number>[];
     expect(theirs.map((row) => Object.keys(row))).toEqual(ours.map((row) => Object.keys(row)));
-    for (const [i, row] of theirs.entries())
-      for (const [label, p] of Object.entries(row)) expect(Math.abs(ours[i]![label]! - p)).toBeLessThan(1e-5);
+    await expectComputedAsync(async () => (await compute()).map(Object.values), theirs.map(Object.values));
   },
 );

@@ -9,6 +9,7 @@ import { mapWeights } from "../../src/nn/index.js";
 import { free, keep, scope } from "../../src/tensor/index.js";
 import { invoke } from "../cli/invoke.js";
 import { readValues } from "../methods/tiny.js";
+import { expectClose, getLargest } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -46,8 +47,8 @@ describe("wise-ft", () => {
     const merged = await readModel(at("quarter"));
     expect(Object.keys(merged)).toEqual(Object.keys(after));
     const name = "bert.encoder.layer.0.attention.self.query.weight";
-    for (const [i, value] of merged[name]!.entries())
-      expect(value).toBeCloseTo(0.75 * before[name]![i]! + 0.25 * after[name]![i]!, 6);
+    const expected = before[name]!.map((value, i) => 0.75 * value + 0.25 * after[name]![i]!);
+    expectClose(merged[name]!, expected, { terms: 3, scale: getLargest([...before[name]!, ...after[name]!]) });
     expect(merged["classifier.weight"]).toEqual(after["classifier.weight"]);
   });
 
@@ -71,9 +72,10 @@ describe("soups", () => {
     const [first, second] = [await readModel(runs[0]!), await readModel(runs[1]!)];
     await merge({ models: runs, mode: "uniform", out: at("uniform"), ...runtime });
     const merged = await readModel(at("uniform"));
-    for (const [name, values] of Object.entries(merged))
-      for (const [i, value] of values.entries())
-        expect(value).toBeCloseTo((first[name]![i]! + second[name]![i]!) / 2, 6);
+    for (const [name, values] of Object.entries(merged)) {
+      const expected = first[name]!.map((value, i) => (value + second[name]![i]!) / 2);
+      expectClose(values, expected, { terms: 3, scale: getLargest([...first[name]!, ...second[name]!]) }, name);
+    }
     await merge({ models: [runs[0]!, runs[0]!, runs[0]!], mode: "uniform", out: at("same"), ...runtime });
     expect(await readModel(at("same"))).toEqual(first);
   });

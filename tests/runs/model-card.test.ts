@@ -8,6 +8,7 @@ import { Run } from "../../src/actions/run.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { sha256 } from "../models/fake-hub.js";
+import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -47,9 +48,10 @@ test("training writes a card, and an attack adds its result with the interval", 
   const [, before, under] = metrics;
   expect(before).toMatchObject({ value: report.clean, args: { examples: report.examples } });
   expect(under).toMatchObject({ name: "Accuracy under pwws", args: { examples: report.examples } });
-  expect(under!.value).toBeCloseTo(accuracyUnderAttack, 4);
-  expect(under!.args.confidence_interval[0]).toBeCloseTo(interval.low, 4);
-  expect(metrics[0]!.value).toBeCloseTo((await run.results())!.test.accuracy, 4);
+  const written = { ...float64, decimals: 4 };
+  expectClose(under!.value, accuracyUnderAttack, written);
+  expectClose(under!.args.confidence_interval[0], interval.low, written);
+  expectClose(metrics[0]!.value, (await run.results())!.test.accuracy, written);
   expect(body).toMatch(/temper train --model .*--out /);
   expect(body).toMatch(/temper attack .*--attack pwws/);
   expect(body).not.toContain("not been attacked");

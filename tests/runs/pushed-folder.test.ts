@@ -10,6 +10,7 @@ import { free } from "../../src/tensor/index.js";
 import { loadTokenizer, SUBWORD_TOKENIZER } from "../../src/text/tokenizer.js";
 import { tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
+import { expectClose, measureProbabilitySpread } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
 
@@ -48,6 +49,7 @@ describe.each(cases.slice(0, chooseExtent(2, 3)))(
       const pushed = await writePushed(run, join(folder, `${name}-pushed`));
       await using classifier = await loadClassifier(run, { device: "cpu", threads: 1 });
       const expected = await classifier.classify(texts);
+      const spread = await measureProbabilitySpread(classifier, texts);
       env.allowRemoteModels = false;
       env.localModelPath = folder;
       const classify = await pipeline("text-classification", basename(pushed), { dtype: "fp32" });
@@ -57,8 +59,7 @@ describe.each(cases.slice(0, chooseExtent(2, 3)))(
         if (truncated) continue;
         const answers = (await classify(text, { top_k: 2 })) as { label: string; score: number }[];
         expect(answers.length).toBe(2);
-        for (const { label, score } of answers)
-          expect(Math.abs(score - probabilities[label]!), text).toBeLessThan(1e-4);
+        for (const { label, score } of answers) expectClose(score, probabilities[label]!, { scale: 1, spread }, text);
       }
       await classify.dispose();
     });
