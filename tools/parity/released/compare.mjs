@@ -22,6 +22,7 @@ import { searchPerturbation, smart, sumStableKl, symmetricKlToConstants } from "
 import { computeTwoPassLoss } from "../../../dist/methods/two-pass-loss.js";
 import { AdamW, crossEntropy, klDivergencePerExample, symmetricKl } from "../../../dist/nn/index.js";
 import { grad, noGrad, scope, tensor } from "../../../dist/tensor/index.js";
+import { native } from "../../../dist/tensor/native.js";
 import { trainSettingsSchema } from "../../../dist/train/index.js";
 import { computeLearningRateFactor } from "../../../dist/train/settings.js";
 import { compareAttacks, prepareAttacks } from "./compare-attacks.mjs";
@@ -36,10 +37,12 @@ import {
   prepareRobertaDistance,
 } from "./compare-training.mjs";
 import { compareWords, prepareWords } from "./compare-words.mjs";
-import { compareCounts, compareMany, row } from "./rows.mjs";
+import { compareCounts, compareMany, compareNumbers, judgeRows, row } from "./rows.mjs";
 
 const from = ({ values, shape }) => tensor(Float32Array.from(values), shape);
 const read = (value) => [...value.toFloat32Array()];
+/** The weights are about 1, so a move is rounded as they are. */
+const movedWeights = { size: 1 };
 /** A batch of which two passes have these logits. */
 function createTwoPasses([first, second], labels) {
   const batch = { labels: tensor(Int32Array.from(labels)), fullBatchSize: labels.length };
@@ -86,24 +89,13 @@ function compareRoseSteps({ names, start, steps, cases }) {
         differing += found.filter((value, i) => value !== expected[i]).length;
         optimizer.update(updates);
       });
-    const moved = names.map((name, i) => {
-      const [before, after] = [start[name].values, weights[name].values];
-      const now = read(parameters.get(fullNames[i]));
-      const scale = Math.max(...after.map((value, j) => Math.abs(value - before[j])));
-      return { scale, difference: Math.max(...after.map((value, j) => Math.abs(value - now[j]))) };
-    });
-    const scale = Math.max(...moved.map((each) => each.scale));
-    const difference = Math.max(...moved.map((each) => each.difference));
+    const list = (read) =>
+      names.flatMap((name, i) => read(name, fullNames[i]).map((value, j) => value - start[name].values[j]));
     const label = `ROSE, ${variant}${warmup ? `, ${warmup} steps of warm-up` : ""}`;
-    // The weights are about 1, so a change of 0.01 is known to 1e-7 / 0.01.
+    const moved = [list((_, fullName) => read(parameters.get(fullName))), list((name) => weights[name].values)];
     return [
-      {
-        name: `${label}: masks of ${layers.length * steps.length}`,
-        scale: 1,
-        difference: differing,
-        isEqual: differing === 0,
-      },
-      { name: `${label}: weights`, scale, difference, isEqual: difference <= 6 * 4 * 2 ** -23 },
+      compareCounts(`${label}: masks`, layers.length * steps.length, differing),
+      compareNumbers(`${label}: weights`, ...moved, movedWeights),
     ];
   });
 }
@@ -214,10 +206,12 @@ function compareChildTuning({ start, mask, gradients, weights, ...released }, li
   optimizer.setLearningRateFactor(1e-2);
   for (const gradient of gradients)
     optimizer.update(new Map([["w", { gradient: from(gradient).mul(from(mask)), mask: null }]]));
-  // The weights are about 1, so the move is known to a few times 2^-24.
-  const moved = { ...weights, values: weights.values.map((value, i) => value - start.values[i]) };
-  const line = row("Child-Tuning_D: move in 3 steps", parameters.get("w").sub(from(start)), moved);
-  return [...compareFisher(released, live), { ...line, isEqual: line.difference <= 3 * 4 * 2 ** -23 }];
+  const moved = weights.values.map((value, i) => value - start.values[i]);
+  const ours = read(parameters.get("w").sub(from(start)));
+  return [
+    ...compareFisher(released, live),
+    compareNumbers("Child-Tuning_D: move in 3 steps", ours, moved, movedWeights),
+  ];
 }
 
 async function prepareRift(folder) {
@@ -311,11 +305,21 @@ function checkCommit(name) {
 }
 
 const script = join(import.meta.dirname, "released.py");
+/** Computations are repeated with other last bits, without and with those of native/binding/jitter.cc. */
+const jitterSeeds = [null, 1, 2, 3, 4];
 
-async function comparePart(name, folder) {
-  const { prepare, compare } = parts[name];
+/** Prepares a part in a folder of its own. */
+async function preparePart(name) {
+  const own = mkdtempSync(join(folder, "part-"));
+  // The features of RIFT's teacher are computed now, not read from an earlier run.
+  process.env.TEMPER_CACHE = join(own, "cache");
+  return parts[name].prepare?.(own);
+}
+
+async function comparePart(name) {
+  const { compare } = parts[name];
   const commit = checkCommit(name);
-  const live = await prepare?.(folder);
+  const live = await preparePart(name);
   const run = spawnSync(values.python, [script, name, resolve(values[name])], {
     input: JSON.stringify(live?.request ?? null),
     encoding: "utf8",
@@ -327,15 +331,22 @@ async function comparePart(name, folder) {
     mkdirSync(values.save, { recursive: true });
     writeFileSync(join(values.save, `${name}.json.gz`), gzipSync(run.stdout, { level: 9 }));
   }
-  return scope(() => compare(JSON.parse(run.stdout), live)).map((each) => ({ ...each, commit }));
+  const released = JSON.parse(run.stdout);
+  const rows = scope(() => compare(released, live));
+  const repeats = [];
+  for (const seed of jitterSeeds) {
+    const before = native().jitter(seed);
+    const again = await preparePart(name);
+    repeats.push(scope(() => compare(released, again)));
+    native().jitter(before);
+  }
+  return judgeRows(rows, repeats).map((each) => ({ ...each, commit }));
 }
 
 const folder = mkdtempSync(join(tmpdir(), "temper-released-"));
 process.once("exit", () => rmSync(folder, { recursive: true }));
-// The features of RIFT's teacher are computed now, not read from an earlier run.
-process.env.TEMPER_CACHE = join(folder, "cache");
 const rows = [];
-for (const name of given) rows.push(...(await comparePart(name, folder)));
+for (const name of given) rows.push(...(await comparePart(name)));
 console.log("| part | commit | largest value | largest difference | |\n|---|---|---|---|---|");
 for (const { name, commit, scale, difference, isEqual } of rows)
   console.log(

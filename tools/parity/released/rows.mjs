@@ -1,34 +1,52 @@
 // The rows of the table: the largest value of the authors' code and the largest difference from it.
 
-/** A rounding error of float32, relative to the largest term. Sums of a few terms have a few of them. */
-const roundingTolerance = 2e-5;
-
 const read = (value) => [...value.toFloat32Array()];
+const getLargest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+
+/** The largest difference of two lists. NaN if one of them is longer. */
+export const getDistance = (first, second) =>
+  first.length === second.length ? getLargest(first.map((value, i) => value - second[i])) : Number.NaN;
+
+/**
+ * A row of numbers: its values in Temper and in the authors' code. `size` is the size of the terms that are rounded, if
+ * they are larger than the values. `digits` is how many digits the authors' values are written with, if they are short.
+ */
+export function compareNumbers(name, numbers, expected, { size, digits } = {}) {
+  const scale = Math.max(getLargest(expected), 1e-30);
+  const written = digits ? 0.5 * 10 ** (Math.floor(Math.log10(scale)) + 1 - digits) : 0;
+  return { name, numbers, scale, size: size ?? scale, written, difference: getDistance(numbers, expected) };
+}
 
 /** Compares a tensor with values of the authors' code. */
-export const row = (name, ours, released, tolerance = roundingTolerance) => {
-  const values = released.values.map(Math.fround);
-  const scale = Math.max(...values.map(Math.abs), 1e-30);
-  const numbers = read(ours);
-  const difference = Math.max(...values.map((value, i) => Math.abs(value - numbers[i])));
-  return { name, scale, difference, isEqual: numbers.length === values.length && difference <= tolerance * scale };
-};
+export const row = (name, ours, released) => compareNumbers(name, read(ours), released.values.map(Math.fround));
 
 /** Compares tensors by name. Every tensor of the authors' code must be there. */
-export function compareMany(name, ours, released, tolerance = roundingTolerance) {
-  const rows = Object.entries(released).map(([key, value]) => {
-    const own = ours.get(key);
-    return own ? row(key, own, value) : { scale: 0, difference: Number.NaN };
-  });
-  const scale = Math.max(...rows.map((each) => each.scale));
-  const difference = Math.max(...rows.map((each) => each.difference));
-  return { name: `${name}, ${rows.length} tensors`, scale, difference, isEqual: difference <= tolerance * scale };
+export function compareMany(name, ours, released, digits) {
+  const all = Object.entries(released);
+  const numbers = all.flatMap(([key]) => (ours.has(key) ? read(ours.get(key)) : []));
+  const expected = all.flatMap(([, { values }]) => values.map(Math.fround));
+  return compareNumbers(`${name}, ${all.length} tensors`, numbers, expected, { digits });
 }
 
 /** A row of things that are equal or not. */
 export const compareCounts = (name, count, differing) => ({
   name: `${name}, ${count}`,
+  numbers: [],
   scale: 1,
-  difference: differing,
-  isEqual: count > 0 && differing === 0,
+  size: 0,
+  written: 0,
+  difference: count > 0 ? differing : Number.NaN,
 });
+
+/** The roundings that follow one another in a value, and the relative error of one in float32. */
+const [terms, unitRoundoff] = [16, 2 ** -24];
+
+/**
+ * Judges rows by what rounding explains: both sides are rounded, and computations that magnify errors differ between runs
+ * with other last bits. `repeats` has the same rows of such runs.
+ */
+export const judgeRows = (rows, repeats) =>
+  rows.map((each, i) => {
+    const spread = getLargest(repeats.map((other) => getDistance(other[i].numbers, each.numbers)));
+    return { ...each, isEqual: each.difference <= 2 * terms * unitRoundoff * each.size + 8 * spread + each.written };
+  });
