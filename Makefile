@@ -53,6 +53,12 @@ fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that 
 test-asan: setup ## build the addon with AddressSanitizer and run the tests of tensors, kernels and serving with it
 	@node tools/test-asan.mjs
 
+test-cpus: setup ## run the tests that touch numbers with other instructions, thread counts and moved last bits
+	@node tools/test-cpus.mjs
+
+check-mutations: setup ## plant mistakes in methods, layers and training, and check that the named tests find each
+	@node tools/mutations.mjs
+
 test-arm64: setup ## cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)
 	@node tools/arm64/test.mjs
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { CrashReporter } from "./tests/crash-reporter.js";
+import { RepeatReporter } from "./tests/repeat-reporter.js";
 
 const [source, dist] = ["src", "dist"].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string];
 
@@ -83,13 +84,13 @@ export default defineConfig({
     maxWorkers: 3,
     // Transformed modules are kept in node_modules until their source changes.
     experimental: { fsModuleCache: true },
-    reporters: ["default", new CrashReporter()],
+    reporters: ["default", new CrashReporter(), new RepeatReporter()],
     // These limits only end a test that hangs. A busy host may need twenty times as long as a quiet one.
     expect: { poll: { timeout: 120_000 } },
     testTimeout: 600_000,
     hookTimeout: 600_000,
     // No test reaches the real hub. Tests with a hub of their own are online.
-    env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
+    env: { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? "1", HF_HUB_OFFLINE: "1" },
     sequence: { sequencer: SlowFirst },
     setupFiles: ["tests/restore-environment.ts"],
     globalSetup: ["tests/suite-setup.ts"],
