@@ -1,0 +1,318 @@
+// Mistakes in the mathematics of training, one each. `find` occurs once in the file. A test of `tests` must fail.
+
+const rift = "tests/methods/rift-family/equations.test.ts";
+const riftTraining = "tests/methods/rift-family/training.test.ts";
+const benchmark = "tests/methods/benchmark-family/equations.test.ts";
+const baselines = "tests/methods/rose-family/baselines.test.ts";
+const rose = "tests/methods/rose-family/rose.test.ts";
+const released = "tests/methods/released-code.test.ts";
+const parity = "tests/train/parity.test.ts";
+const losses = "tests/nn/losses.test.ts";
+const adamw = "tests/nn/adamw.test.ts";
+
+/**
+ * @typedef {object} Mutation
+ * @property {string} name
+ * @property {string} file in src/
+ * @property {string} find
+ * @property {string} replace
+ * @property {readonly string[]} tests
+ */
+
+/** @type {readonly Mutation[]} */
+export const mutations = [
+  {
+    name: "the KL divergence has the wrong sign",
+    file: "nn/losses.ts",
+    find: ".mul(logP.sub(q.logSoftmax(-1)))",
+    replace: ".mul(q.logSoftmax(-1).sub(logP))",
+    tests: [losses],
+  },
+  {
+    name: "the KL divergence is summed over examples, not over classes",
+    file: "nn/losses.ts",
+    find: ".mul(logP.sub(q.logSoftmax(-1)))\n    .sum([-1])",
+    replace: ".mul(logP.sub(q.logSoftmax(-1)))\n    .sum([0])",
+    tests: [losses],
+  },
+  {
+    name: "the symmetric KL has only one half",
+    file: "nn/losses.ts",
+    find: "return logP.exp().sub(logQ.exp()).mul(logP.sub(logQ))",
+    replace: "return logP.exp().mul(logP.sub(logQ))",
+    tests: [losses],
+  },
+  {
+    name: "the cross-entropy is too large by a factor of 1.001",
+    file: "nn/losses.ts",
+    find: "return crossEntropyLoss(logits, labels, null, meanReduction, ignoreIndex, 0);",
+    replace: "return crossEntropyLoss(logits, labels, null, meanReduction, ignoreIndex, 0).mul(1.001);",
+    tests: [losses, parity],
+  },
+  {
+    name: "the focal loss lacks the cross-entropy",
+    file: "train/task-loss.ts",
+    find: ".pow(gamma).mul(loss)",
+    replace: ".pow(gamma)",
+    tests: ["tests/train/task-loss.test.ts"],
+  },
+  {
+    name: "balanced class weights do not have the mean 1",
+    file: "train/task-loss.ts",
+    find: "total / (counts.length * count)",
+    replace: "total / count",
+    tests: ["tests/train/task-loss.test.ts"],
+  },
+  {
+    name: "gradients of accumulated batches are summed, not averaged",
+    file: "train/standard-fine-tuning.ts",
+    find: "foreachMulScalar_(listTensors(sum), firstWeight);",
+    replace: "foreachMulScalar_(listTensors(sum), 1);",
+    tests: [parity],
+  },
+  {
+    name: "biases have weight decay",
+    file: "train/standard-fine-tuning.ts",
+    find: 'name.endsWith(".bias") || isNormParameter(name)',
+    replace: "isNormParameter(name)",
+    tests: [parity],
+  },
+  {
+    name: "AdamW lacks the bias correction",
+    file: "nn/adamw.ts",
+    find: "states.map(() => this.step),",
+    replace: "states.map(() => this.step.add(1e6)),",
+    tests: [adamw, parity],
+  },
+  {
+    name: "AdamW's uncorrected epsilon is corrected",
+    file: "nn/adamw.ts",
+    find: "epsilon / Math.sqrt(1 - beta2 ** this.step.item())",
+    replace: "epsilon",
+    tests: [adamw],
+  },
+  {
+    name: "the mask of an element is inverted",
+    file: "nn/adamw.ts",
+    find: "lerp(before, state.parameter, mask)",
+    replace: "lerp(state.parameter, before, mask)",
+    tests: [adamw],
+  },
+  {
+    name: "gradients are clipped to 1.001 times the maximum norm",
+    file: "nn/foreach.ts",
+    find: ".reciprocal().mul(maxNorm)",
+    replace: ".reciprocal().mul(1.001 * maxNorm)",
+    tests: [losses, parity],
+  },
+  {
+    name: "the warmup is one step ahead",
+    file: "nn/schedules.ts",
+    find: "step / warmupSteps",
+    replace: "(step + 1) / warmupSteps",
+    tests: [losses],
+  },
+  {
+    name: "the epsilon of LayerNorm is too large by 1e-5",
+    file: "nn/layers.ts",
+    find: "weights.get(`${name}.bias`) ?? null, epsilon)",
+    replace: "weights.get(`${name}.bias`) ?? null, epsilon + 1e-5)",
+    tests: ["tests/models/encoder.test.ts"],
+  },
+  {
+    name: "attention does not divide by the root of the width",
+    file: "nn/layers.ts",
+    find: "const scale = 1 / Math.sqrt(width);",
+    replace: "const scale = 1;",
+    tests: ["tests/nn/attention.test.ts"],
+  },
+  {
+    name: "padding is not masked",
+    file: "models/model-input.ts",
+    find: "export const paddingBias = -30000;",
+    replace: "export const paddingBias = 0;",
+    tests: ["tests/models/encoder.test.ts"],
+  },
+  {
+    name: "positions do not begin after the padding token of RoBERTa",
+    file: "models/families/blocks.ts",
+    find: ".narrow(0, config.positionOffset, words.size(-2))",
+    replace: ".narrow(0, 0, words.size(-2))",
+    tests: ["tests/models/families.test.ts"],
+  },
+  {
+    name: "R-Drop's divergence has twice its weight",
+    file: "methods/r-drop.ts",
+    find: "alpha / 4",
+    replace: "alpha / 2",
+    tests: [baselines, released],
+  },
+  {
+    name: "the loss of two passes is too large by a factor of 1.001",
+    file: "methods/two-pass-loss.ts",
+    find: ".mul(0.5)",
+    replace: ".mul(0.5005)",
+    tests: [baselines, released],
+  },
+  {
+    name: "Mixout does not rescale",
+    file: "methods/mixout.ts",
+    find: "sampleMasks([w.shape], 1 - p, w.device)[0] as Tensor",
+    replace: "(sampleMasks([w.shape], 1 - p, w.device)[0] as Tensor).mul(1 - p)",
+    tests: [rift],
+  },
+  {
+    name: "the distance of PTWD is squared",
+    file: "methods/ptwd.ts",
+    find: ".add(epsilon)\n      .sqrt(),",
+    replace: ".add(epsilon),",
+    tests: [rift],
+  },
+  {
+    name: "ASCC's KL has the clean and the perturbed text in the wrong order",
+    file: "methods/ascc/ascc.ts",
+    find: 'klDivergence(context.pass("clean").logits, perturbed.logits)',
+    replace: 'klDivergence(perturbed.logits, context.pass("clean").logits)',
+    tests: ["tests/scripts/released-parity.test.ts"],
+  },
+  {
+    name: "the entropy in ASCC's search has the wrong sign",
+    file: "hull/convex-hull.ts",
+    find: "mixtureWeights.mul(logWeights).sum().neg()",
+    replace: "mixtureWeights.mul(logWeights).sum()",
+    tests: [rift],
+  },
+  {
+    name: "candidates beyond those of a word are not masked",
+    file: "hull/convex-hull.ts",
+    find: "logits.maskedFill(padding, maskedLogit).logSoftmax(-1)",
+    replace: "logits.maskedFill(padding, 0).logSoftmax(-1)",
+    tests: [rift],
+  },
+  {
+    name: "RIFT's scores are not divided by the temperature",
+    file: "methods/rift/rift.ts",
+    find: "anchors.matmul(candidates.t()).div(options.tau)",
+    replace: "anchors.matmul(candidates.t())",
+    tests: [riftTraining],
+  },
+  {
+    name: "RIFT's information loss lacks log N",
+    file: "methods/rift/info-nce.ts",
+    find: "\n    .sub(counts.log())",
+    replace: "",
+    tests: [rift],
+  },
+  {
+    name: "RIFT's negatives include other classes",
+    file: "methods/rift/info-nce.ts",
+    find: ".maskedFill(isSameClass.logicalNot(), maskedScore)",
+    replace: "",
+    tests: [rift],
+  },
+  {
+    name: "RIFT's information loss weights classes by their size",
+    file: "methods/rift/info-nce.ts",
+    find: "losses.mul(classWeights).sum().div(classWeights.sum())",
+    replace: "losses.mean()",
+    tests: [rift],
+  },
+  {
+    name: "the target of SMART's divergence has a gradient",
+    file: "methods/smart.ts",
+    find: "klDivergence(clean.detach(), perturbed)",
+    replace: "klDivergence(clean, perturbed)",
+    tests: [baselines, released],
+  },
+  {
+    name: "SMART's moving average has the decay of late steps in all steps",
+    file: "methods/smart.ts",
+    find: "isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay)",
+    replace: "isEarly.mul(0).add(1 - lateEmaDecay)",
+    tests: [baselines],
+  },
+  {
+    name: "FreeLB perturbs padding",
+    file: "methods/freelb.ts",
+    find: "return uniform.mul(mask).mul(",
+    replace: "return uniform.mul(",
+    tests: [baselines],
+  },
+  {
+    name: "FreeLB moves downhill",
+    file: "methods/freelb.ts",
+    find: "perturbation.add(gradient.div(",
+    replace: "perturbation.sub(gradient.div(",
+    tests: [baselines, released],
+  },
+  {
+    name: "ROSE's second-order risk has beta1 instead of 1 - beta1",
+    file: "methods/rose/rose.ts",
+    find: "1 - step.optimizer.settings.beta1,",
+    replace: "step.optimizer.settings.beta1,",
+    tests: [rose],
+  },
+  {
+    name: "ROSE's ensemble swaps the weights of its masks",
+    file: "methods/rose/rose.ts",
+    find: "firstMask.mul(options.gamma).add(secondMask.mul(1 - options.gamma))",
+    replace: "secondMask.mul(options.gamma).add(firstMask.mul(1 - options.gamma))",
+    tests: [rose],
+  },
+  {
+    name: "ROSE selects one element too many",
+    file: "methods/rose/mask.ts",
+    find: "kthSmallest(risks, count)",
+    replace: "kthSmallest(risks, count + 1)",
+    tests: [rose],
+  },
+  {
+    name: "the quantile of ROSE's mask is between the wrong ranks",
+    file: "methods/quantile.ts",
+    find: "fraction * (values.size(0) - 1)",
+    replace: "Math.max(0, fraction * values.size(0) - 1)",
+    tests: [rose, baselines],
+  },
+  {
+    name: "Child-Tuning_D selects the elements with the smallest information",
+    file: "methods/child-tuning.ts",
+    find: "tensor.ge(threshold)",
+    replace: "tensor.le(threshold)",
+    tests: [baselines],
+  },
+  {
+    name: "SAM descends to the perturbed parameters",
+    file: "methods/sam.ts",
+    find: "value.add(ascent[i]!)",
+    replace: "value.sub(ascent[i]!)",
+    tests: [benchmark],
+  },
+  {
+    name: "RoAST's divergence has no weight",
+    file: "methods/roast.ts",
+    find: ".mul(options.lambda)",
+    replace: "",
+    tests: [benchmark],
+  },
+  {
+    name: "flooding does not reverse the gradient",
+    file: "methods/flooding.ts",
+    find: "excess.mul(sign.sub(1))",
+    replace: "excess.mul(sign.add(1))",
+    tests: [benchmark],
+  },
+  {
+    name: "the bias of the head has no temperature",
+    file: "methods/temperature.ts",
+    find: "names = [`${layer}.weight`, `${layer}.bias`]",
+    replace: "names = [`${layer}.weight`]",
+    tests: [benchmark],
+  },
+  {
+    name: "LoRA's update is not divided by the rank",
+    file: "methods/lora.ts",
+    find: "const scale = options.alpha / options.rank;",
+    replace: "const scale = options.alpha;",
+    tests: ["tests/methods/benchmark-family/frozen.test.ts"],
+  },
+];
