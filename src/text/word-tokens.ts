@@ -31,13 +31,9 @@ export function createWordsToIds(
   let plain: PackageTokenizer | undefined;
   const lookUp: WordsToIds = (words) => {
     plain ??= createPlain();
-    return plain.encode(words.map((word) => limitText(` ${word}`))).flatMap(({ counts, ids }) => {
-      let start = 0;
-      return Array.from(counts, (count) => {
-        const id = count > 0 && (isByteLevel || count === 1) ? ids[start]! : unkId;
-        start += count;
-        return !isByteLevel && reserved.has(id) ? unkId : id;
-      });
+    return plain(words.map((word) => limitText(` ${word}`))).map(({ ids }) => {
+      const id = ids.length > 0 && (isByteLevel || ids.length === 1) ? ids[0]! : unkId;
+      return !isByteLevel && reserved.has(id) ? unkId : id;
     });
   };
   let isChecked = isByteLevel;

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { Tokenizer as Official } from "tokenizers";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/base/rng.js";
-import { createAsciiEncoder } from "../../src/text/ascii-encoder.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { createTokenizer } from "../../src/text/tokenizer.js";
 import { readTokenizerJson } from "../../src/text/tokenizer-file.js";
@@ -112,30 +111,5 @@ describe(`${numTexts} texts have the tokens of the package`, () => {
   it("texts that are truncated", async () => {
     for (const limit of [3, 5, 9])
       await expectEqualTokens(readFileSync(miniLm, "utf8"), createTexts(400, "cut"), limit);
-  });
-});
-
-describe("createAsciiEncoder", () => {
-  const create = (path: string, change: (file: Record<string, Record<string, unknown>>) => void = () => {}) =>
-    createAsciiEncoder(readTokenizerJson(JSON.parse(changeFile(path, change)), "tokenizer.json"));
-
-  it("encodes ASCII words and leaves the rest to the package", () => {
-    for (const encode of [create(miniLm), create(roberta)]) {
-      expect(encode(" unbelievable!")!.length).toBeGreaterThan(0);
-      for (const part of ["café", "a\tb", "x".repeat(65)]) expect(encode(part)).toBeNull();
-    }
-    expect(create(miniLm)(" [SEP]")).toBeNull();
-    expect(create(roberta)("a<mask>")).toBeNull();
-  });
-
-  it("leaves tokenizers with other components to the package", () => {
-    expect(create(fixture("xlm-roberta"))("film")).toBeNull();
-    expect(create(miniLm, (file) => Object.assign(file, { normalizer: { type: "Lowercase" } }))("film")).toBeNull();
-    expect(create(roberta, (file) => Object.assign(file.pre_tokenizer!, { use_regex: false }))("film")).toBeNull();
-    const addAccent = (file: object) =>
-      Object.assign(file, {
-        added_tokens: [{ id: 5, content: "é", normalized: true, special: false }],
-      });
-    expect(create(miniLm, addAccent)("film")).toBeNull();
   });
 });
