@@ -1,3 +1,6 @@
+import { createAsciiEncoder } from "./ascii-encoder.js";
+import type { PreTokenizer } from "./tokenizer-components.js";
+import type { TokenizerFile } from "./tokenizer-file.js";
 import type { PackageTokenizer } from "./tokenizer-worker.js";
 
 /**
@@ -29,28 +32,44 @@ export interface TextRequest {
 /** Encodes texts without special tokens. */
 export type PartEncoder = (requests: readonly TextRequest[]) => number[][];
 
-/** Creates an encoder. If `canSplit` is false, a text is one part. */
-export function createPartEncoder(tokenizer: PackageTokenizer, canSplit: boolean): PartEncoder {
+/** Creates an encoder. If texts cannot be split at spaces, each is one part. */
+export function createPartEncoder(tokenizer: PackageTokenizer, file: TokenizerFile): PartEncoder {
+  const canSplit = canSplitAtSpaces(file);
+  const encodeAscii = createAsciiEncoder(file);
   const cache = new Map<string, readonly number[]>();
   let numCharacters = 0;
 
-  /** Encodes a text. Returns null if some parts are not in the cache, and lists these. */
+  function remember(part: string, ids: readonly number[]): readonly number[] {
+    numCharacters += part.length;
+    cache.set(part.length < minSliceLength ? part : Buffer.from(part, "utf16le").toString("utf16le"), ids);
+    return ids;
+  }
+
+  /** Returns the tokens of a part, or null if only the package knows them. */
+  function find(part: string): readonly number[] | null {
+    const known = cache.get(part);
+    if (known !== undefined) return known;
+    const ids = encodeAscii(part);
+    return ids && remember(part, ids);
+  }
+
+  /** Encodes a text. Returns null if only the package knows some parts, and lists these. */
   function encodeText({ text, limit }: TextRequest, missing: Set<string>): number[] | null {
     const ids: number[] = [];
     let numMissing = 0;
     for (let start = 0, end = 0; start < text.length && ids.length + numMissing < limit; start = end) {
       end = canSplit ? findPartEnd(text, start) : text.length;
       const part = text.slice(start, end);
-      const known = cache.get(part);
-      if (known === undefined) {
+      const tokens = find(part);
+      if (tokens === null) {
         missing.add(part);
         numMissing++;
-      } else for (const id of known) ids.push(id);
+      } else for (const id of tokens) ids.push(id);
     }
     return numMissing > 0 ? null : ids;
   }
 
-  /** Encodes texts. The package encodes the parts that are not in the cache, all at once. */
+  /** Encodes texts. The package encodes all the parts that only it knows at once. */
   function encodeGroup(requests: readonly TextRequest[]): number[][] {
     if (numCharacters > maxCachedCharacters) {
       cache.clear();
@@ -62,11 +81,7 @@ export function createPartEncoder(tokenizer: PackageTokenizer, canSplit: boolean
       for (const [index, request] of requests.entries()) all[index] ??= encodeText(request, missing);
       if (missing.size === 0) return all as number[][];
       const parts = [...missing];
-      for (const [index, { ids }] of tokenizer(parts).entries()) {
-        const part = parts[index]!;
-        numCharacters += part.length;
-        cache.set(part.length < minSliceLength ? part : Buffer.from(part, "utf16le").toString("utf16le"), ids);
-      }
+      for (const [index, { ids }] of tokenizer(parts).entries()) remember(parts[index]!, ids);
     }
   }
 
@@ -109,4 +124,42 @@ function findPartEnd(text: string, start: number): number {
 function isPlain(code: number): boolean {
   if (code < 0x7f) return code > 0x20;
   return (code >= 0xc0 && code <= 0x2af) || (code >= 0x386 && code <= 0x482) || (code >= 0x48a && code <= 0x52f);
+}
+
+/** Normalizers that change only single characters and their combining marks. */
+const localNormalizers = new Set(["BertNormalizer", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"]);
+
+/** Patterns of `Replace` that cannot match across a single space between two visible characters. */
+const localPatterns = new Set([" {2,}", "\\s{2,}|[\\n\\r\\t]", "``", "''"]);
+
+/**
+ * Checks whether the tokens of a text are those of its parts, if it is split at single spaces. If a
+ * component is not known to allow it, texts are tokenized as a whole.
+ */
+function canSplitAtSpaces({ addedTokens, normalizers, preTokenizers }: TokenizerFile): boolean {
+  // Added tokens that contain or consume white space must be searched in the complete text. A run
+  // of spaces cannot match a single one.
+  if (addedTokens.some(({ content, rstrip }) => rstrip || (/\s/.test(content) && !/^ {2,}$/.test(content))))
+    return false;
+  const types = preTokenizers.map(({ type }) => type);
+  const dropsSpaces = types.some((type) => type === "BertPreTokenizer" || type.startsWith("Whitespace"));
+  const marksSpaces = preTokenizers.some((item) => item.type === "Metaspace" && prependsAlways(item));
+  const isMarked = dropsSpaces || marksSpaces;
+  const isKnown = preTokenizers.every((item) => {
+    if (item.type === "ByteLevel") return item.use_regex && types.length === 1;
+    if (item.type === "Metaspace") return prependsAlways(item);
+    return item.type === "BertPreTokenizer" || item.type.startsWith("Whitespace");
+  });
+  const areLocal = normalizers.every((item) => {
+    // These can change white space. That has no effect if every word is marked in the same way.
+    if (item.type === "Strip" || item.type === "Precompiled") return isMarked;
+    if (item.type !== "Replace") return localNormalizers.has(item.type);
+    return isMarked && localPatterns.has("String" in item.pattern ? item.pattern.String : item.pattern.Regex);
+  });
+  return types.length > 0 && isKnown && areLocal;
+}
+
+function prependsAlways(item: Extract<PreTokenizer, { type: "Metaspace" }>): boolean {
+  const scheme = item.prepend_scheme ?? (item.add_prefix_space === false ? "never" : "always");
+  return scheme === "always" && item.split !== false;
 }

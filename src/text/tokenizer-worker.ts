@@ -7,6 +7,9 @@ import { UserError } from "../base/errors.js";
  * worker thread per process therefore runs the package, and the callers wait for it.
  */
 
+/** No real batch takes this long. A worker without memory never answers. */
+const timeLimitMs = 120_000;
+
 /** The tokens of a text. */
 export interface TextTokens {
   readonly ids: number[];
@@ -70,7 +73,12 @@ function call(request: Request, source: string): readonly TextTokens[] {
   const { port, signal } = startWorker();
   Atomics.store(signal, 0, 0);
   port.postMessage(request);
-  Atomics.wait(signal, 0, 0);
+  if (Atomics.wait(signal, 0, 0, timeLimitMs) === "timed-out") {
+    state = undefined;
+    throw new UserError(
+      `${source}: the tokenizer did not answer for ${timeLimitMs / 1000} seconds. Use another tokenizer or shorter texts.`,
+    );
+  }
   const answer: Answer = receiveMessageOnPort(port)!.message;
   if ("error" in answer)
     throw new UserError(`${source}: the tokenizer reports: ${answer.error}. Use another tokenizer.`);

@@ -15,7 +15,6 @@ import {
 import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
 import { createPartEncoder, limitText } from "./part-encoder.js";
-import { canSplitAtSpaces } from "./splitting.js";
 import {
   applyTokenizerConfig,
   emptyTokenizerConfig,
@@ -124,7 +123,7 @@ export function createTokenizer(
       source,
     );
   const packaged = createPackaged(addedTokens);
-  const encodeParts = createPartEncoder(packaged, canSplitAtSpaces(file));
+  const encodeParts = createPartEncoder(packaged, file);
   const wordsToIds = createWordsToIds(file, special.unkId, () => createPackaged([]), source);
   let hash: string | undefined;
 
