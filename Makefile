@@ -81,7 +81,7 @@ check-export: setup ## export the model of RUN (default: runs/demo/standard) and
 
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
-	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts
+	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/parity.test.ts tests/models/save-tokenizer.test.ts
 
 check-models: setup ## save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON has it)
 	@node tools/fixtures/check-saved-models.mjs

@@ -18,7 +18,8 @@ export function createWordComposer(
   const [places, tokens] = [new Int32Array(substitutions.length), new Int32Array(substitutions.length)];
   for (const [i, [position, word]] of substitutions.entries()) {
     const { field, start } = original.slots[position]!;
-    const partStart = original.texts[field]!.slice(0, start).search(/\S*$/);
+    let partStart = start;
+    while (/\S/.test(original.texts[field]!.charAt(partStart - 1))) partStart--;
     const part = `${field} ${partStart}`;
     if ((partOf.get(part) ?? position) !== position) return null;
     partOf.set(part, position);

@@ -18,7 +18,7 @@ export interface InferenceHandler<Item> {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   /** Tokenizes a text or a pair of texts. */
-  encode(texts: readonly string[]): Item | Promise<Item>;
+  encode(texts: readonly string[]): Item;
   predict(items: readonly Item[]): Promise<readonly Answer[]>;
   /** Whether a text with these probabilities is flagged, if the model has a threshold. */
   isFlagged?(probabilities: ArrayLike<number>): boolean;
@@ -193,7 +193,7 @@ async function encodeInSlices<Item>(
   const items: Item[] = [];
   let started = performance.now();
   for (const text of texts) {
-    items.push(await encode(text));
+    items.push(encode(text));
     if (performance.now() - started < maxBusyMilliseconds) continue;
     await yieldToEventLoop();
     started = performance.now();

@@ -79,11 +79,10 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
-  const encodeSubwords = async (texts: readonly string[]): Promise<Encoding> =>
-    (await tokenizer.encodeAsync([texts], maxLength))[0]!;
-  const encodeWords = tokenization === "subword" ? null : createWordEncoder(model, unkToken);
-  const encodeAll = async (texts: readonly (readonly string[])[]): Promise<readonly Encoding[]> =>
-    encodeWords ? texts.map(encodeWords) : tokenizer.encodeAsync(texts, maxLength);
+  const encode =
+    tokenization === "subword"
+      ? (texts: readonly string[]): Encoding => tokenizer.encode(texts, maxLength)
+      : createWordEncoder(model, unkToken);
   const predict = (encodings: readonly Encoding[]): Promise<Float32Array[]> => classify(classifier, encodings);
   const flag = guard && {
     isFlagged: (probabilities: ArrayLike<number>): boolean => probabilities[guard.positiveLabel]! > guard.threshold,
@@ -108,11 +107,11 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     );
   const { app, stop } = certified
     ? createApp({
-        encode: async (texts) => encodeAll(certified.split(texts)),
+        encode: (texts) => certified.split(texts).map(encode),
         predict: async (items) => (await classifyParts(items, predict)).map((rows) => certified.answer(rows)),
         ...flag,
       })
-    : createApp({ encode: encodeWords ?? encodeSubwords, predict, ...flag });
+    : createApp({ encode, predict, ...flag });
   const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
     free();
     throw error;

@@ -21,7 +21,6 @@ export function createCanonicalTokenizer(tokenizer: Tokenizer): Tokenizer {
     hash: createHash("sha256").update(`${tokenizer.hash} canonical ${canonicalVersion}`).digest("hex"),
     encode: (texts, maxLength) => tokenizer.encode(toCanonical(texts), maxLength),
     encodeAll: (inputs, maxLength) => tokenizer.encodeAll(inputs.map(toCanonical), maxLength),
-    encodeAsync: (inputs, maxLength) => tokenizer.encodeAsync(inputs.map(toCanonical), maxLength),
     // The offsets are those of the canonical form.
     encodeWithOffsets: (texts, maxLength) => tokenizer.encodeWithOffsets(toCanonical(texts), maxLength),
     encodeWords: (texts, maxLength) => tokenizer.encodeWords(toCanonical(texts), maxLength),

@@ -60,8 +60,6 @@ export interface Tokenizer {
   encode(texts: readonly string[], maxLength: number): Encoding;
   /** Encodes many texts or pairs. This is much faster than many calls of `encode`. */
   encodeAll(inputs: readonly (readonly string[])[], maxLength: number): Encoding[];
-  /** The same as `encodeAll`, but it does not block the process. */
-  encodeAsync(inputs: readonly (readonly string[])[], maxLength: number): Promise<Encoding[]>;
   /** Encodes one text or a pair, with the part of the text that each token covers. */
   encodeWithOffsets(texts: readonly string[], maxLength: number): EncodingWithOffsets;
   /** Encodes one text or a pair with exactly one token per word. */

@@ -14,10 +14,9 @@ export interface WordPlace extends WordRange {
 export type WordFinder = (texts: readonly string[]) => readonly WordPlace[];
 
 /** Marks that belong to a word only between its letters. */
-const innerMarks = "'\\-_*@";
+const innerMarks = "'-_*@";
 /** Letters, digits and marks, and three characters that homoglyph attacks put into words. */
-const wordRun = new RegExp(`[\\p{L}\\p{N}${innerMarks}\\u02d7\`\\u00d7]+`, "gu");
-const outerMarks = new RegExp(`^[${innerMarks}]+|[${innerMarks}]+$`, "g");
+const wordRun = /[\p{L}\p{N}'\-_*@\u02d7`\u00d7]+/gu;
 
 /**
  * Finds the words of a text as TextAttack 0.3.11 does: runs of letters, digits and a few marks,
@@ -26,11 +25,11 @@ const outerMarks = new RegExp(`^[${innerMarks}]+|[${innerMarks}]+$`, "g");
 export function findWords(text: string): WordRange[] {
   const ranges: WordRange[] = [];
   for (const match of text.matchAll(wordRun)) {
-    const run = match[0];
-    const word = run.replace(outerMarks, "");
-    if (word === "") continue;
-    const start = match.index + run.indexOf(word);
-    ranges.push({ start, end: start + word.length });
+    let start = match.index;
+    let end = start + match[0].length;
+    while (start < end && innerMarks.includes(text[start]!)) start++;
+    while (end > start && innerMarks.includes(text[end - 1]!)) end--;
+    if (start < end) ranges.push({ start, end });
   }
   return ranges;
 }

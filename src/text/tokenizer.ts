@@ -2,10 +2,10 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { createFileError, readJson } from "../base/files.js";
-import { createAsciiEncoder } from "./ascii-encoder.js";
 import {
   buildOffsets,
   buildSequence,
+  type Encoding,
   encodeWords,
   type SequenceLayout,
   selectLayout,
@@ -14,8 +14,7 @@ import {
 } from "./encoding.js";
 import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
-import { createPartEncoder, limitText, type TextRequest } from "./part-encoder.js";
-import { canSplitAtSpaces } from "./splitting.js";
+import { createPartEncoder, limitText } from "./part-encoder.js";
 import {
   applyTokenizerConfig,
   emptyTokenizerConfig,
@@ -25,7 +24,7 @@ import {
 import { readTokenizerJson, type TokenizerFile, toTokenizerJson } from "./tokenizer-file.js";
 import { hashTokenizer } from "./tokenizer-hash.js";
 import { findSpecialTokens } from "./tokenizer-special.js";
-import { createPackageTokenizer, type TokenBatch } from "./tokenizer-worker.js";
+import { createPackageTokenizer, type TextTokens } from "./tokenizer-worker.js";
 import { createWordsToIds } from "./word-tokens.js";
 
 /**
@@ -124,16 +123,17 @@ export function createTokenizer(
       source,
     );
   const packaged = createPackaged(addedTokens);
-  const parts = createPartEncoder(packaged, canSplitAtSpaces(file), createAsciiEncoder(file));
+  const encodeParts = createPartEncoder(packaged, file);
   const wordsToIds = createWordsToIds(file, special.unkId, () => createPackaged([]), source);
   let hash: string | undefined;
 
-  // Which text of a pair is truncated first depends on their full lengths.
-  const toRequests = (inputs: readonly (readonly string[])[], maxLength: number): TextRequest[] =>
-    inputs.flatMap((texts) =>
-      texts.map((text) => ({ text, limit: texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY })),
+  const encodeAll = (inputs: readonly (readonly string[])[], maxLength: number): Encoding[] => {
+    // Which text of a pair is truncated first depends on their full lengths.
+    const ids = encodeParts(
+      inputs.flatMap((texts) =>
+        texts.map((text) => ({ text, limit: texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY })),
+      ),
     );
-  const toEncodings = (inputs: readonly (readonly string[])[], ids: readonly number[][], maxLength: number) => {
     let end = 0;
     return inputs.map((texts) => {
       end += texts.length;
@@ -148,13 +148,11 @@ export function createTokenizer(
       hash ??= hashTokenizer(file);
       return hash;
     },
-    encode: (texts, maxLength) => toEncodings([texts], parts.encode(toRequests([texts], maxLength)), maxLength)[0]!,
-    encodeAll: (inputs, maxLength) => toEncodings(inputs, parts.encode(toRequests(inputs, maxLength)), maxLength),
-    encodeAsync: async (inputs, maxLength) =>
-      toEncodings(inputs, await parts.encodeAsync(toRequests(inputs, maxLength)), maxLength),
+    encode: (texts, maxLength) => encodeAll([texts], maxLength)[0]!,
+    encodeAll,
     encodeWithOffsets(texts, maxLength) {
       const sequence = selectLayout(layout, texts.length);
-      const encoded = texts.map((text) => readOffsets(limitText(text), packaged.encode([limitText(text)], true)[0]!));
+      const encoded = texts.map((text) => readOffsets(limitText(text), packaged([limitText(text)], true)[0]!));
       const encoding = buildSequence(
         sequence,
         encoded.map(({ ids }) => ids),
@@ -180,7 +178,7 @@ export function createTokenizer(
 }
 
 /** Converts offsets from code points to UTF-16 units, as `text.slice(start, end)` needs them. */
-function readOffsets(text: string, { ids, offsets }: TokenBatch): { ids: number[]; offsets: [number, number][] } {
+function readOffsets(text: string, { ids, offsets }: TextTokens): { ids: number[]; offsets: [number, number][] } {
   const units: number[] = [];
   let unit = 0;
   for (const character of text) {
@@ -188,8 +186,5 @@ function readOffsets(text: string, { ids, offsets }: TokenBatch): { ids: number[
     unit += character.length;
   }
   units.push(unit);
-  return {
-    ids: Array.from(ids),
-    offsets: Array.from(ids, (_, index) => [units[offsets[2 * index]!]!, units[offsets[2 * index + 1]!]!]),
-  };
+  return { ids, offsets: offsets!.map(([start, end]) => [units[start]!, units[end]!]) };
 }

@@ -1,6 +1,6 @@
 import { requireBinaryPackage } from "../base/binary-packages.js";
 import { UserError } from "../base/errors.js";
-import { limitText } from "./part-encoder.js";
+import { createPartEncoder, limitText, type PartEncoder } from "./part-encoder.js";
 import { toSequence } from "./tokenizer-components.js";
 import type { TokenizerFile } from "./tokenizer-file.js";
 import type { PackageTokenizer } from "./tokenizer-worker.js";
@@ -24,38 +24,38 @@ export function createWordsToIds(
   source: string,
 ): WordsToIds {
   const { model, addedTokens } = file;
-  if (model.type === "WordPiece") return memoizeWords(createWordPieceLookup(file, unkId));
+  if (model.type === "WordPiece") return createWordPieceLookup(file, unkId);
   const isByteLevel = file.preTokenizers.some(({ type }) => type === "ByteLevel");
   // A word that spells a special token is unknown, so that texts cannot contain separators.
   const reserved = new Set(addedTokens.map(({ id }) => id));
-  let plain: PackageTokenizer | undefined;
+  let encode: PartEncoder | undefined;
   const lookUp: WordsToIds = (words) => {
-    plain ??= createPlain();
-    return plain.encode(words.map((word) => limitText(` ${word}`))).flatMap(({ counts, ids }) => {
-      let start = 0;
-      return Array.from(counts, (count) => {
-        const id = count > 0 && (isByteLevel || count === 1) ? ids[start]! : unkId;
-        start += count;
-        return !isByteLevel && reserved.has(id) ? unkId : id;
-      });
+    encode ??= createPartEncoder(createPlain(), { ...file, addedTokens: [] });
+    return encode(words.map((word) => ({ text: ` ${word}`, limit: Number.POSITIVE_INFINITY }))).map((ids) => {
+      const id = ids.length > 0 && (isByteLevel || ids.length === 1) ? ids[0]! : unkId;
+      return !isByteLevel && reserved.has(id) ? unkId : id;
     });
   };
   let isChecked = isByteLevel;
-  return memoizeWords((words) => {
+  return (words) => {
     if (!isChecked) checkWholeWords(file, lookUp, unkId, source);
     isChecked = true;
     return lookUp(words);
-  });
+  };
 }
 
 function createWordPieceLookup({ model, addedTokens, normalizers }: TokenizerFile, unkId: number): WordsToIds {
   const reserved = new Set(addedTokens.map(({ content }) => content));
   const normalize = createNormalizer(toSequence("normalizers", normalizers));
-  return (words) =>
-    words.map((word) => {
-      const normalized = normalize(limitText(word)).trim();
-      return reserved.has(normalized) ? unkId : (model.vocabulary.get(normalized) ?? unkId);
-    });
+  const cache = new Map<string, number>();
+  const lookUp = (word: string): number => {
+    const normalized = normalize(limitText(word)).trim();
+    const id = reserved.has(normalized) ? unkId : (model.vocabulary.get(normalized) ?? unkId);
+    if (cache.size === MAX_ENTRIES) cache.clear();
+    if (word.length <= 64) cache.set(word, id);
+    return id;
+  };
+  return (words) => words.map((word) => cache.get(word) ?? lookUp(word));
 }
 
 /** Creates the package's normalizer. It answers without a promise, unlike its tokenizer. */
@@ -78,19 +78,4 @@ function checkWholeWords({ model }: TokenizerFile, lookUp: WordsToIds, unkId: nu
     `${source}: this ${model.type} tokenizer has no tokens for complete words, ` +
       "but tokenization: word needs one token per word. Set tokenization: subword.",
   );
-}
-
-/** Caches the tokens of words. New words of one call are looked up together. */
-function memoizeWords(lookUp: WordsToIds): WordsToIds {
-  const cache = new Map<string, number>();
-  return (words) => {
-    const known = words.map((word) => cache.get(word));
-    if (!known.includes(undefined)) return known as number[];
-    const missing = [...new Set(words.filter((_, index) => known[index] === undefined))];
-    const ids = lookUp(missing);
-    const fresh = new Map(missing.map((word, index) => [word, ids[index]!]));
-    if (cache.size + fresh.size > MAX_ENTRIES) cache.clear();
-    for (const [word, id] of fresh) if (word.length <= 64) cache.set(word, id);
-    return words.map((word, index) => known[index] ?? fresh.get(word)!);
-  };
 }

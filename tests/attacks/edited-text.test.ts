@@ -1,27 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Edit, EditedText, listChanges } from "../../src/attacks/edited-text.js";
-import { findWords, isOneWord } from "../../src/text/find-words.js";
-
-const split = (text: string): string[] => findWords(text).map(({ start, end }) => text.slice(start, end));
-
-test("words are those of TextAttack 0.3.11", () => {
-  const table: Record<string, string[]> = {
-    "U.S. 3.5% 10,000 AT&T a/b": ["U", "S", "3", "5", "10", "000", "AT", "T", "a", "b"],
-    "me@x.com it's e-mail a_b **wow** ''quoted''": ["me@x", "com", "it's", "e-mail", "a_b", "wow", "quoted"],
-    "I 've n't it 's -LRB-": ["I", "ve", "n't", "it", "s", "LRB"],
-    "zero\u200bwidth don\u2019t": ["zero", "width", "don", "t"],
-    "": [],
-    "- ' * ...": [],
-  };
-  for (const [text, words] of Object.entries(table)) expect(split(text)).toEqual(words);
-  expect([isOneWord("it's"), isOneWord("two words"), isOneWord("no."), isOneWord("")]).toEqual([
-    true,
-    false,
-    false,
-    false,
-  ]);
-});
 
 describe("edits", () => {
   const text = EditedText.create(["Hello, big world!", "a b"]);

