@@ -161,7 +161,7 @@ const otherReaders: Record<string, string> = {
   "src/base/lock.ts": "refuses pipes, and shows only process IDs",
   "src/base/processes.ts": "/proc",
   "src/base/result-cache.ts": "the cache of this user",
-  "src/attacks/score-cache.ts": "the cache of this user",
+  "src/models/inference/score-cache.ts": "the cache of this user",
   "src/actions/train/tensorboard.ts": "writes a new file",
   "src/runs/environment.ts": "the package",
   "src/tasks/hub-repository.ts": "the cache of this user",

@@ -1,12 +1,12 @@
 import { EditedText } from "../../src/attacks/edited-text.js";
-import { createScore } from "../../src/attacks/goals/score.js";
 import type { Recipe } from "../../src/attacks/protocol.js";
 import { deepwordbug } from "../../src/attacks/recipes/deepwordbug.js";
 import { greedy } from "../../src/attacks/recipes/greedy.js";
+import { renderQuery } from "../../src/attacks/render-query.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, runRecipe } from "../../src/attacks/run-recipe.js";
-import { createVictimInput } from "../../src/attacks/victim-input.js";
 import { Rng } from "../../src/base/rng.js";
+import { createScore } from "../../src/models/inference/score.js";
 import type { Substitutions } from "../../src/text/substitutions.js";
 import type { BrowserModel } from "./model.js";
 
@@ -42,7 +42,7 @@ export async function attackText(
     // These attacks use no resource that is a model, so they only ask for scores.
     if ("resource" in asked) throw new Error(`attack ${name}: expected a request for scores`);
     const scores = [];
-    const texts = (asked as readonly Query[]).map((query) => createVictimInput(query)(model.unknown)[0]!);
+    const texts = (asked as readonly Query[]).map((query) => renderQuery(query, model.unknown)[0]!);
     for (let start = 0; start < texts.length; start += maxCallSize) {
       const rows = await model.computeLogits(texts.slice(start, start + maxCallSize));
       scores.push(...rows.map((logits) => createScore(logits, true)));

@@ -45,7 +45,7 @@ export async function loadBrowserModel(read: ReadFile): Promise<BrowserModel> {
   const maxLength = config.temper?.maxLength ?? settings.model_max_length ?? config.max_position_embeddings ?? 512;
   const computeLogits = async (texts: readonly string[]): Promise<Float32Array[]> => {
     const encodings = texts.map((text) => encode(tokenizer, text, maxLength));
-    const values = await classifier.probabilities(padBatch(encodings, padId));
+    const values = await classifier.computeLogits(padBatch(encodings, padId));
     return texts.map((_, i) => values.slice(i * labels.length, (i + 1) * labels.length));
   };
   const { unk_token: unknown = "[UNK]" } = settings;

@@ -1,5 +1,6 @@
+import type { Attack } from "../attacks/define-attack.js";
 import type { PredictProbabilities } from "../attacks/function-victim.js";
-import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
+import { listResources, loadAttack } from "../attacks/load-attack.js";
 import type { AttackResources, ResourceName } from "../attacks/resources.js";
 import { UserError } from "../base/errors.js";
 import { checkLabels } from "../models/index.js";
@@ -41,7 +42,7 @@ export interface OpenVictim extends LoadedVictim, AsyncDisposable {
     request: ResourceRequest,
     labels: readonly string[],
     needs?: readonly ResourceName[],
-  ): Promise<{ readonly attacks: readonly LoadedAttack[]; readonly resources: Partial<AttackResources> }>;
+  ): Promise<{ readonly attacks: readonly Attack[]; readonly resources: Partial<AttackResources> }>;
 }
 
 /**
@@ -81,7 +82,7 @@ export async function openVictim({ model, ...options }: VictimRequest): Promise<
       return { task, ...(given ? { examples: given.examples, coverage: null } : await sampleAttacked(task, request)) };
     },
     async loadAttacks(specs, request, labels, needs = []) {
-      const attacks: LoadedAttack[] = [];
+      const attacks: Attack[] = [];
       for (const spec of specs) attacks.push(await loadAttack(spec));
       const all = [...attacks.flatMap(listResources), ...needs];
       const { resources, close: closeResources } = await loadAttackResources(all, request, loaded, labels, options);

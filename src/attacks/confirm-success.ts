@@ -1,5 +1,5 @@
 import type { AttackResult } from "./result.js";
-import type { PreparedInput, Victim } from "./victim.js";
+import type { RandomAnswers } from "./victim.js";
 
 /** Fresh evaluations of the final text of a success. */
 export const freshEvaluations = 20;
@@ -8,10 +8,7 @@ export const freshEvaluations = 20;
  * Checks a success on a random victim: the final text must fool at least half of the fresh
  * evaluations. The search has seen the mean of a few draws, so a success could be luck.
  */
-export async function confirmSuccess<Prepared extends PreparedInput>(
-  victim: Victim<Prepared>,
-  result: AttackResult,
-): Promise<AttackResult> {
+export async function confirmSuccess(victim: Partial<RandomAnswers>, result: AttackResult): Promise<AttackResult> {
   if (!victim.predictFresh || result.outcome !== "success") return result;
   const fooled = countFooled(result, await victim.predictFresh(result.finalTexts, freshEvaluations));
   const fresh = { evaluations: freshEvaluations, fooled };

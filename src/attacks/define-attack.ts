@@ -1,13 +1,12 @@
 import type { z } from "zod";
 import { validate } from "../base/validate.js";
-import type { Attacker } from "./attacker.js";
-import type { AttackParts, Recipe } from "./protocol.js";
+import type { Recipe } from "./protocol.js";
 import type { AttackResources, ResourceName } from "./resources.js";
 
 /** What an attack may use: all resources that it needs, and those of the optional ones that exist. */
 type UsedResources<Needs extends ResourceName> = Pick<AttackResources, Needs> & Partial<AttackResources>;
 
-/** An attack: its name, its options, what it needs, and its parts. */
+/** How an attack is made: its name, its options, what it needs, and its parts. */
 export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs extends ResourceName = ResourceName> {
   readonly name: string;
   /** One line for tables and --help. */
@@ -29,23 +28,30 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
   /** Options to describe the attack with, if some have no default. */
   readonly exampleOptions?: z.input<Schema>;
   /** The goal, transformations, constraints and search. */
-  build(options: z.output<Schema>, resources: UsedResources<Needs>): AttackParts | Recipe;
-  /** An attack that does not search by asking for scores has its own loop over its parts. */
-  createAttacker?(options: z.output<Schema>, resources: UsedResources<Needs>, parts: AttackParts): Attacker;
+  build(options: z.output<Schema>, resources: UsedResources<Needs>): Recipe;
 }
 
-/** An attack in a request: its name and options. Built-in attacks need no definition. */
-export interface AttackSpec {
-  /** The name of an attack, or the path of a module that exports one. */
+/** An attack as a value: `textfooler({ target: "positive" })`. */
+export interface Attack {
   readonly name: string;
+  /** The validated options. */
   readonly options: Readonly<Record<string, unknown>>;
-  readonly definition?: AttackDefinition;
+  readonly definition: AttackDefinition;
+  /** SHA-256 of the file of a custom attack. Built-in attacks have none. */
+  readonly source?: string;
 }
 
-/** An attack definition that can be called with options: `textfooler({ target: "positive" })`. */
-export type Attack<Schema extends z.ZodType = z.ZodType, Name extends string = string> = AttackDefinition<Schema> & {
-  readonly name: Name;
-} & ((options?: z.input<Schema>) => AttackSpec);
+/** An attack with its resources. */
+export interface ReadyAttack extends Pick<Attack, "name" | "options"> {
+  readonly hasBudget: boolean;
+  /** True if it uses gradients of the victim. */
+  readonly isWhiteBox: boolean;
+  readonly recipe: Recipe;
+  /** SHA-256 of the resources and of the file of a custom attack, by name. */
+  readonly hashes: Readonly<Record<string, string>>;
+  /** Seconds that other processes have spent, if they attack instead of this one. */
+  readonly seconds?: number;
+}
 
 /**
  * Defines an attack from a goal, transformations, constraints and a search.
@@ -76,17 +82,21 @@ export type Attack<Schema extends z.ZodType = z.ZodType, Name extends string = s
  */
 export function defineAttack<Schema extends z.ZodType, Needs extends ResourceName, const Name extends string>(
   definition: AttackDefinition<Schema, Needs> & { readonly name: Name },
-): Attack<Schema, Name> {
+): AttackDefinition<Schema> & { readonly name: Name } & ((options?: z.input<Schema>) => Attack) {
   const { name, ...rest } = definition;
-  const attack = (options?: z.input<Schema>): AttackSpec => {
-    const given = (options ?? {}) as Readonly<Record<string, unknown>>;
-    validate(definition.options, given, `attack ${name}`);
+  const attack = (options?: z.input<Schema>): Attack =>
     // The compiler has checked `build` against the options and resources of this definition.
-    return { name, options: given, definition: attack as unknown as AttackDefinition };
-  };
+    createAttack(attack as unknown as AttackDefinition, options ?? {});
   // A function already has a read-only `name`.
   Object.defineProperty(attack, "name", { value: name });
-  return Object.assign(attack, rest) as unknown as Attack<Schema, Name>;
+  return Object.assign(attack, rest) as unknown as AttackDefinition<Schema> & { readonly name: Name } & typeof attack;
+}
+
+/** Creates an attack with options, which are checked. */
+export function createAttack(definition: AttackDefinition, options: unknown): Attack {
+  const { name } = definition;
+  const checked = validate(definition.options, options, `attack ${name}`) as Attack["options"];
+  return { name, options: checked, definition };
 }
 
 /** What an attack needs besides the victim's answers. `options` are validated. */

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.js";
+import { splitCalls } from "../models/inference/predict-in-calls.js";
+import type { Identified, PreparedText } from "../models/inference/predictor.js";
 import { findWordPlaces } from "../text/find-words.js";
-import type { PreparedInput, Victim } from "./victim.js";
+import type { Victim } from "./victim.js";
 
 /**
  * Classifies texts: one row of probabilities per text. A pair of texts is an array of two strings.
@@ -10,12 +12,12 @@ export type PredictProbabilities = (
   texts: readonly (string | readonly string[])[],
 ) => readonly ArrayLike<number>[] | Promise<readonly ArrayLike<number>[]>;
 
-interface PreparedText extends PreparedInput {
+interface RawText extends PreparedText {
   readonly text: string | readonly string[];
 }
 
 /** Texts per call of a function. */
-const maxBatchSize = 256;
+const maxTexts = 256;
 
 /**
  * Creates a victim from a function. Its classes are counted by classifying a text.
@@ -23,7 +25,7 @@ const maxBatchSize = 256;
  * @example
  * const victim = await createFunctionVictim((texts) => texts.map(() => [0.5, 0.5]));
  */
-export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<PreparedText>> {
+export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<RawText> & Identified> {
   const [row] = await predict([""]);
   if (row === undefined || row.length < 2)
     throw new UserError(
@@ -31,22 +33,23 @@ export async function createFunctionVictim(predict: PredictProbabilities): Promi
         `${row === undefined ? "no row" : `a row of ${row.length}`} for one text`,
     );
   const hash = createHash("sha256").update(predict.toString()).digest("hex");
-  return {
+  return splitCalls({
     name: predict.name || "a function",
     numLabels: row.length,
     hash,
     hashes: { model: hash },
     // The text of a function does not say everything that decides its answers.
     isDeterministic: false,
-    maxBatchSize,
-    prepare(input) {
-      const texts = input("[UNK]");
-      const text = texts.length === 1 ? texts[0]! : texts;
-      return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+    unkToken: "[UNK]",
+    callLimits: { maxTexts },
+    prepare: (inputs) =>
+      inputs.map((texts) => {
+        const text = texts.length === 1 ? texts[0]! : texts;
+        return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+      }),
+    async predict(items: readonly RawText[]) {
+      const rows = await predict(items.map(({ text }) => text));
+      return rows.map((each) => ({ probabilities: Float32Array.from(each) }));
     },
-    async probabilities(inputs) {
-      const rows = await predict(inputs.map(({ text }) => text));
-      return rows.map((each) => Float32Array.from(each));
-    },
-  };
+  });
 }

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { validate } from "../base/validate.js";
+import { splitCalls } from "../models/inference/predict-in-calls.js";
+import type { Identified, PreparedText } from "../models/inference/predictor.js";
 import { findWordPlaces } from "../text/find-words.js";
 import {
   type Endpoint,
@@ -11,13 +13,12 @@ import {
   redactUrl,
   resolveEndpoint,
 } from "./endpoint.js";
-import type { PreparedInput, Victim, VictimInput } from "./victim.js";
+import type { Victim } from "./victim.js";
 
 /** One text, or the two texts of a pair. */
 type HttpText = string | readonly string[];
 
-interface PreparedText extends PreparedInput {
-  readonly content: string;
+interface RawText extends PreparedText {
   readonly text: HttpText;
 }
 
@@ -45,7 +46,7 @@ class TransientError extends Error {
 export async function connectHttpVictim(
   url: string,
   rawOptions: HttpVictimOptions = {},
-): Promise<Victim<PreparedText>> {
+): Promise<Victim<RawText> & Identified> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
   const endpoint = resolveEndpoint(url, options);
   const { shown } = endpoint;
@@ -77,26 +78,27 @@ export async function connectHttpVictim(
   const [probe] = await query(["hello"]);
   const numLabels = probe!.length;
   const hash = createHash("sha256").update(`http ${url}`).digest("hex");
-  return {
+  return splitCalls({
     name: shown,
     numLabels,
     hash,
     hashes: { model: hash },
     isDeterministic: false,
-    maxBatchSize: options.batchSize * options.maxConcurrentRequests,
-    prepare(input: VictimInput) {
-      const texts = input(options.unkToken);
-      const text = texts.length === 1 ? texts[0]! : texts;
-      return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
-    },
-    async probabilities(inputs) {
-      const texts = inputs.map(({ text }) => text);
+    unkToken: options.unkToken,
+    callLimits: { maxTexts: options.batchSize * options.maxConcurrentRequests },
+    prepare: (inputs) =>
+      inputs.map((texts) => {
+        const text = texts.length === 1 ? texts[0]! : texts;
+        return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+      }),
+    async predict(items: readonly RawText[]) {
+      const texts = items.map(({ text }) => text);
       const requests: Promise<Float32Array[]>[] = [];
       for (let start = 0; start < texts.length; start += options.batchSize)
         requests.push(query(texts.slice(start, start + options.batchSize), numLabels));
-      return (await Promise.all(requests)).flat();
+      return (await Promise.all(requests)).flat().map((probabilities) => ({ probabilities }));
     },
-  };
+  });
 }
 
 /** Returns a function that waits so that requests start at least 1 / rate seconds apart. */

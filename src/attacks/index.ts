@@ -5,8 +5,9 @@
  * @module attacks
  */
 
+export type { Predictor, PreparedText } from "../models/inference/predictor.js";
+export type { Score } from "../models/inference/score.js";
 export type { Example } from "../tasks/example.js";
-export type { AttackerRunOptions, ScoredCandidate } from "./attacker.js";
 export { fitContext } from "./constraints/context.js";
 export { maxEditDistance } from "./constraints/edit-distance.js";
 export { allowedByLanguageModel } from "./constraints/language-model.js";
@@ -20,7 +21,7 @@ export { noRepeat } from "./constraints/repeat.js";
 export { minSentenceSimilarity, type SimilarityOptions } from "./constraints/sentence-similarity.js";
 export { keepStopWords, protectStopWords } from "./constraints/stop-words.js";
 export { minWordSimilarity } from "./constraints/word-similarity.js";
-export { type Attack, type AttackDefinition, type AttackSpec, defineAttack } from "./define-attack.js";
+export { type Attack, type AttackDefinition, defineAttack, type ReadyAttack } from "./define-attack.js";
 export { type Edit, EditedText, type Slot, type WordChange } from "./edited-text.js";
 export type { HttpVictimOptions } from "./endpoint.js";
 export { createFunctionVictim, type PredictProbabilities } from "./function-victim.js";
@@ -28,21 +29,20 @@ export { createGoal, goalOptions } from "./goals/create-goal.js";
 export type { Goal } from "./goals/goal.js";
 export { hardLabel } from "./goals/hard-label.js";
 export { inputReduction as inputReductionGoal } from "./goals/input-reduction.js";
-export { isMisclassified, margin, type Score } from "./goals/score.js";
+export { isMisclassified, margin } from "./goals/score.js";
 export { targeted } from "./goals/targeted.js";
 export { untargeted } from "./goals/untargeted.js";
 export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
-export { attackNames, attackSpecSchema, createRecipeAttack, type LoadedAttack, loadAttack } from "./load-attack.js";
+export { attackNames, attackSpecSchema, equipAttack, loadAttack } from "./load-attack.js";
 export { SearchPool, type SearchPoolOptions } from "./pool.js";
 export {
-  type AttackParts,
+  type BatchSearch,
   type Candidate,
   type Constraint,
   expand,
   expandWords,
   findFirst,
-  type HiddenWord,
   type Problem,
   type Recipe,
   type ScoredText,
@@ -85,7 +85,7 @@ export { textfooler } from "./recipes/textfooler.js";
 export { type Resource, type ResourceGenerator, request } from "./requests.js";
 export type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "./resources.js";
 export type { AttackOutcome, AttackResult } from "./result.js";
-export type { RecipeAttack } from "./run-recipe.js";
+export type { HiddenWord, RunOptions, ScoredCandidate } from "./run-options.js";
 export { beamSearch } from "./searches/beam.js";
 export { differentialEvolutionSearch } from "./searches/differential-evolution.js";
 export { exhaustiveSearch } from "./searches/exhaustive.js";
@@ -107,4 +107,4 @@ export { rewriteText, rewriteWord } from "./transformations/rewrite-text.js";
 export { swapFromTable } from "./transformations/swap-from-table.js";
 export { swapNeighbors } from "./transformations/swap-neighbors.js";
 export { swapSynonyms } from "./transformations/swap-synonyms.js";
-export type { PreparedInput, Victim, VictimInput } from "./victim.js";
+export type { AbleVictim, Victim } from "./victim.js";

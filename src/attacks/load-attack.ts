@@ -7,14 +7,17 @@ import { sha256File } from "../base/files.js";
 import { parseSpec } from "../base/spec.js";
 import type { Reference } from "../base/trust.js";
 import { type SourceLocation, typedString, validate } from "../base/validate.js";
-import type { Attacker } from "./attacker.js";
-import { type AttackDefinition, type AttackSpec, getNeeds, usesGradients } from "./define-attack.js";
-import { createPoolAttacker, type SearchPool } from "./pool.js";
-import type { AttackParts, Constraint, Recipe } from "./protocol.js";
+import {
+  type Attack,
+  type AttackDefinition,
+  createAttack,
+  getNeeds,
+  type ReadyAttack,
+  usesGradients,
+} from "./define-attack.js";
+import type { Constraint } from "./protocol.js";
 import { type AttackName, attacks } from "./recipes/index.js";
 import { type AttackResources, type ResourceName, resourceFacts } from "./resources.js";
-import type { RecipeAttack } from "./run-recipe.js";
-import type { PreparedInput } from "./victim.js";
 
 /** The names of the built-in attacks. */
 export const attackNames = [...attacks.keys()] as readonly AttackName[];
@@ -37,7 +40,9 @@ export type AttackReference = Reference<AttackName>;
  */
 export const attackSpecSchema = z.union(
   [
-    typedString<AttackReference>().transform((text): AttackSpec => parseSpec(text, "--attack")),
+    typedString<AttackReference>().transform((text): Omit<Attack, "definition"> & Partial<Attack> =>
+      parseSpec(text, "--attack"),
+    ),
     z.strictObject({
       name: z.string(),
       options: z.record(z.string(), z.unknown()).default({}),
@@ -47,15 +52,6 @@ export const attackSpecSchema = z.union(
   { error: 'expected an attack ("pwws", "genetic:population=20", textfooler({ … })) or { name, options }' },
 );
 
-/** An attack with its definition and validated options. */
-export interface LoadedAttack {
-  readonly name: string;
-  readonly options: unknown;
-  readonly definition: AttackDefinition;
-  /** SHA-256 of the file of a custom attack. Built-in attacks have none. */
-  readonly source?: string;
-}
-
 /**
  * Finds a built-in attack, or loads a custom one by the path of its file, whose default export is
  * an attack of `defineAttack`. Checks the options.
@@ -64,19 +60,16 @@ export interface LoadedAttack {
  * const genetic = await loadAttack("genetic:population=20");
  * const custom = await loadAttack({ name: "./my-attack.js", options: { samples: 5 } });
  */
-export async function loadAttack(attack: string | z.input<typeof attackSpecSchema>): Promise<LoadedAttack> {
-  const { name, options, definition: given } = validate(attackSpecSchema, attack, "attack");
-  const found = given ?? attacks.get(name);
-  if (found)
-    return { name: found.name, options: validate(found.options, options, `attack ${name}`), definition: found };
+export async function loadAttack(attack: string | z.input<typeof attackSpecSchema>): Promise<Attack> {
+  const { name, options, definition } = validate(attackSpecSchema, attack, "attack");
+  const found = definition ?? attacks.get(name);
+  if (found) return createAttack(found, options);
   if (!/\.[cm]?[jt]s$/.test(name))
     throw new UserError(
       `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received ` +
         `"${name}"${didYouMean(name, attackNames)}`,
     );
-  const definition = await importDefinition(name);
-  const checked = validate(definition.options, options, `attack ${name}`);
-  return { name: definition.name, options: checked, definition, source: await sha256File(name) };
+  return { ...createAttack(await importDefinition(name), options), source: await sha256File(name) };
 }
 
 async function importDefinition(path: string): Promise<AttackDefinition> {
@@ -116,7 +109,7 @@ export async function checkAttack(
 }
 
 /** The resources to load for an attack: those that it needs, and those that it can use. */
-export function listResources({ definition, options }: LoadedAttack): ResourceName[] {
+export function listResources({ definition, options }: Attack): ResourceName[] {
   return [...getNeeds(definition, options), ...(definition.optional ?? [])];
 }
 
@@ -124,55 +117,27 @@ export function listResources({ definition, options }: LoadedAttack): ResourceNa
  * Gives an attack its resources. `constraints` are those of the request, which come first.
  *
  * @example
- * const attack = createRecipeAttack(await loadAttack("deepwordbug"), { labels: ["ham", "spam"] });
+ * const attack = equipAttack(deepwordbug(), { labels: ["ham", "spam"] });
  */
-export function createRecipeAttack(
-  attack: LoadedAttack,
+export function equipAttack(
+  attack: Attack,
   resources: Partial<AttackResources>,
   constraints: readonly Constraint[] = [],
-): RecipeAttack {
+): ReadyAttack {
   const { name, options, definition } = attack;
-  const parts = buildParts(attack, resources, constraints);
-  if (!isRecipe(parts)) throw new UserError(`attack ${name}: expected a search with a function run`);
+  const missing = getNeeds(definition, options).find((resource) => resources[resource] === undefined);
+  if (missing)
+    throw new UserError(`attack ${name} needs ${resourceFacts[missing].title}. ${resourceFacts[missing].hint}`);
+  const recipe = definition.build(options, resources as AttackResources);
   const canUseGradients = definition.optional?.includes("gradient") ?? false;
   return {
     name,
     options,
     hasBudget: definition.hasBudget ?? false,
     isWhiteBox: usesGradients(definition) || (canUseGradients && resources.gradient !== undefined),
-    recipe: parts,
+    recipe: { ...recipe, constraints: [...constraints, ...recipe.constraints] },
     hashes: hashResources(attack, resources),
   };
-}
-
-/** Creates what runs an attack: its own loop, or the search of its recipe in a pool. */
-export function createAttacker(
-  attack: LoadedAttack,
-  resources: Partial<AttackResources>,
-  constraints: readonly Constraint[],
-  pool: SearchPool<PreparedInput>,
-): Attacker {
-  const { definition, options } = attack;
-  if (!definition.createAttacker) return createPoolAttacker(pool, createRecipeAttack(attack, resources, constraints));
-  const parts = buildParts(attack, resources, constraints);
-  const attacker = definition.createAttacker(options, resources as AttackResources, parts);
-  return { ...attacker, hashes: { ...attacker.hashes, ...hashResources(attack, resources) } };
-}
-
-function buildParts(
-  { name, options, definition }: LoadedAttack,
-  resources: Partial<AttackResources>,
-  constraints: readonly Constraint[],
-): AttackParts {
-  const missing = getNeeds(definition, options).find((resource) => resources[resource] === undefined);
-  if (missing)
-    throw new UserError(`attack ${name} needs ${resourceFacts[missing].title}. ${resourceFacts[missing].hint}`);
-  const parts = definition.build(options, resources as AttackResources);
-  return { ...parts, constraints: [...constraints, ...parts.constraints] };
-}
-
-function isRecipe(parts: AttackParts): parts is Recipe {
-  return "run" in parts.search;
 }
 
 /** The names of resources in journals, if they differ. */
@@ -182,7 +147,7 @@ const hashNames: Partial<Record<ResourceName, string>> = {
 };
 
 /** SHA-256 of the resources that an attack uses, and of its file, by name. */
-function hashResources(attack: LoadedAttack, resources: Partial<AttackResources>): Record<string, string> {
+function hashResources(attack: Attack, resources: Partial<AttackResources>): Record<string, string> {
   const hashes = listResources(attack).flatMap((name) => {
     const part = resources[name];
     return part && "hash" in part ? [[hashNames[name] ?? name, part.hash] as const] : [];

@@ -1,23 +1,19 @@
 import { Rng } from "../base/rng.js";
+import type { Accuracy, Identified, Predictor, PreparedText } from "../models/inference/predictor.js";
+import { rememberAnswers } from "../models/inference/remember-answers.js";
+import type { Score } from "../models/inference/score.js";
+import { computeContentKey, ScoreCache } from "../models/inference/score-cache.js";
 import type { Example } from "../tasks/example.js";
 import { findWordPlaces, type WordFinder } from "../text/find-words.js";
-import {
-  type Attacker,
-  type AttackerRunOptions,
-  computeMaxQueries,
-  type QueryBudget,
-  type ScoredCandidate,
-} from "./attacker.js";
+import type { ReadyAttack } from "./define-attack.js";
 import { EditedText } from "./edited-text.js";
-import type { Score } from "./goals/score.js";
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
+import { renderQuery } from "./render-query.js";
 import { answerTogether, type ResourceRequest } from "./requests.js";
 import type { AttackResult } from "./result.js";
-import { type Query, type RecipeAttack, type RecipeGenerator, runRecipe } from "./run-recipe.js";
-import { computeContentKey, type ScoreCache } from "./score-cache.js";
-import { type ScoreRequest, TextScorer } from "./text-scorer.js";
-import type { PreparedInput, Victim } from "./victim.js";
-import { createVictimInput } from "./victim-input.js";
+import { computeMaxQueries, type QueryBudget, type RunOptions, type ScoredCandidate } from "./run-options.js";
+import { type Query, type RecipeGenerator, runRecipe } from "./run-recipe.js";
+import type { AbleVictim } from "./victim.js";
 
 export interface SearchPoolOptions {
   /** Number of searches that may run concurrently. */
@@ -26,10 +22,8 @@ export interface SearchPoolOptions {
   readonly maxPendingTexts?: number;
   /** Number of texts per call of the victim, so that a search can be watched. Default: its own. */
   readonly maxCallSize?: number | undefined;
-  /** Scores by content. Attacks on the same victim can use the same cache. */
-  readonly cache?: ScoreCache;
-  /** Scores of the victim in float32, if it computes in low precision. */
-  readonly exactCache?: ScoreCache;
+  /** Opens what remembers the scores of a predictor of the victim. Default: in memory. */
+  openCache?(predictor: Pick<Predictor, "numLabels"> & Partial<Identified>): ScoreCache;
 }
 
 /** The search on one example, with the scores received so far. */
@@ -56,10 +50,10 @@ interface Requester {
   readonly name: string;
 }
 
-/** A text that waits for the victim, and the searches that requested it. */
-interface PendingText<Prepared extends PreparedInput> {
-  readonly request: ScoreRequest<Prepared>;
-  readonly requesters: Requester[];
+/** A text that waits for the victim, and the search that requested it. */
+interface PendingText extends Requester {
+  readonly prepared: PreparedText;
+  readonly accuracy: Accuracy;
 }
 
 /** New scores wait at most this long, plus one call of the victim, before they are on disk. */
@@ -77,37 +71,54 @@ const flushMilliseconds = 1000;
  *
  * @example
  * const pool = new SearchPool(await connectHttpVictim("http://127.0.0.1:8080/predict"));
- * const attack = createRecipeAttack(deepwordbug(), { labels: ["ham", "spam"] });
+ * const attack = equipAttack(deepwordbug(), { labels: ["ham", "spam"] });
  * for await (const result of pool.run(examples, attack, { seed: 0 })) console.log(result.outcome);
  */
-export class SearchPool<Prepared extends PreparedInput> {
+export class SearchPool implements Disposable {
   readonly counters = createCounters();
   readonly #concurrency: number;
   readonly #maxPendingTexts: number;
-  readonly #scorer: TextScorer<Prepared>;
+  readonly #maxCallSize: number | undefined;
+  readonly #predictor: Predictor;
+  readonly #caches: ScoreCache[] = [];
   #flushed = performance.now();
 
   constructor(
-    readonly victim: Victim<Prepared>,
+    readonly victim: AbleVictim,
     options: SearchPoolOptions = {},
   ) {
     this.#concurrency = options.concurrency ?? 256;
-    this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.maxBatchSize;
-    this.#scorer = new TextScorer(victim, options, options.maxCallSize);
+    this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.callLimits.maxTexts;
+    this.#maxCallSize = options.maxCallSize;
+    const { openCache = ({ numLabels }) => new ScoreCache(numLabels) } = options;
+    const remember = (predictor: Predictor & Partial<Identified>): Predictor => {
+      const cache = openCache(predictor);
+      this.#caches.push(cache);
+      return rememberAnswers(predictor, cache);
+    };
+    this.#predictor = victim.wrapEach?.(remember) ?? remember(victim);
+  }
+
+  /** Closes the caches. */
+  [Symbol.dispose](): void {
+    for (const cache of this.#caches) cache.close();
   }
 
   /** Attacks every example and yields the results in order. */
   async *run(
     examples: Iterable<Example> | AsyncIterable<Example>,
-    attack: RecipeAttack,
-    options: AttackerRunOptions,
+    attack: ReadyAttack,
+    options: RunOptions,
   ): AsyncGenerator<AttackResult> {
     const { seed, skip = 0, budget } = options;
+    const { recipe } = attack;
+    if ("runAll" in recipe.search) return yield* recipe.search.runAll(recipe, examples, options, this.counters);
     const rng = new Rng(seed).fork("attack", attack.name);
     // Stored scores repeat the finished searches of a wave at no cost, and its batches stay the
     // same. Without them, only the unfinished examples run.
-    const remaining = this.#scorer.isStored ? examples : dropFirst(examples, skip);
-    let position = this.#scorer.isStored ? 0 : skip;
+    const isStored = this.#caches[0]!.isStored;
+    const remaining = isStored ? examples : dropFirst(examples, skip);
+    let position = isStored ? 0 : skip;
     for await (const wave of splitIntoChunks(remaining, this.#concurrency)) {
       if (position + wave.length <= skip) {
         position += wave.length;
@@ -118,7 +129,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     }
   }
 
-  #start(example: Example, attack: RecipeAttack, rng: Rng, budget: QueryBudget | undefined): RunningSearch {
+  #start(example: Example, attack: ReadyAttack, rng: Rng, budget: QueryBudget | undefined): RunningSearch {
     const text = EditedText.create(example.texts, this.#chooseWordFinder(attack));
     const generator = runRecipe(example, text, attack, rng, computeMaxQueries(budget, text.length));
     // The first step of every attack scores the original text.
@@ -126,12 +137,12 @@ export class SearchPool<Prepared extends PreparedInput> {
     return { id: example.id, label: example.label, generator, known: new Map(), queries, scores: [] };
   }
 
-  #chooseWordFinder({ recipe }: RecipeAttack): WordFinder {
+  #chooseWordFinder({ recipe }: ReadyAttack): WordFinder {
     const { findWords = findWordPlaces, findAllWords = findWords } = this.victim;
     return recipe.changesAllWords ? findAllWords : findWords;
   }
 
-  async *#runWave(searches: RunningSearch[], options: AttackerRunOptions): AsyncGenerator<AttackResult> {
+  async *#runWave(searches: RunningSearch[], options: RunOptions): AsyncGenerator<AttackResult> {
     let reported = 0;
     while (reported < searches.length) {
       await this.#runRound(
@@ -144,128 +155,92 @@ export class SearchPool<Prepared extends PreparedInput> {
   }
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
-  async #runRound(searches: readonly RunningSearch[], options: AttackerRunOptions): Promise<void> {
+  async #runRound(searches: readonly RunningSearch[], options: RunOptions): Promise<void> {
     await answerRequests(searches, this.counters);
-    const pending = new Map<string, PendingText<Prepared>>();
-    const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
-    const collected = { texts: 0, tokens: 0 };
-    let count = 0;
-    while (count < searches.length && collected.texts < this.#maxPendingTexts && collected.tokens < 2 * maxBatchTokens)
-      this.#collect(searches[count++]!, pending, collected);
+    const pending: PendingText[] = [];
+    const { maxTokens = Number.POSITIVE_INFINITY } = this.victim.callLimits;
+    let [count, tokens] = [0, 0];
+    while (count < searches.length && pending.length < this.#maxPendingTexts && tokens < 2 * maxTokens)
+      for (const each of this.#collect(searches[count++]!)) {
+        pending.push(each);
+        tokens += each.prepared.length;
+      }
     await this.#score(pending, options);
     for (const running of searches.slice(0, count))
       if (running.result === undefined) advanceSearch(running, running.scores);
   }
 
-  /**
-   * Answers candidates from the caches and queues the others, each distinct text once. What the
-   * search does not know itself counts as collected.
-   */
-  #collect(
-    running: RunningSearch,
-    pending: Map<string, PendingText<Prepared>>,
-    collected: { texts: number; tokens: number },
-  ): void {
-    if (running.result !== undefined) return;
+  /** Answers the queries that the search has made before, and returns the others. */
+  #collect(running: RunningSearch): PendingText[] {
+    if (running.result !== undefined) return [];
     running.scores = new Array<Score>(running.queries.length);
     if (running.known.size > maxKnownScores) running.known.clear();
-    const unknown: Omit<Requester, "running">[] = [];
+    const unknown: (Requester & Pick<PendingText, "accuracy">)[] = [];
     running.queries.forEach((query, index) => {
       this.counters.queries++;
-      // In low precision, the score of the same text depends on its use.
-      const name = `${getQueryKey(query)}${this.victim.exact ? ` ${query.use}` : ""}`;
+      // If several predictors answer, the answer for a text depends on the accuracy.
+      const name = `${getQueryKey(query)}${this.victim.wrapEach ? JSON.stringify(query.accuracy) : ""}`;
       const known = running.known.get(name);
       if (known) {
         this.counters.queryTokens += known.length;
         running.scores[index] = known.score;
-      } else unknown.push({ index, name });
+      } else unknown.push({ running, index, name, accuracy: query.accuracy });
     });
-    const inputs = unknown.map(({ index }) => createVictimInput(running.queries[index]!));
-    const all = this.victim.prepareAll?.(inputs) ?? inputs.map((input) => this.victim.prepare(input));
-    unknown.forEach(({ index, name }, position) => {
-      const prepared = all[position]!;
-      this.counters.queryTokens += prepared.length;
-      collected.texts++;
-      collected.tokens += prepared.length;
-      const request = this.#scorer.createRequest(prepared, running.label, running.queries[index]!.use);
-      const cached = this.#scorer.find(request);
-      if (cached) {
-        recordScore({ running, index, name }, this.#scorer.toScore(cached), prepared.length);
-        return;
-      }
-      const requestName = this.#scorer.getName(request);
-      const entry = pending.get(requestName) ?? { request, requesters: [] };
-      entry.requesters.push({ running, index, name });
-      pending.set(requestName, entry);
+    const { unkToken } = this.victim;
+    const prepared = this.victim.prepare(unknown.map(({ index }) => renderQuery(running.queries[index]!, unkToken)));
+    return unknown.map((each, i) => {
+      this.counters.queryTokens += prepared[i]!.length;
+      return { ...each, prepared: prepared[i]! };
     });
   }
 
   /** Scores the pending texts, shortest first. */
-  async #score(
-    pending: ReadonlyMap<string, PendingText<Prepared>>,
-    { onScores, signal }: AttackerRunOptions,
-  ): Promise<void> {
+  async #score(pending: PendingText[], { onScores, signal }: RunOptions): Promise<void> {
     // Sorting is stable, so texts of equal length stay in the order of the queue.
-    const entries = [...pending.values()].sort((a, b) => a.request.prepared.length - b.request.prepared.length);
-    const rows = await this.#scorer.score(
-      entries.map(({ request }) => request),
-      (answers) => {
-        if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
-        if (onScores) for (const [id, scored] of groupScores(entries, answers, this.#scorer)) onScores(id, scored);
-        signal?.throwIfAborted();
+    pending.sort((a, b) => a.prepared.length - b.prepared.length);
+    const counted = new Set<number>();
+    const scores = await this.#predictor.predict(
+      pending.map(({ prepared }) => prepared),
+      {
+        getAccuracy: (i) => pending[i]!.accuracy,
+        ...(this.#maxCallSize !== undefined && { maxCallSize: this.#maxCallSize }),
+        onCall: (answers) => {
+          // A text that is computed again, to be exact, does not count twice.
+          const lengths = new Map<Score, number>();
+          for (const [i, score] of answers) if (!counted.has(i)) lengths.set(score, pending[i]!.prepared.length);
+          for (const i of answers.keys()) counted.add(i);
+          this.counters.evaluations += lengths.size;
+          for (const length of lengths.values()) this.counters.evaluatedTokens += length;
+          if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
+          if (onScores) for (const [id, scored] of groupScores(pending, answers)) onScores(id, scored);
+          signal?.throwIfAborted();
+        },
       },
     );
-    entries.forEach(({ request: { prepared }, requesters }, i) => {
-      this.counters.evaluations++;
-      this.counters.evaluatedTokens += prepared.length;
-      const score = this.#scorer.toScore(rows[i]!);
-      for (const requester of requesters) recordScore(requester, score, prepared.length);
-    });
+    for (const [i, { running, index, name, prepared }] of pending.entries()) {
+      running.scores[index] = scores[i]!;
+      running.known.set(name, { score: scores[i]!, length: prepared.length });
+    }
   }
 
   #flush(): void {
-    this.#scorer.flush();
+    for (const cache of this.#caches) cache.flush();
     this.#flushed = performance.now();
   }
 }
 
-/** Creates an attacker that runs a recipe in a pool. */
-export function createPoolAttacker<Prepared extends PreparedInput>(
-  pool: SearchPool<Prepared>,
-  attack: RecipeAttack,
-): Attacker {
-  const { name, options, hasBudget, isWhiteBox, hashes } = attack;
-  return {
-    name,
-    options,
-    hasBudget,
-    isWhiteBox,
-    hashes: { ...pool.victim.hashes, ...hashes },
-    counters: pool.counters,
-    run: (examples, settings) => pool.run(examples, attack, settings),
-  };
-}
-
 /** The texts of one call of the victim by example. */
 function groupScores(
-  entries: readonly PendingText<PreparedInput>[],
-  answers: ReadonlyMap<number, Float32Array>,
-  scorer: Pick<TextScorer<PreparedInput>, "toScore">,
+  pending: readonly PendingText[],
+  answers: ReadonlyMap<number, Score>,
 ): ReadonlyMap<string, readonly ScoredCandidate[]> {
   const groups = new Map<string, ScoredCandidate[]>();
-  for (const [entry, row] of answers) {
-    const { probabilities } = scorer.toScore(row);
-    for (const { running, index } of entries[entry]!.requesters) {
-      const { text, hidden } = running.queries[index]!;
-      groups.set(running.id, [...(groups.get(running.id) ?? []), { text, hidden, probabilities }]);
-    }
+  for (const [i, { probabilities }] of answers) {
+    const { running, index } = pending[i]!;
+    const { text, hidden } = running.queries[index]!;
+    groups.set(running.id, [...(groups.get(running.id) ?? []), { text, hidden, probabilities }]);
   }
   return groups;
-}
-
-function recordScore({ running, index, name }: Requester, score: Score, length: number): void {
-  running.scores[index] = score;
-  running.known.set(name, { score, length });
 }
 
 /** The key of a text with its hidden word, if it has one. */

@@ -1,7 +1,11 @@
 import type { Rng } from "../base/rng.js";
+import type { Example } from "../tasks/example.js";
 import type { EditedText } from "./edited-text.js";
 import type { Goal } from "./goals/goal.js";
+import type { QueryCounters } from "./query-counters.js";
 import type { ResourceGenerator, ResourceRequest } from "./requests.js";
+import type { AttackResult } from "./result.js";
+import type { HiddenWord, RunOptions } from "./run-options.js";
 
 /** What a transformation does to a word. Some constraints apply to swaps only. */
 export type TransformationKind = "swap" | "insert" | "delete" | "merge" | "append" | "text";
@@ -27,13 +31,6 @@ export interface Constraint {
   allows?(candidate: EditedText, current: EditedText): boolean;
   /** The same for all candidates of a text, with the help of a resource. */
   filter?(candidates: readonly EditedText[], current: EditedText): ResourceGenerator<readonly EditedText[]>;
-}
-
-/** A word that a text is scored without, to measure how important it is. */
-export interface HiddenWord {
-  readonly position: number;
-  /** What stands in its place: the victim's unknown token, another word, or nothing (null). */
-  readonly shown: { readonly unknown: true } | { readonly word: string } | null;
 }
 
 /** A text to score. */
@@ -176,17 +173,23 @@ export function* findFirst(texts: Iterable<EditedText>, firstGroupSize = 2): Sea
   return yield* scoreGroup();
 }
 
-/** What an attack wants and what it may change. */
-export interface AttackParts {
+/** A search that attacks many examples at once, without asking for scores. */
+export interface BatchSearch extends SearchFacts {
+  /** Yields one result per example, in order, without the first `skip`. */
+  runAll(
+    recipe: Recipe,
+    examples: Iterable<Example> | AsyncIterable<Example>,
+    options: RunOptions,
+    counters: QueryCounters,
+  ): AsyncIterable<AttackResult>;
+}
+
+/** What an attack wants, what it may change, and how it searches. */
+export interface Recipe {
   readonly goal: Goal;
   readonly transformations: readonly Transformation[];
   readonly constraints: readonly Constraint[];
-  readonly search: SearchFacts;
-}
-
-/** The four parts of an attack that a pool can run. */
-export interface Recipe extends AttackParts {
-  readonly search: Search;
+  readonly search: Search | BatchSearch;
   /** True if words that the victim does not read may change, too. */
   readonly changesAllWords?: boolean;
 }

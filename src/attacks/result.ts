@@ -1,6 +1,6 @@
+import type { Score } from "../models/inference/score.js";
 import { type AttackSpaceSize, computeAttackSpaceSize } from "../text/replacements.js";
 import { type EditedText, listChanges, type WordChange } from "./edited-text.js";
-import type { Score } from "./goals/score.js";
 
 /**
  * - skipped: the original text was misclassified. It counts as an error in accuracy under attack.

@@ -3,17 +3,21 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { readJson, writeFileAtomic } from "../base/files.js";
 import type { Example } from "../tasks/example.js";
-import type { Attacker, QueryBudget } from "./attacker.js";
+import type { ReadyAttack } from "./define-attack.js";
 import { type JournalHeader, openJournal } from "./journal.js";
+import type { SearchPool } from "./pool.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
+import type { QueryBudget } from "./run-options.js";
 
 /** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
 const timingSchema = countersSchema.extend({ seconds: z.number() });
 type AttackTiming = z.output<typeof timingSchema>;
 
 export interface RunAttackOptions {
-  readonly attacker: Attacker;
+  readonly attack: ReadyAttack;
+  /** Runs the attack. */
+  readonly pool: SearchPool;
   /** The examples in order. */
   readonly examples: readonly Example[];
   readonly seed: number | string;
@@ -40,19 +44,20 @@ export interface RunAttackOptions {
  * run, or extends a run on fewer examples.
  */
 export async function runAttack(options: RunAttackOptions): Promise<void> {
-  const { attacker, seed, budget, examples, journalPath, resume = false } = options;
+  const { attack, pool, seed, budget, examples, journalPath, resume = false } = options;
   const numExamples = examples.length;
   const createHeader = (count: number): JournalHeader => ({
-    attack: attacker.name,
-    options: attacker.options,
+    attack: attack.name,
+    options: attack.options,
     hashes: {
-      ...attacker.hashes,
+      ...pool.victim.hashes,
+      ...attack.hashes,
       ...(options.hashFirst && { data: options.hashFirst(count) }),
     },
     settings: {
       ...options.settings,
-      hasBudget: attacker.hasBudget,
-      ...(attacker.isWhiteBox && { isWhiteBox: true }),
+      hasBudget: attack.hasBudget,
+      ...(attack.isWhiteBox && { isWhiteBox: true }),
       budget,
     },
     seed,
@@ -60,13 +65,13 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
   });
   const journal = await openJournal(journalPath, createHeader(numExamples), resume, createHeader);
   const spent = resume ? await readTiming(journalPath) : createTiming();
-  const saveTiming = createTimingWriter(journalPath, attacker, spent);
+  const saveTiming = createTimingWriter(journalPath, options, spent);
   let saved = performance.now();
   let done = journal.count;
   try {
     options.onStart?.(done);
     if (done === numExamples) return;
-    const results = attacker.run(examples, { seed, skip: done, budget, signal: options.signal });
+    const results = pool.run(examples, attack, { seed, skip: done, budget, signal: options.signal });
     const checked = options.isShard || done > 0 ? results : requireModifiableWords(results);
     for await (const found of checked) {
       const result = (await options.confirm?.(found)) ?? found;
@@ -103,12 +108,16 @@ export async function readTiming(journalPath: string): Promise<AttackTiming> {
 }
 
 /** Returns a function that adds the cost since now to `spent` and writes the total. */
-function createTimingWriter(journalPath: string, attacker: Attacker, spent: AttackTiming): () => Promise<void> {
-  const [startCounters, startTime] = [structuredClone(attacker.counters), performance.now()];
+function createTimingWriter(
+  journalPath: string,
+  { attack, pool: { counters } }: Pick<RunAttackOptions, "attack" | "pool">,
+  spent: AttackTiming,
+): () => Promise<void> {
+  const [startCounters, startTime] = [structuredClone(counters), performance.now()];
   return () => {
-    const seconds = attacker.seconds ?? (performance.now() - startTime) / 1000;
+    const seconds = attack.seconds ?? (performance.now() - startTime) / 1000;
     const timing = { ...structuredClone(spent), seconds: spent.seconds + seconds };
-    addCounters(timing, attacker.counters, startCounters);
+    addCounters(timing, counters, startCounters);
     return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
 }

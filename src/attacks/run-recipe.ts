@@ -1,14 +1,14 @@
 import { getErrorMessage, UserError } from "../base/errors.js";
 import type { Rng } from "../base/rng.js";
+import type { Accuracy } from "../models/inference/predictor.js";
+import { logitMargin, type Score } from "../models/inference/score.js";
 import type { Example } from "../tasks/example.js";
 import type { AttackSpaceSize } from "../text/replacements.js";
 import type { EditedText } from "./edited-text.js";
-import { isMisclassified, logitMargin, margin, nearTieMargin, type Score } from "./goals/score.js";
+import { isMisclassified, margin, nearTieMargin } from "./goals/score.js";
 import {
-  type AttackParts,
   type Candidate,
   type Constraint,
-  type HiddenWord,
   type Problem,
   type Recipe,
   Sampled,
@@ -18,30 +18,14 @@ import {
 } from "./protocol.js";
 import type { ResourceGenerator, ResourceRequest } from "./requests.js";
 import { type AttackResult, createAttackResult, measureSpace } from "./result.js";
-
-/**
- * What a score is for: it is recorded in the result or proves it, it may end the search, or it only
- * tells how important a word is.
- */
-export type ScoreUse = "recorded" | "decision" | "importance";
+import type { HiddenWord } from "./run-options.js";
 
 /** A text for the victim. */
 export interface Query {
   readonly text: EditedText;
   readonly hidden?: HiddenWord | undefined;
-  readonly use: ScoreUse;
-}
-
-/** A recipe that is ready to run, with validated options. */
-export interface RecipeAttack {
-  readonly name: string;
-  /** The validated options, for the journal. */
-  readonly options: unknown;
-  readonly hasBudget: boolean;
-  readonly isWhiteBox: boolean;
-  readonly recipe: Recipe;
-  /** SHA-256 of the resources and of the file of a custom attack, for the journal. */
-  readonly hashes: Readonly<Record<string, string>>;
+  /** A score that is recorded, or that proves something, is exact. One that only ranks words may be rough. */
+  readonly accuracy: Accuracy;
 }
 
 /** Texts for the victim, or inputs for a resource. */
@@ -54,12 +38,13 @@ export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceReque
 export function* runRecipe(
   { id, label }: Pick<Example, "id" | "label">,
   original: EditedText,
-  { name, recipe }: Pick<RecipeAttack, "name" | "recipe">,
+  { name, recipe }: { readonly name: string; readonly recipe: Recipe },
   rng: Rng,
   budget = Number.POSITIVE_INFINITY,
 ): RecipeGenerator<AttackResult> {
   const { goal, search } = recipe;
-  const [before] = (yield [{ text: original, use: "recorded" }]) as readonly [Score];
+  if (!("run" in search)) throw new UserError(`attack ${name}: expected a search with a function run`);
+  const [before] = (yield [{ text: original, accuracy: "exact" }]) as readonly [Score];
   const tally = new Tally(recipe, label, original, before);
   tally.add([{ text: original }], [before]);
   const draws = rng.fork("transformations");
@@ -88,7 +73,7 @@ export function* runRecipe(
   };
   let found: SearchEnd;
   try {
-    found = yield* drive(search.run(problem, rng), recipe, tally, budget, draws);
+    found = yield* drive(search.run(problem, rng), recipe, tally, budget, draws, search.proves ?? false);
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError(`attack ${name}: the search failed on example ${id}: ${getErrorMessage(error)}`, {
@@ -96,7 +81,7 @@ export function* runRecipe(
     });
   }
   const { text, exhausted, isComplete } = found;
-  const [after] = (yield [{ text, use: "recorded" }]) as readonly [Score];
+  const [after] = (yield [{ text, accuracy: "exact" }]) as readonly [Score];
   tally.checkTie(after);
   // A text that keeps its class has not fooled the victim, however small it is.
   const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
@@ -124,8 +109,9 @@ function* drive(
   tally: Tally,
   budget: number,
   draws: Rng,
+  proves: boolean,
 ): RecipeGenerator<SearchEnd> {
-  const use: ScoreUse = recipe.search.proves ? "recorded" : "decision";
+  const decision: Accuracy = proves ? "exact" : { label: tally.label };
   let step = search.next([]);
   while (!step.done) {
     const asked = step.value;
@@ -137,7 +123,7 @@ function* drive(
     } else {
       const affordable = asked.candidates.slice(0, budget - tally.queries);
       const queries = affordable.map(({ text, hidden }): Query => {
-        return { text, hidden, use: hidden ? "importance" : use };
+        return { text, hidden, accuracy: hidden ? "rough" : decision };
       });
       const scores = queries.length > 0 ? ((yield queries) as readonly Score[]) : [];
       const scored = tally.add(affordable, scores);
@@ -159,7 +145,7 @@ function* drive(
  * The size of the space. The candidates of a recipe depend on the text so far, except for those of
  * a table, so only their number is known.
  */
-function* findSpace(parts: AttackParts, original: EditedText, draws: Rng): ResourceGenerator<AttackSpaceSize> {
+function* findSpace(parts: Recipe, original: EditedText, draws: Rng): ResourceGenerator<AttackSpaceSize> {
   const positions = findOpenPositions(parts, original);
   if (parts.transformations.every(({ isTable }) => isTable))
     return measureSpace(original, yield* expandText(parts, original, positions, draws));
@@ -168,7 +154,7 @@ function* findSpace(parts: AttackParts, original: EditedText, draws: Rng): Resou
 
 /** The positions that some transformation may change. */
 export function findOpenPositions(
-  { transformations, constraints }: Pick<AttackParts, "transformations" | "constraints">,
+  { transformations, constraints }: Pick<Recipe, "transformations" | "constraints">,
   text: EditedText,
 ): number[] {
   const kinds = new Set(transformations.map(({ kind }) => kind));
@@ -183,7 +169,7 @@ export function findOpenPositions(
  * transformations.
  */
 export function* expandText(
-  { transformations, constraints }: Pick<AttackParts, "transformations" | "constraints">,
+  { transformations, constraints }: Pick<Recipe, "transformations" | "constraints">,
   text: EditedText,
   positions: readonly number[],
   rng: Rng,

@@ -1,11 +1,11 @@
 import { basename } from "node:path";
 import { UserError } from "../base/errors.js";
 import { sha256File } from "../base/files.js";
+import type { ReadyAttack } from "./define-attack.js";
 import { untargeted } from "./goals/untargeted.js";
 import { readJournal } from "./journal.js";
 import { type Constraint, type Search, score } from "./protocol.js";
 import type { AttackResult } from "./result.js";
-import type { RecipeAttack } from "./run-recipe.js";
 
 type TransferredText = Pick<AttackResult, "texts" | "finalTexts">;
 
@@ -18,7 +18,7 @@ export async function createTransferAttack(
   journal: string,
   examples: readonly { readonly id: string }[],
   constraints: readonly Constraint[],
-): Promise<RecipeAttack> {
+): Promise<ReadyAttack> {
   const transferred = new Map<string, TransferredText>();
   for await (const { result } of readJournal(journal)) {
     const { texts, finalTexts } = result;

@@ -6,15 +6,14 @@ import { formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
-import { computeMaxQueries } from "./attacker.js";
 import { countFooled } from "./confirm-success.js";
 import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals/score.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import { type AttackResult, getWordFields } from "./result.js";
-import { scoreTexts } from "./score-texts.js";
+import { computeMaxQueries } from "./run-options.js";
 import { swapFromTable } from "./transformations/swap-from-table.js";
-import type { PreparedInput, Victim } from "./victim.js";
+import type { AbleVictim } from "./victim.js";
 
 /** Probabilities may differ by this much between hosts and batch shapes. */
 const defaultTolerance = 1e-3;
@@ -36,9 +35,9 @@ interface JournalLine {
  * Replays every line of a journal against a victim. A UserError names the first line that is not
  * confirmed.
  */
-export async function verifyJournal<Prepared extends PreparedInput>(
+export async function verifyJournal(
   path: string,
-  victim: Victim<Prepared>,
+  victim: AbleVictim,
   options: {
     readonly substitutions?: Substitutions | undefined;
     /**
@@ -165,13 +164,9 @@ function checkSubstitutes(result: AttackResult, substitutions: Substitutions, lo
     );
 }
 
-async function replay<Prepared extends PreparedInput>(
-  batch: readonly JournalLine[],
-  victim: Victim<Prepared>,
-  tolerance: number,
-): Promise<void> {
+async function replay(batch: readonly JournalLine[], victim: AbleVictim, tolerance: number): Promise<void> {
   const texts = batch.flatMap(({ result }) => [result.texts, result.finalTexts]);
-  const rows = await scoreTexts(victim, texts);
+  const rows = (await victim.predict(victim.prepare(texts))).map(({ probabilities }) => probabilities);
   for (const [i, line] of batch.entries()) {
     checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
     await checkFreshEvaluations(line, victim);
@@ -179,10 +174,7 @@ async function replay<Prepared extends PreparedInput>(
 }
 
 /** The evaluations depend on the text alone, so they can be repeated, unless the victim answers at random. */
-async function checkFreshEvaluations<Prepared extends PreparedInput>(
-  { location, result }: JournalLine,
-  victim: Victim<Prepared>,
-): Promise<void> {
+async function checkFreshEvaluations({ location, result }: JournalLine, victim: AbleVictim): Promise<void> {
   if (!result.fresh || !victim.isDeterministic) return;
   const { evaluations, fooled } = result.fresh;
   const found = countFooled(result, (await victim.predictFresh?.(result.finalTexts, evaluations)) ?? []);
@@ -196,8 +188,8 @@ async function checkFreshEvaluations<Prepared extends PreparedInput>(
 /** The recorded probabilities and the outcome must agree with what the victim returns now. */
 function checkReplay(
   { location, result }: JournalLine,
-  before: Float32Array,
-  after: Float32Array,
+  before: ArrayLike<number>,
+  after: ArrayLike<number>,
   tolerance: number,
 ): void {
   const { outcome, label, goal } = result;

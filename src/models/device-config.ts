@@ -6,8 +6,6 @@ export interface DeviceConfig {
   readonly computeDtype: DType;
   /** Whether the dense layers of the encoder multiply in 8 bits: int8 on a CPU, fp8 on a GPU. For inference. */
   readonly isQuantized?: boolean;
-  /** Whether classifiers return logits instead of probabilities, as searches need them. */
-  readonly returnsLogits?: boolean;
 }
 
 /** float32 on the CPU. */

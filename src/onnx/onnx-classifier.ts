@@ -41,8 +41,7 @@ export async function openOnnxClassifier(
       // Batches of equal length need no padding, and their activations fit the cache.
       batchTokens: 2048,
       batchCost: 32,
-      returnsLogits: true,
-      probabilities: run,
+      computeLogits: run,
       close: () => void session.release().catch(() => undefined),
     };
   } catch (error) {

@@ -69,7 +69,7 @@ export const exactReportSchema = z.object({
   data: z.string(),
   /** Texts that the enumeration scored. */
   scored: count,
-  /** How many of them float32 scored again, because low precision could not decide them. */
+  /** How many of them were scored again, because a rough score could not decide them. */
   repeated: count,
   /** Texts per second of this call; null if the proof was complete. */
   textsPerSecond: number.nullable(),

@@ -1,27 +1,22 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Handler, Hono, MiddlewareHandler } from "hono";
+import type { UsedAnswer } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import { validate } from "../base/validate.js";
 import { toPredictions } from "../evaluation/metrics.js";
-import type { CertifiedAnswer } from "../proofs/certificates/index.js";
+import type { Predictor, PreparedText } from "../models/inference/predictor.js";
 import { BatchQueue } from "./batch-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
 import { InferenceMetrics } from "./inference-metrics.js";
 import { createOpenApi, predictBodySchema } from "./openapi.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
-type Answer = ArrayLike<number> | CertifiedAnswer;
-
-/** Classifies texts for a server: one row of probabilities per text or pair of texts. */
-export interface InferenceHandler<Item> {
+/** What a server answers with. */
+export interface InferenceHandler {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
-  /** Tokenizes a text or a pair of texts. */
-  encode(texts: readonly string[]): Item;
-  predict(items: readonly Item[]): Promise<readonly Answer[]>;
-  /** Whether a text with these probabilities is flagged, if the model has a threshold. */
-  isFlagged?(probabilities: ArrayLike<number>): boolean;
+  readonly predictor: Pick<Predictor<PreparedText, UsedAnswer>, "prepare" | "predict">;
 }
 
 export interface InferenceLimits {
@@ -61,17 +56,17 @@ export interface InferenceApp {
  * "probabilities": [[…], …]}`, also at `/`. GET / describes the model, /health tells whether it
  * accepts requests, /metrics is for Prometheus, and /openapi.json describes the routes.
  */
-export function createInferenceApp<Item>(
-  handler: InferenceHandler<Item>,
+export function createInferenceApp(
+  { modelInfo, predictor }: InferenceHandler,
   limits: InferenceLimits,
   options: InferenceAppOptions = {},
 ): InferenceApp {
   const { maxTexts, maxBytes = maxBytesPerRequest, maxQueuedTexts = 65_536, maxBatchTexts = maxTexts } = limits;
   const { apiKey = null, version = "", onRequest, ...httpOptions } = options;
-  const { labels } = handler.modelInfo;
-  const predict = (items: readonly Item[]): Promise<readonly Answer[]> => {
+  const { labels } = modelInfo;
+  const predict = (items: readonly PreparedText[]): Promise<UsedAnswer[]> => {
     metrics.countBatch(items.length);
-    return handler.predict(items);
+    return predictor.predict(items);
   };
   const queue = new BatchQueue(predict, { maxBatchSize: maxBatchTexts, maxQueuedItems: maxQueuedTexts });
   const metrics = new InferenceMetrics(() => queue.size);
@@ -86,13 +81,13 @@ export function createInferenceApp<Item>(
     ...httpOptions,
     middleware: [log, ...(apiKey === null ? [] : [createKeyCheck(apiKey)])],
   });
-  app.get("/", (context) => context.json(handler.modelInfo));
+  app.get("/", (context) => context.json(modelInfo));
   app.get("/health", (context) => context.json({ status: isStopping ? "stopping" : "ok" }, isStopping ? 503 : 200));
   app.get("/metrics", async (context) =>
     context.text(await metrics.format(), 200, { "content-type": metrics.contentType }),
   );
   app.get("/openapi.json", (context) =>
-    context.json(createOpenApi({ ...limits, model: handler.modelInfo, hasApiKey: apiKey !== null, version })),
+    context.json(createOpenApi({ ...limits, model: modelInfo, hasApiKey: apiKey !== null, version })),
   );
   const answer: Handler = async (context) => {
     const body = await readJsonBody(context, {
@@ -104,13 +99,14 @@ export function createInferenceApp<Item>(
     });
     const { texts, isHuggingFace } = parseBody(body, limits);
     noteTextCount(context, texts.length);
-    const items = await encodeInSlices(texts, handler).catch((error: unknown) => {
+    const items = await prepareInSlices(texts, predictor).catch((error: unknown) => {
       // A text that the model cannot read, such as a pair for a model with windows.
       throw error instanceof UserError ? new HttpError(400, error.message) : error;
     });
     const answers = await queue.run(items);
-    const certified = answers.flatMap((each) => ("probabilities" in each ? (each.certified ?? []) : []));
-    const rows = answers.map((each) => ("probabilities" in each ? each.probabilities : each));
+    const certified = answers.flatMap((each) => each.certified ?? []);
+    const flagged = answers.flatMap((each) => each.flagged ?? []);
+    const rows = answers.map(({ probabilities }) => probabilities);
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
     for (const label of predictions) metrics.countPrediction(label);
     if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));
@@ -118,7 +114,7 @@ export function createInferenceApp<Item>(
     return context.json({
       predictions,
       probabilities,
-      ...(handler.isFlagged && { flagged: rows.map(handler.isFlagged) }),
+      ...(flagged.length > 0 && { flagged }),
       ...(certified.length > 0 && { certified }),
     });
   };
@@ -186,14 +182,14 @@ function parseTexts(data: unknown, { maxTexts, maxCharacters }: InferenceLimits)
 }
 
 /** Tokenizes texts and lets other requests run in between. */
-async function encodeInSlices<Item>(
+async function prepareInSlices(
   texts: readonly (readonly string[])[],
-  { encode }: Pick<InferenceHandler<Item>, "encode">,
-): Promise<Item[]> {
-  const items: Item[] = [];
+  { prepare }: InferenceHandler["predictor"],
+): Promise<PreparedText[]> {
+  const items: PreparedText[] = [];
   let started = performance.now();
   for (const text of texts) {
-    items.push(encode(text));
+    items.push(...prepare([text]));
     if (performance.now() - started < maxBusyMilliseconds) continue;
     await yieldToEventLoop();
     started = performance.now();

@@ -2,17 +2,18 @@ import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
 import { guardOptions } from "../actions/calibrate/find-guard.js";
-import { classifyParts } from "../actions/predict/certified-model.js";
+import { wrapUse } from "../actions/predict/certified-model.js";
 import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
-import { classify, createClassifier, type Model } from "../models/index.js";
+import type { Model } from "../models/index.js";
+import { EncodedText, type ModelPredictor, type Predictor } from "../models/inference/predictor.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
-import { type Encoding, unknownCharacter } from "../text/encoding.js";
+import { unknownCharacter } from "../text/encoding.js";
 import { listen } from "./http.js";
-import { createInferenceApp, type InferenceApp, type InferenceHandler } from "./inference-app.js";
+import { createInferenceApp } from "./inference-app.js";
 import type { LoggedRequest } from "./request-log.js";
 
 /** What `serveModel` accepts. */
@@ -69,51 +70,32 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
   const loaded = await loadClassifier(reference, { device, precision, threads, windows, positiveLabel, onEvent });
-  const { model, certified, guard } = loaded;
-  const classifier = createClassifier(model, model.weights, loaded.runtime);
-  const free = (): void => {
-    classifier.close();
-    loaded.close();
-  };
+  const { model, use } = loaded;
   const { labels, tokenization, maxLength, tokenizer } = model;
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
+  const base = tokenization === "subword" ? loaded.base : readUnknownTokens(loaded.base, model, unkToken);
+  const predictor = wrapUse(base, use);
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
-  const encode =
-    tokenization === "subword"
-      ? (texts: readonly string[]): Encoding => tokenizer.encode(texts, maxLength)
-      : createWordEncoder(model, unkToken);
-  const predict = (encodings: readonly Encoding[]): Promise<Float32Array[]> => classify(classifier, encodings);
-  const flag = guard && {
-    isFlagged: (probabilities: ArrayLike<number>): boolean => probabilities[guard.positiveLabel]! > guard.threshold,
-  };
   const modelInfo = { model: name, labels, tokenization, maxLength, unkToken };
-  const createApp = <Item>(handler: Omit<InferenceHandler<Item>, "modelInfo">): InferenceApp =>
-    createInferenceApp(
-      { modelInfo, ...handler },
-      {
-        maxTexts,
-        maxCharacters,
-        maxQueuedTexts: parsed.maxQueuedTexts,
-        maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
-      },
-      {
-        allowedHosts: [host, ...allowedHosts],
-        onError: (message: string) => warn(callbacks, message),
-        apiKey,
-        onRequest,
-        version: readPackageVersion(),
-      },
-    );
-  const { app, stop } = certified
-    ? createApp({
-        encode: (texts) => certified.split(texts).map(encode),
-        predict: async (items) => (await classifyParts(items, predict)).map((rows) => certified.answer(rows)),
-        ...flag,
-      })
-    : createApp({ encode, predict, ...flag });
+  const { app, stop } = createInferenceApp(
+    { modelInfo, predictor },
+    {
+      maxTexts,
+      maxCharacters,
+      maxQueuedTexts: parsed.maxQueuedTexts,
+      maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
+    },
+    {
+      allowedHosts: [host, ...allowedHosts],
+      onError: (message: string) => warn(callbacks, message),
+      apiKey,
+      onRequest,
+      version: readPackageVersion(),
+    },
+  );
   const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
-    free();
+    loaded.close();
     throw error;
   });
   if (apiKey === null && !/^(localhost|::1|127\..*)$/.test(host))
@@ -124,7 +106,7 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const close = async (): Promise<void> => {
     stop();
     await server.close();
-    free();
+    loaded.close();
   };
   return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
 }
@@ -140,14 +122,26 @@ function readApiKey(given: string | null): string | null {
 /**
  * Word tokenization would split the unknown token into words, but attacks use it to mask a word.
  */
-function createWordEncoder({ tokenizer, maxLength }: Model, unkToken: string): (texts: readonly string[]) => Encoding {
-  return (texts) => {
+function readUnknownTokens(
+  predictor: ModelPredictor,
+  { tokenizer, maxLength }: Model,
+  unkToken: string,
+): Predictor<EncodedText> {
+  const encode = (texts: readonly string[]): EncodedText => {
     const encoding = tokenizer.encodeWords(
       texts.map((text) => text.replaceAll(unkToken, unknownCharacter)),
       maxLength,
     );
     for (const [i, word] of encoding.words.entries())
       if (word === unknownCharacter) encoding.ids[encoding.positions[i]!] = tokenizer.special.unkId;
-    return encoding;
+    return new EncodedText(encoding);
+  };
+  const { name, numLabels, callLimits } = predictor;
+  return {
+    name,
+    numLabels,
+    callLimits,
+    prepare: (texts) => texts.map(encode),
+    predict: (items) => predictor.predict(items),
   };
 }

@@ -4,9 +4,10 @@ import { createTextAttacker, type TextAttacker, type TextAttackOptions } from ".
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { type OpenVictim, openVictim } from "../actions/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
+import { renderQuery } from "../attacks/render-query.js";
 import type { AttackResult } from "../attacks/result.js";
 import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
-import { createVictimInput } from "../attacks/victim-input.js";
+
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import type { Task } from "../tasks/index.js";
@@ -75,18 +76,16 @@ export class LoadedPlaygroundModel {
     const count = withWords ? Math.min(words.length, maxWords) : 0;
     const positions = Array.from({ length: count }, (_, position) => position);
     const { victim } = this.victim;
-    const inputs = [
-      victim.prepare(() => texts),
-      ...positions.map((position) =>
-        victim.prepare(createVictimInput({ text, hidden: { position, shown: { unknown: true } } })),
-      ),
-    ];
-    const [probabilities, ...hidden] = await this.#enqueue(() => this.#classify(inputs));
+    const without = positions.map((position) =>
+      renderQuery({ text, hidden: { position, shown: { unknown: true } } }, victim.unkToken),
+    );
+    const answers = await this.#enqueue(() => victim.predict(victim.prepare([texts, ...without])));
+    const [probabilities, ...hidden] = answers.map((answer) => Array.from(answer.probabilities));
     const predicted = toPredictions([probabilities!])[0]!;
     const candidates = swapFromTable(this.substitutions).apply(text, positions, new Rng(0)) as EditedText[];
     const fields = slots.map(({ field }) => field);
     return {
-      probabilities: [...probabilities!],
+      probabilities: probabilities!,
       pieces: createTextTemplate(texts, words, fields).pieces(words),
       words: hidden.map((row, i) => ({
         importance: probabilities![predicted]! - row[predicted]!,
@@ -127,19 +126,6 @@ export class LoadedPlaygroundModel {
     const done = this.#queue.then(work);
     this.#queue = done.catch(() => undefined);
     return done;
-  }
-
-  /** Classifies inputs, those of similar length together. */
-  async #classify(inputs: Parameters<OpenVictim["victim"]["probabilities"]>[0]): Promise<Float32Array[]> {
-    const { victim } = this.victim;
-    const order = inputs.map((_, i) => i).sort((a, b) => inputs[a]!.length - inputs[b]!.length);
-    const rows = new Array<Float32Array>(inputs.length);
-    for (let start = 0; start < order.length; start += victim.maxBatchSize) {
-      const part = order.slice(start, start + victim.maxBatchSize);
-      const found = await victim.probabilities(part.map((i) => inputs[i]!));
-      for (const [k, i] of part.entries()) rows[i] = found[k]!;
-    }
-    return rows;
   }
 }
 

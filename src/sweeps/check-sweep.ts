@@ -1,6 +1,6 @@
 import { loadConfiguredTask } from "../actions/load/load-task.js";
-import { getNeeds } from "../attacks/define-attack.js";
-import { type LoadedAttack, listResources, loadAttack } from "../attacks/load-attack.js";
+import { type Attack, getNeeds } from "../attacks/define-attack.js";
+import { listResources, loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../base/errors.js";
 import { isModulePath } from "../base/trust.js";
 import { checkLocalModel } from "../models/checkpoint/resolve-model.js";
@@ -39,13 +39,13 @@ export function checkInputFiles(sweep: NewSweepPlan): void {
 }
 
 /** The attacks of a sweep. A dry run imports no module of the file. */
-async function loadAttacks({ settings }: SweepPlan): Promise<LoadedAttack[]> {
+async function loadAttacks({ settings }: SweepPlan): Promise<Attack[]> {
   const specs = Object.entries(settings.evaluation.attacks).filter(([name]) => !isModulePath(name));
   return Promise.all(specs.map(([name, given]) => loadAttack({ name, options: given ?? {} })));
 }
 
 /** The models of the runs, and the masked language model of the attacks in each column. */
-async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly LoadedAttack[]): Promise<void> {
+async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly Attack[]): Promise<void> {
   const models = new Set(Object.values(configs).map(({ model }) => model));
   for (const model of models) if (parseStageModel(model) === null) await checkLocalModel(model);
   if (!attacks.some((attack) => listResources(attack).includes("mlm"))) return;
@@ -65,7 +65,7 @@ async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly Lo
   }
 }
 
-function checkSubstitutions({ plan, configs }: NewSweepPlan, attacks: readonly LoadedAttack[]): void {
+function checkSubstitutions({ plan, configs }: NewSweepPlan, attacks: readonly Attack[]): void {
   const needs = new Set(attacks.flatMap(listResources));
   if (!needs.has("substitutions") && !needs.has("caseInsensitiveSubstitutes")) return;
   const { options, columns } = plan.settings.evaluation;

@@ -38,7 +38,7 @@ test("a model is closed once, and one that others use stays open", async () => {
   expect(closed).toEqual(["model"]);
   // The model of another one is still open.
   const { victim: shared } = outer;
-  expect(await shared.probabilities([shared.prepare(() => ["a good film"])])).toHaveLength(1);
+  expect(await shared.predict(shared.prepare([["a good film"]]))).toHaveLength(1);
 });
 
 test("a task with other labels is rejected", async () => {

@@ -2,8 +2,9 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { computeParts, countOpenTexts, type PartedProof, readParts } from "../../src/actions/exact/exact-parts.js";
-import type { Victim } from "../../src/attacks/victim.js";
+import type { AbleVictim } from "../../src/attacks/victim.js";
 import { Rng } from "../../src/base/rng.js";
+import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { countCombinations, enumerateCombinations } from "../../src/proofs/exact/combinations.js";
 import type { ProofLine, ResultLine, Substitutions } from "../../src/proofs/exact/proof-lines.js";
 import { createOriginal, proveText } from "../../src/proofs/exact/prove-text.js";
@@ -11,7 +12,7 @@ import { measureDecidedMargin } from "../../src/proofs/exact/score-candidates.js
 import type { WordSubstitutes } from "../../src/proofs/exact/substitution-space.js";
 import { reduceSpace } from "../../src/proofs/exact/substitution-space.js";
 import { temporaryFolder } from "../temporary.js";
-import { hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { hashed, scriptedVictim } from "./scripted.js";
 
 describe("combinations", () => {
   test("are counted by elementary symmetric polynomials", () => {
@@ -47,7 +48,7 @@ async function prove(
   answer: (text: string) => readonly number[],
   space: readonly WordSubstitutes[],
   options: { maxChanges: number; budget?: number; attack?: Substitutions | null; known?: readonly ProofLine[] },
-  victim: Victim<ScriptedInput> & { calls: string[][] } = scriptedVictim(2, answer, 64),
+  victim: AbleVictim & { calls: string[][] } = scriptedVictim(2, answer, 64),
 ): Promise<{ result: ResultLine; lines: ProofLine[]; scored: number; calls: number }> {
   const { maxChanges, budget = Number.POSITIVE_INFINITY, attack = null, known = [] } = options;
   const example = { id: "a", label: 0, texts: [text] };
@@ -126,13 +127,13 @@ describe("a proof", () => {
       const getMargin = (each: string): number => (each === text ? 2 : 1.45 + 3 * getNoise("margin", each));
       const low = scriptedVictim(2, (each) => toProbabilities(getMargin(each) + getNoise("error", each)), 64);
       const answer = (each: string): number[] => toProbabilities(getMargin(each));
-      const victim = { ...low, exact: scriptedVictim(2, answer, 64) };
+      const victim = confirmAnswers(low, scriptedVictim(2, answer, 64), Number.POSITIVE_INFINITY);
       const original = createOriginal(victim, [text]);
       const measured = await measureDecidedMargin(victim, [{ original, words: space, label: 0 }], 3);
       expect(measured).toBe(Number(measured.toPrecision(2)));
       const { result } = await prove(answer, space, { maxChanges: 3 });
       for (const margin of wrong.keys()) {
-        const used = { ...victim, decidedMargin: margin ?? measured };
+        const used = { ...victim, ...victim.changeMargin(margin ?? measured) };
         const found = await prove(answer, space, { maxChanges: 3 }, used);
         if (found.result.minChanges !== result.minChanges) wrong.set(margin, wrong.get(margin)! + 1);
       }

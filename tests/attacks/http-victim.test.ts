@@ -42,7 +42,7 @@ describe("connectHttpVictim", () => {
   test("returns a victim that any attack can query, in requests of limited size", async () => {
     const { url, requests } = await serve(good);
     const victim = await connectHttpVictim(url, { batchSize: 3, maxConcurrentRequests: 2 });
-    expect(victim).toMatchObject({ numLabels: 2, maxBatchSize: 6, isDeterministic: false });
+    expect(victim).toMatchObject({ numLabels: 2, callLimits: { maxTexts: 6 }, isDeterministic: false });
     const example = createExample("1", [
       ["a", "b", "c"],
       ["d", "e", "f"],
@@ -59,7 +59,7 @@ describe("connectHttpVictim", () => {
   test("sends a pair as a list", async () => {
     const { url, requests } = await serve(good);
     const victim = await connectHttpVictim(url);
-    await victim.probabilities([victim.prepare(() => ["a", "b"])]);
+    await victim.predict(victim.prepare([["a", "b"]]));
     expect(requests[1]!.texts).toEqual([["a", "b"]]);
   });
 
@@ -109,8 +109,8 @@ describe("connectHttpVictim", () => {
     const { url, requests } = await serve(good);
     const start = performance.now();
     const victim = await connectHttpVictim(url, { batchSize: 1, requestsPerSecond: 50 });
-    const prepared = victim.prepare(() => ["a"]);
-    await victim.probabilities(Array.from({ length: 6 }, () => prepared));
+    const [prepared] = victim.prepare([["a"]]);
+    await victim.predict(Array.from({ length: 6 }, () => prepared!));
     // Seven requests start 20 ms apart. A timer may fire a millisecond early.
     expect(requests).toHaveLength(7);
     expect(requests.at(-1)!.at - start).toBeGreaterThan(6 * 20 - 2);
@@ -184,9 +184,9 @@ describe("hostile endpoints", () => {
   test("stops at the limit of queries", async () => {
     const { url } = await serve(good);
     const victim = await connectHttpVictim(url, { maxQueries: 4 });
-    const input = victim.prepare(() => ["a"]);
-    await victim.probabilities([input, input, input]);
-    await expect(victim.probabilities([input])).rejects.toThrow(/the limit of 4 queries is reached.*--resume/);
+    const [input] = victim.prepare([["a"]]);
+    await victim.predict([input!, input!, input!]);
+    await expect(victim.predict([input!])).rejects.toThrow(/the limit of 4 queries is reached.*--resume/);
   });
 });
 

@@ -3,9 +3,9 @@ import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } f
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Attacker } from "../../src/attacks/attacker.js";
+import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { openJournal, readJournal } from "../../src/attacks/journal.js";
-import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
+import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
@@ -14,7 +14,7 @@ import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
 import { summarizeJournal } from "../../src/evaluation/attack-summary.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
-import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, hashed, scriptedVictim } from "./scripted.js";
 import { seal, unseal } from "./sealed.js";
 
 const folder = temporaryFolder();
@@ -33,15 +33,15 @@ const examples = Array.from({ length: 14 }, (_, i) =>
 );
 const complete = join(folder, "complete.jsonl");
 
-const createPool = (): SearchPool<ScriptedInput> => new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 });
+const createPool = (): SearchPool => new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 });
 
-async function createGeneticAttacker(pool = createPool(), hash = "s", list = examples): Promise<Attacker> {
-  return createPoolAttacker(pool, await createTableAttack("genetic:population=4,iterations=3", list, [], hash));
-}
+const createGenetic = (hash = "s", list = examples): Promise<ReadyAttack> =>
+  createTableAttack("genetic:population=4,iterations=3", list, [], hash);
 
 async function run(journal: string, change: Partial<RunAttackOptions> = {}): Promise<void> {
   await runAttack({
-    attacker: await createGeneticAttacker(),
+    attack: await createGenetic(),
+    pool: createPool(),
     examples,
     seed: 3,
     settings: { task: "toy" },
@@ -64,7 +64,7 @@ describe("a journal", () => {
           writeFileSync(path, bytes.subarray(0, length));
           await run(path, {
             resume: true,
-            attacker: await createGeneticAttacker(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency })),
+            pool: new SearchPool(scriptedVictim(2, hashed(2)), { concurrency }),
           });
           expect(readFileSync(path).equals(bytes)).toBe(true);
         },
@@ -89,10 +89,10 @@ describe("a journal", () => {
     copyFileSync(complete, path);
     await expect(run(path)).rejects.toThrow("--resume");
     const other = { ...scriptedVictim(2, hashed(2)), hashes: { model: "n", tokenizer: "t" } };
-    await expect(
-      run(path, { resume: true, attacker: await createGeneticAttacker(new SearchPool(other)) }),
-    ).rejects.toThrow('written with a different model: "m", now "n"');
-    await expect(run(path, { resume: true, attacker: await createGeneticAttacker(createPool(), "z") })).rejects.toThrow(
+    await expect(run(path, { resume: true, pool: new SearchPool(other) })).rejects.toThrow(
+      'written with a different model: "m", now "n"',
+    );
+    await expect(run(path, { resume: true, attack: await createGenetic("z") })).rejects.toThrow(
       "a different substitutions",
     );
     await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("a different seed");
@@ -130,8 +130,8 @@ describe("a journal", () => {
 
   test("is not started for texts without any substitute", async () => {
     const path = join(folder, "fixed.jsonl");
-    const attacker = await createGeneticAttacker(createPool(), "s", []);
-    await expect(run(path, { attacker })).rejects.toThrow("no word of 14 examples has a substitute");
+    const attack = await createGenetic("s", []);
+    await expect(run(path, { attack })).rejects.toThrow("no word of 14 examples has a substitute");
   });
 });
 
@@ -225,7 +225,7 @@ describe("verifyJournal", () => {
     };
     const table = parseSubstitutionTable({ ...entries, end: [] }, "table");
     const path = join(folder, "table.jsonl");
-    await run(path, { attacker: await createGeneticAttacker(createPool(), table.hash) });
+    await run(path, { attack: await createGenetic(table.hash) });
     await expect(verifyJournal(path, victim, { substitutions: table })).rejects.toThrow(/is not a substitute for/);
   });
 

@@ -1,13 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import {
-  attackNames,
-  attackSpecSchema,
-  checkAttack,
-  createRecipeAttack,
-  loadAttack,
-} from "../../src/attacks/load-attack.js";
+import { attackNames, attackSpecSchema, checkAttack, equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { textfooler } from "../../src/attacks/recipes/textfooler.js";
 import { temporaryFolder } from "../temporary.js";
@@ -44,7 +38,7 @@ describe("loadAttack", () => {
     const loaded = await loadAttack(path);
     expect(loaded).toMatchObject({ name: "last-candidate", source: expect.stringMatching(/^[0-9a-f]{64}$/) });
     const victim = scriptedVictim(2, (text) => (text === "c b" ? [0.1, 0.9] : [0.9, 0.1]));
-    const run = new SearchPool(victim).run([createExample("1", [["a"], ["b"]])], createRecipeAttack(loaded, {}), {
+    const run = new SearchPool(victim).run([createExample("1", [["a"], ["b"]])], equipAttack(loaded, {}), {
       seed: 1,
     });
     expect(await collect(run)).toMatchObject([{ outcome: "success", queries: 2 }]);
@@ -58,7 +52,7 @@ describe("loadAttack", () => {
   });
 
   test("names the attack and the example when a search fails", async () => {
-    const attack = createRecipeAttack(
+    const attack = equipAttack(
       await loadAttack(writeAttack(join(folder, "failing.mjs"), 'throw new Error("no luck");')),
       {},
     );

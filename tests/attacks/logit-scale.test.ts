@@ -2,10 +2,12 @@ import { describe, expect, test } from "vitest";
 import { attackNames } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import type { Victim } from "../../src/attacks/victim.js";
-import { softmax } from "../../src/base/softmax.js";
+import type { AbleVictim } from "../../src/attacks/victim.js";
+import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
+import type { PreparedText } from "../../src/models/inference/predictor.js";
+import { createScore } from "../../src/models/inference/score.js";
 import { chooseExtent } from "../extent.js";
-import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, hashed, scriptedVictim } from "./scripted.js";
 
 const examples = Array.from({ length: chooseExtent(2, 12) }, (_, i) =>
   createExample(
@@ -23,14 +25,16 @@ const getLogits = (text: string): number[] => {
 };
 
 /** A victim whose logits are multiplied by a number, which does not change its predictions. */
-function createScaled(scale: number): Victim<ScriptedInput> {
-  const logits = async (inputs: readonly ScriptedInput[]): Promise<Float32Array[]> =>
-    inputs.map(({ content }) => Float32Array.from(getLogits(String(content))).map((logit) => scale * logit));
-  return {
+function createScaled(scale: number): AbleVictim {
+  return splitCalls({
     ...scriptedVictim(2, () => [0.5, 0.5], 64),
-    logits,
-    probabilities: async (inputs) => (await logits(inputs)).map(softmax),
-  };
+    returnsLogits: true,
+    predict: async (items: readonly PreparedText[]) =>
+      items.map(({ content }) => {
+        const logits = Float32Array.from(getLogits(String(content))).map((logit) => scale * logit);
+        return createScore(logits, true);
+      }),
+  });
 }
 
 async function run(name: string, scale: number): Promise<Pick<AttackResult, "outcome" | "finalTexts" | "queries">[]> {

@@ -1,13 +1,12 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { EditedText } from "../../src/attacks/edited-text.js";
-import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
-import { createModelVictim, type EncodedInput } from "../../src/attacks/model-victim.js";
+import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { createModelVictim } from "../../src/attacks/model-victim.js";
 import { SearchPool } from "../../src/attacks/pool.js";
+import { renderQuery } from "../../src/attacks/render-query.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
-import type { Victim } from "../../src/attacks/victim.js";
-import { createVictimInput } from "../../src/attacks/victim-input.js";
 import {
   type Classifier,
   cpuFloat32,
@@ -40,7 +39,7 @@ beforeAll(async () => {
 const createVictim = (
   model: Model,
   classifier: Classifier = createEagerClassifier(model, model.weights),
-): Promise<Victim<EncodedInput>> => createModelVictim(model, classifier, cpuFloat32);
+): ReturnType<typeof createModelVictim> => createModelVictim(model, classifier, cpuFloat32);
 
 describe.each(["subword", "word"] as const)("a model with %s tokenization", (tokenization) => {
   test("receives the tokens of the changed text", async () => {
@@ -52,13 +51,14 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
       const original = EditedText.create(texts, victim.findWords);
       const candidates = swapFromTable(substitutions).apply(original, [...original.slots.keys()], rng) as EditedText[];
       const text = candidates[rng.integer(candidates.length)] ?? original;
-      const changed = victim.prepare(() => text.texts);
-      expect(changed.encoding.ids).toEqual(tokenizeFor(model, text.texts).ids);
+      const [changed] = victim.prepare([text.texts]);
+      expect(changed!.encoding.ids).toEqual(tokenizeFor(model, text.texts).ids);
       const position = rng.integer(text.length);
-      const hidden = createVictimInput({ text, hidden: { position, shown: { unknown: true } } });
-      const ids = Array.from(victim.prepare(hidden).encoding.ids);
+      const hidden = (shown: string): readonly string[] =>
+        renderQuery({ text, hidden: { position, shown: { unknown: true } } }, shown);
+      const ids = Array.from(victim.prepare([hidden(victim.unkToken)])[0]!.encoding.ids);
       if (tokenization === "subword") expect(ids).toEqual(Array.from(tokenizeFor(model, hidden(unkToken!)).ids));
-      else expect(ids).toEqual(Array.from(changed.encoding.ids).with(position + 1, model.tokenizer.special.unkId));
+      else expect(ids).toEqual(Array.from(changed!.encoding.ids).with(position + 1, model.tokenizer.special.unkId));
     }
   });
 
@@ -80,23 +80,25 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
       ["the film", ""],
       ["", "bad"],
     ]) {
-      const prepared = victim.prepare(() => texts);
-      expect(prepared.encoding.ids).toEqual(tokenizeFor(model, texts).ids);
-      expect(prepared.encoding.tokenTypeIds).toEqual(tokenizeFor(model, texts).tokenTypeIds);
+      const [prepared] = victim.prepare([texts]);
+      expect(prepared!.encoding.ids).toEqual(tokenizeFor(model, texts).ids);
+      expect(prepared!.encoding.tokenTypeIds).toEqual(tokenizeFor(model, texts).tokenTypeIds);
     }
   });
 
   test("returns the same probabilities as evaluation, and leaks no tensor", async () => {
     const model = models[tokenization];
     const victim = await createVictim(model);
-    const inputs = reviewExamples(50).map(({ texts }) => victim.prepare(() => texts));
+    const inputs = victim.prepare(reviewExamples(50).map(({ texts }) => texts));
     const before = getMemoryStats().tensors;
-    const rows = await victim.probabilities(inputs);
+    const scores = await victim.predict(inputs);
     expect(getMemoryStats().tensors).toBe(before);
-    const spread = await measureAsyncSpread(() => victim.probabilities(inputs));
+    const spread = await measureAsyncSpread(async () =>
+      (await victim.predict(inputs)).map(({ probabilities }) => Float32Array.from(probabilities)),
+    );
     for (const [i, { encoding }] of inputs.entries()) {
       const [alone] = await predictProbabilities(model, model.weights, [encoding]);
-      expectClose(rows[i]!, alone!, { spread });
+      expectClose(scores[i]!.probabilities, alone!, { spread });
     }
   });
 
@@ -105,7 +107,7 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
     async (name) => {
       const model = models[tokenization];
       const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["negative", "positive"] };
-      const attack = createRecipeAttack(await loadAttack(name), resources);
+      const attack = equipAttack(await loadAttack(name), resources);
       const run = async (concurrency: number, batchTokens: number, batchCost: number): Promise<AttackResult[]> => {
         const victim = await createVictim(model, {
           ...createEagerClassifier(model, model.weights),
@@ -116,8 +118,10 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
       };
       const expected = await run(1, 8, 0);
       const victim = await createVictim(model);
-      const inputs = reviewExamples(40).map(({ texts }) => victim.prepare(() => texts));
-      const spread = await measureAsyncSpread(() => victim.probabilities(inputs));
+      const inputs = victim.prepare(reviewExamples(40).map(({ texts }) => texts));
+      const spread = await measureAsyncSpread(async () =>
+        (await victim.predict(inputs)).map(({ probabilities }) => Float32Array.from(probabilities)),
+      );
       expect(new Set(expected.map(({ outcome }) => outcome))).toContain("success");
       for (const [concurrency, tokens, cost] of [
         [7, 64, 0],
@@ -143,8 +147,8 @@ test("genetic with words=all also edits words after the last one that a truncate
   const model = { ...models.word, maxLength: 6 };
   const victim = await createVictim(model);
   const text = "the film was good and the plot was warm";
-  const [probabilities] = await victim.probabilities([victim.prepare(() => [text])]);
-  const label = probabilities![0]! > probabilities![1]! ? 0 : 1;
+  const [score] = await victim.predict(victim.prepare([[text]]));
+  const label = score!.probabilities[0]! > score!.probabilities[1]! ? 0 : 1;
   const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["negative", "positive"] };
   /** The words of the result, and the positions at which a text of the search differs from the original. */
   const run = async (name: string): Promise<{ words: readonly string[]; edited: number[] }> => {
@@ -152,18 +156,14 @@ test("genetic with words=all also edits words after the last one that a truncate
     const record = (texts: readonly string[]): void => {
       for (const [i, word] of texts[0]!.split(" ").entries()) if (word !== text.split(" ")[i]) edited.add(i);
     };
-    const recording: Victim<EncodedInput> = {
+    const recording: typeof victim = {
       ...victim,
-      prepare(input) {
-        record(input("[UNK]"));
-        return victim.prepare(input);
-      },
-      prepareAll(inputs) {
-        for (const input of inputs) record(input("[UNK]"));
-        return victim.prepareAll!(inputs);
+      prepare(texts) {
+        for (const each of texts) record(each);
+        return victim.prepare(texts);
       },
     };
-    const attack = createRecipeAttack(await loadAttack(`${name}population=100,iterations=0`), resources);
+    const attack = equipAttack(await loadAttack(`${name}population=100,iterations=0`), resources);
     const [result] = await collect(
       new SearchPool(recording).run([{ id: "long", texts: [text], label }], attack, { seed: 1 }),
     );
@@ -197,7 +197,7 @@ test("the hash covers everything that determines the answers", async () => {
 test("a text that contains a separator differs from a pair", async () => {
   const victim = await createVictim(models.subword);
   const contents = [["good [SEP] bad"], ["good", "bad"]].map((texts) => {
-    return Buffer.from(victim.prepare(() => texts).content).toString("hex");
+    return Buffer.from(victim.prepare([texts])[0]!.content).toString("hex");
   });
   expect(contents[0]).not.toBe(contents[1]);
 });

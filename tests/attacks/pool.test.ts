@@ -2,11 +2,13 @@ import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { QueryBudget } from "../../src/attacks/attacker.js";
+import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import type { RecipeAttack } from "../../src/attacks/run-recipe.js";
-import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
-import type { Victim } from "../../src/attacks/victim.js";
+import type { QueryBudget } from "../../src/attacks/run-options.js";
+import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
+import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
+import type { PreparedText } from "../../src/models/inference/predictor.js";
+import { computeContentKey, openScoreCache, ScoreCache } from "../../src/models/inference/score-cache.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import {
@@ -15,7 +17,7 @@ import {
   createTableAttack,
   hashed,
   type ScriptedExample,
-  type ScriptedInput,
+  type ScriptedVictim,
   scriptedVictim,
 } from "./scripted.js";
 
@@ -47,12 +49,12 @@ describe("SearchPool", () => {
   test.each(specs)("%s: results do not depend on concurrency, batch size, cache size or order", async (spec) => {
     const run = (
       examples: ScriptedExample[],
-      attack: RecipeAttack,
+      attack: ReadyAttack,
       budget: number,
       sizes: { concurrency: number; maxPendingTexts: number; batchSize: number; entries: number },
     ) => {
       const cache = new ScoreCache(2, { entries: sizes.entries });
-      const pool = new SearchPool(scriptedVictim(2, hashed(2), sizes.batchSize), { ...sizes, cache });
+      const pool = new SearchPool(scriptedVictim(2, hashed(2), sizes.batchSize), { ...sizes, openCache: () => cache });
       return collect(pool.run(examples, attack, { seed: 7, budget }));
     };
     const size = (max: number) => fc.integer({ min: 1, max });
@@ -162,7 +164,7 @@ describe("SearchPool", () => {
     const victim = {
       ...answer,
       findWords: () => [{ field: 0, start: 0, end: 1 }],
-      findAllWords: answer.findWords!,
+      findAllWords: answer.findWords,
     };
     const run = async (attack: string) => {
       const created = await createTableAttack(`${attack}population=4,iterations=2`, [example]);
@@ -220,7 +222,7 @@ describe("SearchPool", () => {
     }
     const pool = new SearchPool(scriptedVictim(2, hashed(2)), {
       concurrency: 16,
-      cache: new ScoreCache(2, { entries: 100 }),
+      openCache: () => new ScoreCache(2, { entries: 100 }),
     });
     const greedy = await createTableAttack("greedy", [createExample("0", [["a", "b"]])]);
     for await (const _ of pool.run(stream(), greedy, { seed: 1 })) alive--;
@@ -265,20 +267,26 @@ describe("an interrupted pool", () => {
     const run = async (path: string, failAt = Number.POSITIVE_INFINITY, skip = 0) => {
       let count = 0;
       const calls: string[][] = [];
-      const createFailing = (name: string): Victim<ScriptedInput> => {
+      const createFailing = (name: string): ScriptedVictim => {
         const victim = scriptedVictim(2, hashed(2), 16);
-        return {
+        return splitCalls({
           ...victim,
-          probabilities: async (inputs) => {
+          hash: name,
+          predict: async (items: readonly PreparedText[]) => {
             if (++count === failAt) throw new Error("killed");
-            calls.push([name, ...inputs.map(({ content }) => String(content))]);
-            return victim.probabilities(inputs);
+            calls.push([name, ...items.map(({ content }) => String(content))]);
+            return victim.predict(items);
           },
-        };
+        });
       };
-      const failing = { ...createFailing("search"), ...(isConfirmed && { exact: createFailing("confirmation") }) };
-      const [cache, exactCache] = [path, `${path}-exact`].map((each) => new ScoreCache(2, { path: each }));
-      const pool = new SearchPool(failing, { concurrency: 16, cache: cache!, exactCache: exactCache! });
+      const search = createFailing("search");
+      const failing = isConfirmed
+        ? confirmAnswers(search, createFailing("confirmation"), Number.POSITIVE_INFINITY)
+        : search;
+      const pool = new SearchPool(failing, {
+        concurrency: 16,
+        openCache: ({ hash }) => new ScoreCache(2, { path: `${path}-${hash}` }),
+      });
       const ids: string[] = [];
       // The cache is not closed: a killed process does not flush it.
       try {
@@ -349,7 +357,7 @@ describe("ScoreCache", () => {
     );
     const run = async () => {
       const cache = new ScoreCache(2, { path });
-      const pool = new SearchPool(scriptedVictim(2, hashed(2)), { cache });
+      const pool = new SearchPool(scriptedVictim(2, hashed(2)), { openCache: () => cache });
       const results = await collect(pool.run(examples, await createTableAttack("greedy", examples), { seed: 1 }));
       cache.close();
       return { results, evaluations: pool.counters.evaluations };

@@ -7,7 +7,7 @@ import { verify } from "../../src/actions/verify/verify.js";
 import { confirmSuccess } from "../../src/attacks/confirm-success.js";
 import { attackResultSchema } from "../../src/attacks/journal-schema.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import type { PreparedInput, Victim } from "../../src/attacks/victim.js";
+import type { RandomAnswers, Victim } from "../../src/attacks/victim.js";
 import { invoke } from "../cli/invoke.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -28,8 +28,8 @@ const data = () => ({
   substitutions: tiny.substitutions,
 });
 const cpu = { device: "cpu", threads: 1 } as const;
-const score = async (victim: Victim<PreparedInput>, text: string): Promise<number> =>
-  (await victim.probabilities([victim.prepare(() => [text])]))[0]![0]!;
+const score = async (victim: Victim, text: string): Promise<number> =>
+  (await victim.predict(victim.prepare([[text]])))[0]!.probabilities[0]!;
 
 describe.each(["dropout", "deletion"] as const)("a model with %s at test time", (noise) => {
   it("answers with the mean of draws that texts share", async () => {
@@ -107,7 +107,7 @@ describe("a victim with its own randomness", () => {
 describe("the confirmation of a success", () => {
   const result = { id: "a", label: 1, outcome: "success", finalTexts: ["x"] } as unknown as AttackResult;
   const random = (predictions: number[]) =>
-    ({ predictFresh: async () => Int32Array.from(predictions) }) as unknown as Victim<PreparedInput>;
+    ({ predictFresh: async () => Int32Array.from(predictions) }) satisfies RandomAnswers;
   const split = (wrong: number) => random(Array.from({ length: 20 }, (_, i) => Number(i >= wrong)));
 
   it.each([
@@ -124,7 +124,7 @@ describe("the confirmation of a success", () => {
     expect(await confirmSuccess(random(new Array<number>(20).fill(2)), targeted)).toMatchObject({ outcome: "success" });
     const failed = { ...result, outcome: "failed" } as const;
     expect(await confirmSuccess(split(20), failed)).toBe(failed);
-    expect(await confirmSuccess({} as Victim<PreparedInput>, result)).toBe(result);
+    expect(await confirmSuccess({}, result)).toBe(result);
   });
 
   it("is checked in journals", async () => {

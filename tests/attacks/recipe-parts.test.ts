@@ -17,6 +17,7 @@ import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
 import { targeted } from "../../src/attacks/goals/targeted.js";
 import { untargeted } from "../../src/attacks/goals/untargeted.js";
 import type { Constraint, Recipe, Search, Transformation } from "../../src/attacks/protocol.js";
+import { renderQuery } from "../../src/attacks/render-query.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
 import { runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
@@ -41,7 +42,6 @@ import { contractions, contractWords, expandContractions } from "../../src/attac
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { type Rewriting, rewriteText, rewritings } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
-import { createVictimInput } from "../../src/attacks/victim-input.js";
 import { Rng } from "../../src/base/rng.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";
@@ -76,7 +76,7 @@ function attackText(
   let step = generator.next([]);
   while (!step.done) {
     if (!Array.isArray(step.value)) throw new Error("no resource is expected here");
-    const rendered = step.value.map((query) => createVictimInput(query)("_").join("|"));
+    const rendered = step.value.map((query) => renderQuery(query, "_").join("|"));
     batches.push(rendered);
     step = generator.next(rendered.map((each) => ({ probabilities: answer(each) })));
   }

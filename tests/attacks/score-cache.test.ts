@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { computeContentKey, removeOldest, ScoreCache } from "../../src/attacks/score-cache.js";
+import { computeContentKey, removeOldest, ScoreCache } from "../../src/models/inference/score-cache.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();

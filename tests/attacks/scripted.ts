@@ -1,19 +1,20 @@
 import { createHash } from "node:crypto";
+import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
-import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import type { Constraint } from "../../src/attacks/protocol.js";
+import { renderQuery } from "../../src/attacks/render-query.js";
 import type { AttackResources, NeighborTable } from "../../src/attacks/resources.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { type Query, type RecipeAttack, runRecipe } from "../../src/attacks/run-recipe.js";
-import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
-import { createVictimInput } from "../../src/attacks/victim-input.js";
+import { type Query, runRecipe } from "../../src/attacks/run-recipe.js";
+import type { Victim, WordReader } from "../../src/attacks/victim.js";
 import type { Rng } from "../../src/base/rng.js";
+import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
+import type { Identified, PreparedText } from "../../src/models/inference/predictor.js";
 import type { Example } from "../../src/tasks/example.js";
 import type { WordFinder } from "../../src/text/find-words.js";
 
-export interface ScriptedInput extends PreparedInput {
-  readonly input: VictimInput;
-}
+export type ScriptedVictim = Victim & Required<WordReader> & Identified & { readonly calls: string[][] };
 
 /** Words are what is between spaces, whatever it is. */
 const findBetweenSpaces: WordFinder = (texts) =>
@@ -27,27 +28,30 @@ const findBetweenSpaces: WordFinder = (texts) =>
 export function scriptedVictim(
   numLabels: number,
   answer: (text: string) => readonly number[],
-  maxBatchSize = 8,
-): Victim<ScriptedInput> & { readonly calls: string[][] } {
+  maxTexts = 8,
+): ScriptedVictim {
   const calls: string[][] = [];
-  return {
+  return splitCalls({
     calls,
     name: "script",
     numLabels,
     hash: "0".repeat(64),
     hashes: { model: "m", tokenizer: "t" },
     isDeterministic: true,
-    maxBatchSize,
+    unkToken: "_",
+    callLimits: { maxTexts },
     findWords: findBetweenSpaces,
-    prepare: (input) => {
-      const content = input("_").join("|");
-      return { input, content, length: content.split(/\s+/).length };
+    findAllWords: findBetweenSpaces,
+    prepare: (inputs) =>
+      inputs.map((texts) => {
+        const content = texts.join("|");
+        return { content, length: content.split(/\s+/).length };
+      }),
+    async predict(items: readonly PreparedText[]) {
+      calls.push(items.map(({ content }) => String(content)));
+      return items.map(({ content }) => ({ probabilities: Float32Array.from(answer(String(content))) }));
     },
-    async probabilities(inputs) {
-      calls.push(inputs.map(({ content }) => String(content)));
-      return inputs.map(({ content }) => Float32Array.from(answer(String(content))));
-    },
-  };
+  });
 }
 
 /** Pseudo-random probabilities that depend only on the text. */
@@ -90,7 +94,7 @@ export async function createTableAttack(
   examples: readonly { readonly replacements: Replacements }[],
   constraints: readonly Constraint[] = [],
   hash?: string,
-): Promise<RecipeAttack> {
+): Promise<ReadyAttack> {
   const table = createTable(
     examples.flatMap(({ replacements }) => replacements),
     hash,
@@ -102,7 +106,7 @@ export async function createTableAttack(
     wordnet: { hash: "script", getLemmas: (word) => table.getSubstitutes(word) },
     labels: ["0", "1"],
   };
-  return createRecipeAttack(await loadAttack(spec), resources, constraints);
+  return equipAttack(await loadAttack(spec), resources, constraints);
 }
 
 /**
@@ -110,7 +114,7 @@ export async function createTableAttack(
  * with probabilities: those of the gold label for two classes, or a row.
  */
 export function drive(
-  attack: RecipeAttack,
+  attack: ReadyAttack,
   example: Example,
   gold: (text: string) => number | readonly number[],
   rng: Rng,
@@ -119,7 +123,7 @@ export function drive(
   const queries: string[][] = [];
   let step = generator.next([]);
   while (!step.done) {
-    const texts = (step.value as readonly Query[]).map((query) => createVictimInput(query)("_").join("|"));
+    const texts = (step.value as readonly Query[]).map((query) => renderQuery(query, "_").join("|"));
     queries.push(texts);
     step = generator.next(
       texts.map((text) => {

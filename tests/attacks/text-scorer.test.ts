@@ -1,18 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { ScoreCache } from "../../src/attacks/score-cache.js";
-import type { Victim } from "../../src/attacks/victim.js";
+import type { AbleVictim } from "../../src/attacks/victim.js";
+import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
+import type { Identified } from "../../src/models/inference/predictor.js";
+import { ScoreCache } from "../../src/models/inference/score-cache.js";
 import { expectClose } from "../rounding.js";
-import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, hashed, scriptedVictim } from "./scripted.js";
 
 /** A victim in low precision, and the same in float32. */
 function createPair(low: (text: string) => readonly number[], exact: (text: string) => readonly number[]) {
-  const [fast, confirming] = [scriptedVictim(2, low), scriptedVictim(2, exact)];
-  return {
-    fast,
-    confirming,
-    victim: { ...fast, exact: confirming, decidedMargin: 0.3 } satisfies Victim<ScriptedInput>,
-  };
+  const [fast, confirming] = [
+    { ...scriptedVictim(2, low), hash: "low" },
+    { ...scriptedVictim(2, exact), hash: "exact" },
+  ];
+  return { fast, confirming, victim: confirmAnswers(fast, confirming, 0.3) };
 }
 
 const replacements = [
@@ -33,7 +34,7 @@ describe("a victim in low precision", () => {
     const { victim, fast, confirming } = createPair(answer(1), answer(2));
     const example = createExample("1", replacements);
     const attack = await createTableAttack({ name: "pwws", options: form }, [example]);
-    const run = (target: Victim<ScriptedInput>) => collect(new SearchPool(target).run([example], attack, { seed: 1 }));
+    const run = (target: AbleVictim) => collect(new SearchPool(target).run([example], attack, { seed: 1 }));
     const [result] = await run(victim);
     expect(result).toMatchObject({ outcome: "success" });
     expect(result!.edits).toHaveLength(2);
@@ -126,10 +127,11 @@ describe("a victim in low precision", () => {
       ),
     );
     const attack = await createTableAttack("genetic", examples);
-    const caches = { cache: new ScoreCache(2), exactCache: new ScoreCache(2) };
+    const caches = new Map(["low", "exact"].map((name) => [name, new ScoreCache(2)]));
+    const openCache = ({ hash }: Partial<Identified>): ScoreCache => caches.get(hash!)!;
     const run = async () => {
       const { victim, fast, confirming } = createPair(low, exact);
-      const results = await collect(new SearchPool(victim, caches).run(examples, attack, { seed: 5 }));
+      const results = await collect(new SearchPool(victim, { openCache }).run(examples, attack, { seed: 5 }));
       return { results, calls: fast.calls.length + confirming.calls.length };
     };
     const first = await run();

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { homedir, hostname } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { computeContentKey, ScoreCache } from "../../src/attacks/score-cache.js";
 import { getCached, getCachedBytes, getCacheFolder } from "../../src/base/cache.js";
+import { computeContentKey, ScoreCache } from "../../src/models/inference/score-cache.js";
 import { temporaryFolder } from "../temporary.js";
 
 const parent = temporaryFolder();

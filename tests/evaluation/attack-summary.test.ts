@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
+import { SearchPool } from "../../src/attacks/pool.js";
 import { runAttack } from "../../src/attacks/run-attack.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
 import {
@@ -33,9 +33,9 @@ const examples = ["wrong", "both", "later", "robust", "fixed"].map((word) =>
 const paths = { greedy: join(folder, "greedy.jsonl"), random: join(folder, "random.jsonl") };
 
 async function run(spec: string, journal: string, list = examples): Promise<void> {
-  const attacker = createPoolAttacker(new SearchPool(victim), await createTableAttack(spec, list));
   await runAttack({
-    attacker,
+    attack: await createTableAttack(spec, list),
+    pool: new SearchPool(victim),
     examples: list,
     seed: 11,
     settings: {},

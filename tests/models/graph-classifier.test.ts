@@ -33,7 +33,7 @@ test("classify rejects only after all pending batches have finished", async () =
     batchTokens: 1,
     batchCost: 0,
     depth: 2,
-    async probabilities(batch) {
+    async computeLogits(batch) {
       pending++;
       await new Promise((resolve) => setTimeout(resolve, batch.sequenceLength === failing ? 0 : 20));
       pending--;

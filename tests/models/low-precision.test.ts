@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { softmax } from "../../src/base/softmax.js";
 import { classify, type DeviceConfig, loadModel, type Model } from "../../src/models/index.js";
 import { createEagerClassifier } from "../../src/models/inference/classifier.js";
 import { canPrepare } from "../../src/nn/index.js";
@@ -28,7 +29,7 @@ async function compare(model: Model, texts: readonly string[], changed: Partial<
     const classifier = createEagerClassifier(model, model.weights, config);
     const rows = await classify(classifier, encodings);
     classifier.close();
-    return rows;
+    return rows.map(softmax);
   };
   const exact: DeviceConfig = { device: "cpu", computeDtype: "float32" };
   const [wanted, found] = [await run(exact), await run({ ...exact, ...changed })];

@@ -9,7 +9,7 @@ import { applyProtocol, limitModification } from "../../src/actions/attack/publi
 import { sampleAttacked } from "../../src/actions/attack/sample-attacked.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
-import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
@@ -80,7 +80,7 @@ test("every attack of textdefender has the similarity constraint of the protocol
   const prepared = await prepareAttacks(request, opened, task, {});
   const name = "angular similarity of at least 0.840845057 in a window of 15 words";
   for (const each of prepared.attacks) {
-    const { recipe } = createRecipeAttack(each, prepared.resources, prepared.constraints);
+    const { recipe } = equipAttack(each, prepared.resources, prepared.constraints);
     expect(
       recipe.constraints.map((constraint) => constraint.name),
       each.name,
@@ -91,8 +91,7 @@ test("every attack of textdefender has the similarity constraint of the protocol
 
 test("TextBugger without characters only swaps words", async () => {
   const resources = { neighbors: { hash: "none", getSubstitutes: () => [] }, encoder: {}, labels: ["0", "1"] } as never;
-  const count = async (spec: string) =>
-    createRecipeAttack(await loadAttack(spec), resources).recipe.transformations.length;
+  const count = async (spec: string) => equipAttack(await loadAttack(spec), resources).recipe.transformations.length;
   expect([await count("textbugger"), await count("textbugger:characters=false")]).toEqual([5, 1]);
 });
 

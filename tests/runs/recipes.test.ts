@@ -9,7 +9,7 @@ import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
-import { attackNames, createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { attackNames, equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../src/models/encoder.js";
@@ -143,7 +143,7 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   await fail({ attacks: ["pruthi"], protect: ["."] }).toThrow("no word of 2 examples has a substitute");
   await fail({ attacks: ["textfooler"], sentenceEncoder: join(folder, "none") }).toThrow("--sentence-encoder: ");
   const a2t = await loadAttack("a2t");
-  expect(() => createRecipeAttack(a2t, { labels: [] })).toThrow("needs neighbors");
+  expect(() => equipAttack(a2t, { labels: [] })).toThrow("needs neighbors");
 });
 
 test("texts that are empty, have one word, thousands of words or no Latin letters are attacked or left as they are", async () => {

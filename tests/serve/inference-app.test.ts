@@ -3,12 +3,7 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
-import {
-  createInferenceApp,
-  type InferenceAppOptions,
-  type InferenceHandler,
-  type InferenceLimits,
-} from "../../src/serve/inference-app.js";
+import { createInferenceApp, type InferenceAppOptions, type InferenceLimits } from "../../src/serve/inference-app.js";
 import type { LoggedRequest } from "../../src/serve/request-log.js";
 
 const servers: HttpServer[] = [];
@@ -22,8 +17,14 @@ const headers = { "content-type": "application/json" };
 const post = (url: string, body: string | Uint8Array<ArrayBuffer>, more: Record<string, string> = {}) =>
   fetch(url, { method: "POST", headers: { ...headers, connection: "close", ...more }, body });
 
+/** A model whose items are the texts themselves. */
+interface TextModel {
+  encode(texts: readonly string[]): string;
+  predict(texts: readonly string[]): Promise<readonly number[][]>;
+}
+
 interface Fixture {
-  readonly handler?: Partial<InferenceHandler<string>>;
+  readonly handler?: Partial<TextModel>;
   readonly limits?: Partial<InferenceLimits>;
   readonly onError?: (message: string) => void;
   readonly maxConnections?: number;
@@ -31,12 +32,19 @@ interface Fixture {
 }
 
 async function start({ handler, limits, onError, maxConnections, options }: Fixture = {}): Promise<string> {
-  const { app, stop } = createInferenceApp<string>(
+  const { encode, predict }: TextModel = {
+    encode: ([text]) => text!,
+    predict: async (texts) => texts.map((text) => [Number(text), 1 - Number(text)]),
+    ...handler,
+  };
+  const { app, stop } = createInferenceApp(
     {
       modelInfo: { model: "fixture", labels: ["low", "high"] },
-      encode: ([text]) => text!,
-      predict: async (texts) => texts.map((text) => [Number(text), 1 - Number(text)]),
-      ...handler,
+      predictor: {
+        prepare: (all) => all.map((texts) => ({ content: encode(texts), length: 1 })),
+        predict: async (items) =>
+          (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
+      },
     },
     { maxTexts: 4096, maxCharacters: 1000, ...limits },
     { onError, ...options },

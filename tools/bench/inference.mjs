@@ -46,7 +46,7 @@ async function readTexts(model) {
 async function serveSide(reference, precision) {
   const { model, runtime } = await load(reference, precision);
   const { encodings, labels } = await readTexts(model);
-  const classifier = createClassifier(model, model.weights, { ...runtime, returnsLogits: true });
+  const classifier = createClassifier(model, model.weights, runtime);
   const run = async () => {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const rows = await classify(classifier, encodings);

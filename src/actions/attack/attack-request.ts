@@ -1,10 +1,10 @@
 import { z } from "zod";
-import type { QueryBudget } from "../../attacks/attacker.js";
 import { wordNetContextSimilarity } from "../../attacks/constraints/context.js";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
+import type { QueryBudget } from "../../attacks/run-options.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { countSchema, orNull, seedSchema } from "../../base/validate.js";

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Attacker } from "../../attacks/attacker.js";
+import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { readJournal } from "../../attacks/journal.js";
-import { addCounters, createCounters } from "../../attacks/query-counters.js";
+import type { BatchSearch } from "../../attacks/protocol.js";
+import { addCounters } from "../../attacks/query-counters.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { readTiming } from "../../attacks/run-attack.js";
 import { UserError } from "../../base/errors.js";
@@ -47,19 +48,15 @@ export async function isShardDone({ start, end, path }: Shard): Promise<boolean>
 }
 
 /**
- * An attacker that returns the results of the shards instead of attacking, so that their results
+ * An attack that returns the results of the shards instead of searching, so that their results
  * enter one journal in the order of the examples. Its cost is the sum of theirs.
  */
-export function createShardReader(attacker: Attacker, shards: readonly Shard[]): Attacker {
-  const counters = createCounters();
+export function createShardReader(attack: ReadyAttack, shards: readonly Shard[]): ReadyAttack {
   let seconds = 0;
-  return {
-    ...attacker,
-    counters,
-    get seconds() {
-      return seconds;
-    },
-    async *run(_examples, { skip = 0 }): AsyncGenerator<AttackResult> {
+  const search: BatchSearch = {
+    name: "the results of other processes",
+    cost: attack.recipe.search.cost,
+    async *runAll(_recipe, _examples, { skip = 0 }, counters): AsyncGenerator<AttackResult> {
       for (const { path } of shards) {
         const timing = await readTiming(path);
         addCounters(counters, timing);
@@ -69,6 +66,13 @@ export function createShardReader(attacker: Attacker, shards: readonly Shard[]):
         let position = start;
         for await (const { result } of readJournal(path)) if (position++ >= skip) yield result;
       }
+    },
+  };
+  return {
+    ...attack,
+    recipe: { ...attack.recipe, search },
+    get seconds() {
+      return seconds;
     },
   };
 }

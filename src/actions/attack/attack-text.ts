@@ -1,19 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Attacker, ScoredCandidate } from "../../attacks/attacker.js";
+import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { listChanges, type WordChange } from "../../attacks/edited-text.js";
 import { findLabel } from "../../attacks/goals/create-goal.js";
 import { margin } from "../../attacks/goals/score.js";
 import { SearchPool } from "../../attacks/pool.js";
+import { renderQuery } from "../../attacks/render-query.js";
 import type { AttackResult } from "../../attacks/result.js";
-import { createVictimInput } from "../../attacks/victim-input.js";
+import type { ScoredCandidate } from "../../attacks/run-options.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { toFlag } from "../../base/shell.js";
 import { validate } from "../../base/validate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
 import type { Task } from "../../tasks/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
-import { createAttackers, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
+import { equipAttacks, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
 /** What an attack has done so far, after one call of the victim. */
@@ -81,15 +83,15 @@ export async function createTextAttacker(
     const task = { labels, modifiableFields };
     const prepared = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
     const pool = new SearchPool(victim.victim, { maxCallSize });
-    const attackers = createAttackers(prepared, pool);
+    const attacks = equipAttacks(prepared);
     return {
       labels,
       async attack(texts, options = {}) {
         const { label } = options;
         const index = label === undefined ? await predictLabel(victim, texts) : findLabel(label, labels);
         const done: TextAttack[] = [];
-        for (const attacker of attackers)
-          done.push({ labels, ...(await attackText(attacker, texts, index, parsed, options)) });
+        for (const each of attacks)
+          done.push({ labels, ...(await attackText(pool, each, texts, index, parsed, options)) });
         return done;
       },
       close: victim.close,
@@ -125,7 +127,8 @@ function listLabels({ local, victim }: LoadedVictim): readonly string[] {
 }
 
 async function attackText(
-  attacker: Attacker,
+  pool: SearchPool,
+  attack: ReadyAttack,
   texts: readonly string[],
   label: number,
   request: ParsedAttackRequest,
@@ -133,7 +136,7 @@ async function attackText(
 ): Promise<Omit<TextAttack, "labels">> {
   const steps: SearchStep[] = [];
   const follow = createFollower(label);
-  const results = attacker.run([{ id: "input", texts, label }], {
+  const results = pool.run([{ id: "input", texts, label }], attack, {
     seed: request.seed,
     signal,
     ...readBudget(request),
@@ -143,7 +146,7 @@ async function attackText(
       onStep?.(step);
     },
   });
-  for await (const result of results) return { attack: attacker.name, result, steps };
+  for await (const result of results) return { attack: attack.name, result, steps };
   throw new Error("a search ends with a result");
 }
 
@@ -159,7 +162,7 @@ function createFollower(label: number): (scored: readonly ScoredCandidate[]) => 
     return {
       texts: scored.length,
       queries,
-      best: createVictimInput(lowest)("[UNK]"),
+      best: renderQuery(lowest, "[UNK]"),
       probability: lowest.probabilities[label]!,
       edits: best ? listChanges(best.text) : [],
       probabilities: best ? Array.from(best.probabilities) : [],
@@ -175,8 +178,6 @@ function listTried({ text, hidden }: ScoredCandidate): number[] {
 }
 
 async function predictLabel({ victim }: LoadedVictim, texts: readonly string[]): Promise<number> {
-  // The label of the example belongs to the float32 model, as its result does.
-  const exact = victim.exact ?? victim;
-  const [row] = await exact.probabilities([exact.prepare(() => texts)]);
-  return row!.indexOf(Math.max(...row!));
+  const [answer] = await victim.predict(victim.prepare([texts]));
+  return toPredictions([answer!.probabilities])[0]!;
 }

@@ -1,13 +1,11 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Attacker } from "../../attacks/attacker.js";
 import { confirmSuccess } from "../../attacks/confirm-success.js";
+import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
-import { openScoreCache, ScoreCache } from "../../attacks/score-cache.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
 import { createFolder } from "../../base/files.js";
@@ -20,6 +18,7 @@ import {
   summarizeJournal,
 } from "../../evaluation/attack-summary.js";
 import { runSanityChecks } from "../../evaluation/sanity-checks.js";
+import { openScoreCache } from "../../models/inference/score-cache.js";
 import {
   type AttackReport,
   findJournals,
@@ -43,7 +42,7 @@ import {
   readBudget,
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
-import { openAttackedVictim, type PreparedAttack, planAttackers, prepareAttack } from "./prepare-attack.js";
+import { listReadyAttacks, openAttackedVictim, type PreparedAttack, prepareAttack } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
 export type { AttackReport };
@@ -85,21 +84,22 @@ export async function attackShards(request: AttackRequest, callbacks: Callbacks 
   const parsed = validate(attackRequestSchema, request, "attack");
   await using victim = await openAttackedVictim(parsed.model, parsed, callbacks);
   const prepared = await prepareAttack(parsed, victim, callbacks, null);
-  await using caches = openCaches(prepared);
-  for (const attacker of await planAttackers(prepared, createPool(prepared, caches)))
-    for (const shard of await listOpenShards(prepared, attacker))
-      await attackShard(prepared, attacker, shard, callbacks);
+  using pool = createPool(prepared);
+  for (const ready of await listReadyAttacks(prepared))
+    for (const shard of await listOpenShards(prepared, ready))
+      await attackShard(prepared, pool, ready, shard, callbacks);
 }
 
 /** The shards whose results are not yet in the journal of the attack. */
-async function listOpenShards({ out, examples }: PreparedAttack, attacker: Attacker): Promise<Shard[]> {
-  const done = await countResults(getJournalPath(out, attacker.name));
-  return listShards(out, attacker.name, examples.length).filter(({ end }) => end > done);
+async function listOpenShards({ out, examples }: PreparedAttack, ready: ReadyAttack): Promise<Shard[]> {
+  const done = await countResults(getJournalPath(out, ready.name));
+  return listShards(out, ready.name, examples.length).filter(({ end }) => end > done);
 }
 
 async function attackShard(
   prepared: PreparedAttack,
-  attacker: Attacker,
+  pool: SearchPool,
+  ready: ReadyAttack,
   shard: Shard,
   { signal }: Callbacks,
 ): Promise<void> {
@@ -108,63 +108,41 @@ async function attackShard(
   const release = tryLock(`${shard.path}.lock`);
   if (typeof release !== "function") return;
   try {
-    await runAttacker(prepared, attacker, signal ? { signal } : {}, shard);
+    await runOne(prepared, pool, ready, signal ? { signal } : {}, shard);
   } finally {
     release();
   }
 }
 
-/** The scores of the victim, and those of its exact version, if it has one. */
-interface Caches extends AsyncDisposable {
-  readonly cache: ScoreCache;
-  readonly exactCache: ScoreCache | null;
-}
-
-function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
-  const open = (scored: Victim): ScoreCache =>
-    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
-  const cache = open(victim);
-  const exactCache = victim.exact ? open(victim.exact) : null;
-  return {
-    cache,
-    exactCache,
-    async [Symbol.asyncDispose]() {
-      exactCache?.close();
-      cache.close();
-    },
-  };
-}
-
-function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: Caches): SearchPool<PreparedInput> {
-  const concurrency = request.concurrency ?? victim.concurrency;
+function createPool({ request, victim }: PreparedAttack): SearchPool {
   return new SearchPool(victim.victim, {
-    concurrency,
-    cache,
-    ...(exactCache && { exactCache }),
+    concurrency: request.concurrency ?? victim.concurrency,
+    ...(request.cache && { openCache: openScoreCache }),
   });
 }
 
 /** Lets other processes attack, and adds the results of their shards to the journals. */
 async function mergeShards(
   prepared: PreparedAttack,
-  attackers: readonly Attacker[],
+  pool: SearchPool,
+  readyAttacks: readonly ReadyAttack[],
   runShards: NonNullable<AttackCallbacks["runShards"]>,
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, out } = prepared;
-  for (const attacker of attackers) {
-    const path = getJournalPath(out, attacker.name);
+  for (const ready of readyAttacks) {
+    const path = getJournalPath(out, ready.name);
     if (request.resume) continue;
     if (existsSync(path))
       throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
-    await removeShards(out, attacker.name);
+    await removeShards(out, ready.name);
   }
-  const shards = await Promise.all(attackers.map((attacker) => listOpenShards(prepared, attacker)));
+  const shards = await Promise.all(readyAttacks.map((ready) => listOpenShards(prepared, ready)));
   const countOpenShards = async (): Promise<number> =>
     (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
   if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
-  for (const [i, attacker] of attackers.entries())
-    await runAttacker(prepared, createShardReader(attacker, shards[i]!), callbacks);
+  for (const [i, ready] of readyAttacks.entries())
+    await runOne(prepared, pool, createShardReader(ready, shards[i]!), callbacks);
   await rm(getShardFolder(out), { recursive: true, force: true });
 }
 
@@ -181,20 +159,19 @@ function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
   const { minSimilarity } = request;
-  await using caches = openCaches(prepared);
-  const attackers = await planAttackers(prepared, createPool(prepared, caches));
+  using pool = createPool(prepared);
+  const readyAttacks = await listReadyAttacks(prepared);
   const release = lockAttackFolder(out);
   try {
     const dropoutOn = await isNondeterministic(prepared);
     const { runShards } = callbacks;
-    if (runShards) await mergeShards(prepared, attackers, runShards, callbacks);
-    else for (const each of attackers) await runAttacker(prepared, each, callbacks);
+    if (runShards) await mergeShards(prepared, pool, readyAttacks, runShards, callbacks);
+    else for (const each of readyAttacks) await runOne(prepared, pool, each, callbacks);
     const journals = new Map<string, JournalSummary>();
-    for (const attacker of attackers)
-      journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
+    for (const ready of readyAttacks) journals.set(ready.name, await summarizeJournal(getJournalPath(out, ready.name)));
     await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
-    if (!victim.victim.logits) warnAboutTies(summary, callbacks);
+    if (!victim.victim.returnsLogits) warnAboutTies(summary, callbacks);
     const names = [...journals.keys()];
     if (minSimilarity !== null)
       for (const name of names)
@@ -303,9 +280,10 @@ function getJournalSettings({ task, request, victim, resources }: PreparedAttack
   };
 }
 
-async function runAttacker(
+async function runOne(
   prepared: PreparedAttack,
-  attacker: Attacker,
+  pool: SearchPool,
+  ready: ReadyAttack,
   callbacks: AttackCallbacks,
   shard: Shard | null = null,
 ): Promise<void> {
@@ -313,20 +291,21 @@ async function runAttacker(
   const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
   const total = examples.length;
   await runAttack({
-    attacker,
+    attack: ready,
+    pool,
     examples,
     seed: request.seed,
     ...readBudget(request),
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
-    journalPath: shard?.path ?? getJournalPath(out, attacker.name),
+    journalPath: shard?.path ?? getJournalPath(out, ready.name),
     // A worker continues what another one has left.
     resume: request.resume || shard !== null,
     isShard: shard !== null,
     confirm: (result) => confirmSuccess(prepared.victim.victim, result),
-    onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
+    onStart: (done) => callbacks.onAttackStart?.(ready.name, done, total, pool.counters),
     onResult(_, done) {
-      reportProgress(callbacks, `attack ${attacker.name}`, done, total);
+      reportProgress(callbacks, `attack ${ready.name}`, done, total);
       if (callbacks.signal?.aborted)
         throw new Interrupted(`Stopped after ${done} of ${total} examples. Every finished example is in the journal.`);
     },
@@ -337,10 +316,9 @@ async function runAttacker(
  * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
  */
 async function isNondeterministic({ victim: { victim }, examples }: PreparedAttack): Promise<boolean> {
-  const inputs = examples
-    .slice(0, 4)
-    .map(({ texts }) => victim.prepare(() => texts))
-    .sort((a, b) => a.length - b.length);
-  const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];
-  return first.some((row, i) => row.some((value, k) => Math.abs(value - second[i]![k]!) > 1e-3));
+  const items = victim.prepare(examples.slice(0, 4).map(({ texts }) => texts));
+  const [first, second] = [await victim.predict(items), await victim.predict(items)];
+  return first.some(({ probabilities }, i) =>
+    Array.from(probabilities).some((value, k) => Math.abs(value - second[i]!.probabilities[k]!) > 1e-3),
+  );
 }

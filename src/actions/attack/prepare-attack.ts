@@ -1,13 +1,11 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import type { Attacker } from "../../attacks/attacker.js";
+import type { Attack, ReadyAttack } from "../../attacks/define-attack.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
-import { createAttacker, type LoadedAttack } from "../../attacks/load-attack.js";
-import { createPoolAttacker, type SearchPool } from "../../attacks/pool.js";
+import { equipAttack } from "../../attacks/load-attack.js";
 import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources, ResourceName } from "../../attacks/resources.js";
 import { createTransferAttack } from "../../attacks/transfer.js";
-import type { PreparedInput } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, warn } from "../../base/events.js";
 import type { RunFolder } from "../../runs/run-folder.js";
@@ -33,7 +31,7 @@ export function openAttackedVictim(
 
 /** The attacks of a request with everything they need, for examples of any source. */
 interface PreparedAttacks {
-  readonly attacks: readonly LoadedAttack[];
+  readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
   /** The constraints of the request, which apply to every attack. */
   readonly constraints: readonly Constraint[];
@@ -76,12 +74,9 @@ export async function prepareAttacks(
   return { attacks, resources, constraints };
 }
 
-/** Creates the attackers of prepared attacks. */
-export function createAttackers(
-  { attacks, resources, constraints }: PreparedAttacks,
-  pool: SearchPool<PreparedInput>,
-): Attacker[] {
-  return attacks.map((attack) => createAttacker(attack, resources, constraints, pool));
+/** Gives prepared attacks their resources. */
+export function equipAttacks({ attacks, resources, constraints }: PreparedAttacks): ReadyAttack[] {
+  return attacks.map((attack) => equipAttack(attack, resources, constraints));
 }
 
 /** Everything an attack request names, loaded. */
@@ -140,17 +135,16 @@ export function getModelFolder(kind: "attacks" | "exact", reference: string, run
   return join(kind, name);
 }
 
-/** Creates what attacks the examples of a request: its attacks, and texts of other models. */
-export async function planAttackers(prepared: PreparedAttack, pool: SearchPool<PreparedInput>): Promise<Attacker[]> {
+/** The attacks of a request, and texts of other models as attacks. */
+export async function listReadyAttacks(prepared: PreparedAttack): Promise<ReadyAttack[]> {
   const { request, examples, constraints } = prepared;
-  const attackers = createAttackers(prepared, pool);
-  for (const journal of request.transferFrom)
-    attackers.push(createPoolAttacker(pool, await createTransferAttack(journal, examples, constraints)));
-  const names = attackers.map(({ name }) => name);
+  const attacks = equipAttacks(prepared);
+  for (const journal of request.transferFrom) attacks.push(await createTransferAttack(journal, examples, constraints));
+  const names = attacks.map(({ name }) => name);
   const repeated = names.find((name, i) => names.indexOf(name) < i);
   if (repeated !== undefined)
     throw new UserError(
       `--attack ${repeated} is given twice, and both would write ${repeated}.jsonl. Use another --out for one.`,
     );
-  return attackers;
+  return attacks;
 }

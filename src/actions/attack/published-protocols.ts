@@ -1,12 +1,12 @@
 import { minSentenceSimilarity } from "../../attacks/constraints/sentence-similarity.js";
-import type { AttackSpec } from "../../attacks/define-attack.js";
+import type { Attack } from "../../attacks/define-attack.js";
 import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import type { Example } from "../../tasks/example.js";
 
 /** How a publication attacks models, so that numbers can stand beside its own. */
 interface Protocol {
-  readonly attacks: readonly AttackSpec[];
+  readonly attacks: readonly Pick<Attack, "name" | "options">[];
   readonly queriesPerWord: number;
   /** Whether a text can be drawn for the attacked sample. */
   isAttacked(example: Example): boolean;

@@ -55,7 +55,10 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   const { onEvent } = callbacks;
   const options = { device, precision, threads, windows, positiveLabel: given, onEvent };
   await using classifier = await loadClassifier(model, options);
-  const { labels, guard } = classifier;
+  const {
+    labels,
+    use: { guard },
+  } = classifier;
   const positiveLabel = labels[guard?.positiveLabel ?? findPositiveLabel(labels, given)]!;
   const scores: number[] = [];
   for (let start = 0; start < benign.length; start += textsPerRound) {

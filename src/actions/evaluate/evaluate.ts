@@ -6,13 +6,15 @@ import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
-import { checkLabels, type DeviceConfig, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
 import {
-  type CertifiedAnswer,
-  type CertifiedModel,
-  type Guard,
-  summarizeGuard,
-} from "../../proofs/certificates/index.js";
+  checkLabels,
+  checkMaxLength,
+  type DeviceConfig,
+  type Model,
+  predictProbabilities,
+} from "../../models/index.js";
+import { createModelPredictor, type EncodedText, type Predictor } from "../../models/inference/predictor.js";
+import { type CertifiedModel, type Guard, summarizeGuard } from "../../proofs/certificates/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
@@ -21,11 +23,9 @@ import { dataOptions, flattenData } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
-import type { Encoding } from "../../text/encoding.js";
-import { toDataset } from "../../train/index.js";
 import { guardOptions } from "../calibrate/find-guard.js";
 import { limitExamples, loadRequestedTask } from "../load/load-task.js";
-import { classifyParts, encodeParts } from "../predict/certified-model.js";
+import { type UsedAnswer, wrapUse } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 
 /** What `evaluate` accepts. */
@@ -104,7 +104,7 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 }
 
 async function evaluateSplit(
-  { model, runtime, certified, guard }: TextClassifier,
+  { model, runtime, use: { certified, guard } }: TextClassifier,
   task: Task,
   { split, maxSamples, seed, threshold }: ParsedRequest,
   callbacks: Callbacks,
@@ -148,17 +148,10 @@ export async function evaluateExamples(
         `(${model.labels.join(", ")}). Leave the threshold out.`,
     );
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
-  const score = (encodings: readonly Encoding[]): Promise<Float32Array[]> =>
-    predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => onProgress?.(done, encodings.length));
-  const answerByParts = async (used: CertifiedModel): Promise<CertifiedAnswer[]> => {
-    const texts = examples.map((example) => example.texts);
-    const parts = encodeParts(texts, used, (all) => tokenizeAll(model, all));
-    return (await classifyParts(parts, score)).map((rows) => used.answer(rows));
-  };
-  const answers = certified && (await answerByParts(certified));
-  const probabilities =
-    answers?.map((answer) => answer.probabilities) ??
-    (await score(toDataset(model, examples).items.map((item) => item.encoding)));
+  checkMaxLength(model, examples[0]!.texts.length);
+  const predictor = wrapUse(createOncePredictor(model, deviceConfig, onProgress), { certified, guard });
+  const answers = await predictor.predict(predictor.prepare(examples.map(({ texts }) => texts)));
+  const probabilities = answers.map((answer) => answer.probabilities);
   const labels = examples.map((example) => example.label);
   const predicted = toPredictions(probabilities, threshold);
   const matrix = confusionMatrix(predicted, labels, model.labels.length);
@@ -182,9 +175,30 @@ export async function evaluateExamples(
   };
 }
 
+/** The predictor of a model that is asked once, so that it is prepared for this number of texts. */
+function createOncePredictor(
+  model: Model,
+  deviceConfig: DeviceConfig,
+  onProgress?: (done: number, total: number) => void,
+): Predictor {
+  const { name, numLabels, prepare } = createModelPredictor(model, deviceConfig);
+  return {
+    name,
+    numLabels,
+    callLimits: { maxTexts: Number.POSITIVE_INFINITY },
+    prepare,
+    async predict(items: readonly EncodedText[]) {
+      const encodings = items.map(({ encoding }) => encoding);
+      const onBatch = (done: number): void => onProgress?.(done, items.length);
+      const rows = await predictProbabilities(model, model.weights, encodings, deviceConfig, onBatch);
+      return rows.map((probabilities) => ({ probabilities }));
+    },
+  };
+}
+
 function evaluateGuard(
   probabilities: readonly ArrayLike<number>[],
-  answers: readonly CertifiedAnswer[] | null,
+  answers: readonly UsedAnswer[],
   labels: readonly number[],
   names: readonly string[],
   { threshold, fpr, positiveLabel, windows }: Guard,
@@ -192,7 +206,7 @@ function evaluateGuard(
   const texts = labels.map((label, i) => ({
     score: probabilities[i]![positiveLabel]!,
     isPositive: label === positiveLabel,
-    isCertified: windows === null ? null : answers?.[i]?.certified?.edits === null,
+    isCertified: windows === null ? null : answers[i]?.certified?.edits === null,
   }));
   return { ...summarizeGuard(texts, threshold), positiveLabel: names[positiveLabel]!, fpr, windows };
 }

@@ -1,8 +1,9 @@
 import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import type { Attack } from "../../attacks/define-attack.js";
 import { readJournal } from "../../attacks/journal.js";
-import { createRecipeAttack, type LoadedAttack } from "../../attacks/load-attack.js";
-import { createPoolAttacker, SearchPool } from "../../attacks/pool.js";
+import { equipAttack } from "../../attacks/load-attack.js";
+import { SearchPool } from "../../attacks/pool.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import type { AttackOutcome } from "../../attacks/result.js";
 import { runAttack } from "../../attacks/run-attack.js";
@@ -26,7 +27,7 @@ export interface PreparedExact {
   readonly examples: readonly Example[];
   /** The examples with their substitutions. */
   readonly texts: readonly PreparedText[];
-  readonly attacks: readonly LoadedAttack[];
+  readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
 }
 
@@ -51,15 +52,16 @@ export async function runAttacks(
     const { name } = attack;
     // Every attack has the space of the enumeration, also those that ignore the letter case.
     const table = { ...resources, caseInsensitiveSubstitutes: resources.substitutions! };
-    const recipe = createRecipeAttack(attack, table, constraints);
-    if (!recipe.recipe.transformations.every(({ isTable }) => isTable))
+    const ready = equipAttack(attack, table, constraints);
+    if (!ready.recipe.transformations.every(({ isTable }) => isTable))
       throw new UserError(
         `--attack ${name}: expected an attack with the substitutes of the table, such as pwws, greedy or genetic. ` +
           "Others have other candidates, so there is nothing to compare.",
       );
     await runAttack({
       ...{
-        attacker: createPoolAttacker(pool, recipe),
+        attack: ready,
+        pool,
         examples,
         seed,
         journalPath: getJournalPath(proofPath, name),

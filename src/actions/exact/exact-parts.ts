@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import type { AbleVictim } from "../../attacks/victim.js";
 import { createFolder, writeFileAtomic } from "../../base/files.js";
 import { tryLock } from "../../base/lock.js";
 import { readJsonIfExists } from "../../base/read-json.js";
@@ -25,7 +25,7 @@ import type { PreparedText } from "./prepare-exact.js";
 
 /** The proofs of many texts, as parts that several processes compute. */
 export interface PartedProof {
-  readonly victim: Victim<PreparedInput>;
+  readonly victim: AbleVictim;
   readonly examples: readonly Example[];
   readonly texts: readonly PreparedText[];
   /** The substitutions with which an attack fooled each text; null if none did. */

@@ -2,7 +2,6 @@ import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { redactUrl } from "../../attacks/endpoint.js";
 import type { JournalHeader } from "../../attacks/journal.js";
-import { scoreTexts } from "../../attacks/score-texts.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { createFolder } from "../../base/files.js";
@@ -110,7 +109,7 @@ async function prepareExact(
   return { request, victim: measured, task, examples, texts, attacks, resources };
 }
 
-/** A victim in low precision with the margin of the request, or with the one that it needs for these texts. */
+/** A victim with rough scores, with the margin of the request, or with the one that it needs for these texts. */
 async function withDecidedMargin(
   loaded: LoadedVictim,
   { decidedMargin, maxChanges }: ParsedExactRequest,
@@ -118,11 +117,11 @@ async function withDecidedMargin(
   examples: readonly Example[],
 ): Promise<LoadedVictim> {
   const { victim } = loaded;
-  // Without a margin, everything is scored in float32.
-  if (!victim.exact || victim.decidedMargin === undefined) return loaded;
+  // Without a margin, every score is exact.
+  if (!victim.changeMargin || !Number.isFinite(victim.decidedMargin)) return loaded;
   const labeled = texts.map((text, i) => ({ ...text, label: examples[i]!.label }));
   const used = decidedMargin ?? (await measureDecidedMargin(victim, labeled, maxChanges));
-  return { ...loaded, victim: { ...victim, decidedMargin: used } };
+  return { ...loaded, victim: { ...victim, ...victim.changeMargin(used) } };
 }
 
 /** A proof before its first line: its file and its first line. */
@@ -207,10 +206,9 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
     const parted = await createPartedProof(prepared, plan, () => undefined);
     if (callbacks.runParts) await runInProcesses(prepared, path, parted, callbacks);
     const { results, repeated, textsPerSecond } = await writeProof(prepared, plan, parted, callbacks);
-    const rows = await scoreTexts(
-      prepared.victim.victim,
-      examples.map((example) => example.texts),
-    );
+    const { victim } = prepared.victim;
+    const answers = await victim.predict(victim.prepare(examples.map((example) => example.texts)));
+    const rows = answers.map(({ probabilities }) => probabilities);
     const gold = examples.map(({ label }) => label);
     const report: ExactReport = {
       examples: examples.length,
@@ -256,7 +254,7 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
       split,
       modifiableFields: task.modifiableFields,
       ...victim.settings,
-      ...(decidedMargin !== undefined && { decidedMargin }),
+      ...(Number.isFinite(decidedMargin) && { decidedMargin }),
       ...(context && { minContextSimilarity: context.minSimilarity }),
     },
     seed,

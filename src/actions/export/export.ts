@@ -67,7 +67,7 @@ export async function exportModel(request: ExportRequest, callbacks: Callbacks =
     threads,
     onEvent: callbacks.onEvent,
   });
-  if (classifier.certified)
+  if (classifier.use.certified)
     warn(
       callbacks,
       "The ONNX file classifies one sub-text. Temper adds the vote if it runs the exported folder; other programs do not.",

@@ -21,9 +21,9 @@ export async function measureGuard(
   const { windows, positiveLabel } = calibration;
   const options = { device, threads, precision: "fp32", windows, positiveLabel } as const;
   await using classifier = await loadClassifier(model, { ...options, onEvent: callbacks.onEvent });
-  const { model: loaded, runtime, certified, guard } = classifier;
+  const { model: loaded, runtime, use } = classifier;
   const result = await evaluateExamples(loaded, task, examples, "test", runtime, {
-    ...{ certified, guard },
+    ...use,
     onProgress: (done, total) => reportProgress(callbacks, "guard", done, total),
   });
   return result.guard ?? null;

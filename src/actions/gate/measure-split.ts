@@ -1,4 +1,3 @@
-import { scoreTexts } from "../../attacks/score-texts.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
 import { formatCount } from "../../base/format.js";
@@ -21,6 +20,9 @@ export interface MeasuredSplit {
   readonly degeneracy: string | null;
 }
 
+/** Texts per call, so that progress is visible. */
+const maxCallSize = 1024;
+
 /** Classifies a whole split in float32, which costs less than the attack on a few of its texts. */
 export async function measureSplit(
   model: string,
@@ -31,8 +33,15 @@ export async function measureSplit(
   await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
   opened.checkTask(task);
   const texts = examples.map((example) => example.texts);
-  const onProgress = (done: number): void => reportProgress(callbacks, "evaluate", done, texts.length);
-  const predicted = toPredictions(await scoreTexts(opened.victim, texts, onProgress));
+  let done = 0;
+  const answers = await opened.victim.predict(opened.victim.prepare(texts), {
+    maxCallSize,
+    onCall(found) {
+      done += found.size;
+      reportProgress(callbacks, "evaluate", done, texts.length);
+    },
+  });
+  const predicted = toPredictions(answers.map(({ probabilities }) => probabilities));
   const gold = examples.map(({ label }) => label);
   return {
     clean: {

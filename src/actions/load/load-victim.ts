@@ -5,12 +5,13 @@ import { createFunctionVictim, type PredictProbabilities } from "../../attacks/f
 import { connectHttpVictim } from "../../attacks/http-victim.js";
 import { createModelVictim } from "../../attacks/model-victim.js";
 import type { GradientVictim } from "../../attacks/resources.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import type { AbleVictim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
-import { type Classifier, closeModel, createClassifier, type DeviceConfig, type Model } from "../../models/index.js";
-import { getMaxInputLevel } from "../../nn/index.js";
+import { closeModel, type Model } from "../../models/index.js";
+import type { Identified } from "../../models/inference/predictor.js";
+import { createSearchPredictor } from "../../models/inference/search-predictor.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
@@ -24,7 +25,7 @@ import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 export interface LoadedVictim {
   /** How people call it: the folder, ID or URL. */
   readonly name: string;
-  readonly victim: Victim<PreparedInput>;
+  readonly victim: AbleVictim & Identified;
   /** What else decides its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
@@ -69,8 +70,8 @@ export async function loadVictim(
   options: LoadVictimOptions = {},
 ): Promise<LoadedVictim> {
   const { noise = null, deletionRate, draws } = options;
-  const noiseSettings = z.object(noiseOptions).parse({ noise, deletionRate, draws });
   if (noise === null) return loadPlainVictim(reference, options);
+  const noiseSettings = { ...z.object(noiseOptions).parse({ noise, deletionRate, draws }), noise };
   // Every draw is in float32, so nothing needs a confirmation.
   const loaded = await loadPlainVictim(reference, { ...options, precision: "fp32" });
   try {
@@ -114,7 +115,7 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
 }
 
 /** A victim that only answers. */
-function createRemoteVictim(victim: Victim<PreparedInput>, name = victim.name): LoadedVictim {
+function createRemoteVictim(victim: AbleVictim & Identified, name = victim.name): LoadedVictim {
   return {
     name,
     victim,
@@ -126,20 +127,6 @@ function createRemoteVictim(victim: Victim<PreparedInput>, name = victim.name): 
     close: () => undefined,
   };
 }
-
-/**
- * The logit margins of searches, which may overlook a text without claiming anything false. Proofs
- * measure theirs. With 128 levels, the errors of int8 are twice as large. In fp8, the errors of a
- * MiniLM were 0.12 in the median and above 1.04 for one text of 1,000.
- */
-function getDecidedMargin(precision: string): number {
-  if (precision === "bf16") return 0.1;
-  if (precision === "fp8") return 1.1;
-  return getMaxInputLevel() > 127 ? 0.3 : 0.6;
-}
-
-/** One scale per tensor of a batch is less precise than one per token. */
-const onnxDecidedMargin = 0.6;
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
   const { isConfirmed = false } = options;
@@ -169,63 +156,41 @@ export async function createLocalVictim(
   { isConfirmed: confirmsOnGpu = false, guard = {} }: Pick<LoadVictimOptions, "isConfirmed" | "guard"> = {},
 ): Promise<LoadedVictim> {
   const { session } = model;
-  const searched = quantized ? { ...model, session: quantized } : model;
-  const classifier = createClassifier(searched, model.weights, { ...runtime, returnsLogits: true });
-  // A search may be less precise than its result, which belongs to the float32 model.
-  const { device, precision } = runtime;
-  const isLow =
-    device === "cpu" ? precision !== "fp32" : precision === "fp8" || (confirmsOnGpu && precision === "bf16");
-  const isConfirmed = session ? quantized !== null : isLow;
-  const float32: DeviceConfig = { device, computeDtype: "float32" };
-  const exact = isConfirmed ? createClassifier(model, model.weights, { ...float32, returnsLogits: true }) : null;
-  const close = (): void => {
-    exact?.close();
-    classifier.close();
+  const run = await RunFolder.containing(model.folder);
+  const certified = await findAttackedModel(model, runtime, guard);
+  const { predictor, isConfirmed, close } = await createSearchPredictor<AbleVictim & Identified>(
+    { model, runtime, quantized, confirmsOnGpu, isVote: certified !== null },
+    async (of, classifier, deviceConfig) => {
+      const base = await createModelVictim(of, classifier, deviceConfig);
+      return certified ? createCertifiedVictim(base, certified, model) : base;
+    },
+  );
+  const isTrained = "temper" in model.architecture.config.raw;
+  const { tokenization: used } = model;
+  return {
+    name: model.reference,
+    victim: predictor,
+    settings: {
+      tokenization: used,
+      maxLength: model.maxLength,
+      ...(certified && { certificate: certified.identity }),
+      ...((guard.windows || guard.calibrated) && { guard }),
+      backend: session ? "onnx" : "libtorch",
+      ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),
+      ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
+    },
+    precision: runtime.precision,
+    facts: { tokenization: used, trainedTokenization: isTrained ? used : "subword" },
+    concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
+    local: {
+      model,
+      // Gradients belong to the tokens of the canonical form, not to words of the text.
+      gradient:
+        session || model.normalize === "canonical"
+          ? null
+          : { model, weights: model.weights, device: runtime.device, hashes: predictor.hashes },
+      run,
+    },
+    close,
   };
-  try {
-    const run = await RunFolder.containing(model.folder);
-    const certified = await findAttackedModel(model, runtime, guard);
-    const [unkToken] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]) as [string];
-    const createVictim = async (used: Classifier, of: Model, config: DeviceConfig): Promise<Victim<PreparedInput>> => {
-      const base: Victim<PreparedInput> = await createModelVictim(of, used, config);
-      return certified ? createCertifiedVictim(base, certified, unkToken) : base;
-    };
-    const victim: Victim<PreparedInput> = {
-      ...(await createVictim(classifier, searched, runtime)),
-      ...(exact && { exact: await createVictim(exact, model, float32) }),
-      // The margin of a vote is that of other scores: every decision is confirmed.
-      ...(exact && !certified && { decidedMargin: session ? onnxDecidedMargin : getDecidedMargin(runtime.precision) }),
-    };
-    const isTrained = "temper" in model.architecture.config.raw;
-    const { tokenization: used } = model;
-    return {
-      name: model.reference,
-      victim,
-      settings: {
-        tokenization: used,
-        maxLength: model.maxLength,
-        ...(certified && { certificate: certified.identity }),
-        ...((guard.windows || guard.calibrated) && { guard }),
-        backend: session ? "onnx" : "libtorch",
-        ...(session?.exportedFrom && { exportedFrom: session.exportedFrom }),
-        ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
-      },
-      precision: runtime.precision,
-      facts: { tokenization: used, trainedTokenization: isTrained ? used : "subword" },
-      concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
-      local: {
-        model,
-        // Gradients belong to the tokens of the canonical form, not to words of the text.
-        gradient:
-          session || model.normalize === "canonical"
-            ? null
-            : { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
-        run,
-      },
-      close,
-    };
-  } catch (error) {
-    close();
-    throw error;
-  }
 }

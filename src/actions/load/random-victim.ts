@@ -1,15 +1,16 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { EncodedInput } from "../../attacks/model-victim.js";
-import type { PreparedInput, Victim, VictimInput } from "../../attacks/victim.js";
+import type { AbleVictim, RandomAnswers } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { countSchema, orNull } from "../../base/validate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import type { Model } from "../../models/index.js";
+import { splitCalls } from "../../models/inference/predict-in-calls.js";
+import type { EncodedText, Identified, PreparedText } from "../../models/inference/predictor.js";
 import { forward } from "../../models/model.js";
 import { toModelInput } from "../../models/model-input.js";
 import { trainMode } from "../../nn/index.js";
-import { createDeletionKernel, type NoiseKernel } from "../../proofs/certificates/index.js";
+import { createDeletionKernel } from "../../proofs/certificates/index.js";
 import { type Device, noGrad, Rng, scope, seedGenerator } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 
@@ -24,55 +25,56 @@ export const noiseOptions = {
 };
 export type NoiseOptions = z.output<z.ZodObject<typeof noiseOptions>>;
 
-/** The answers of a random victim to one text: one row of probabilities per draw. */
-interface Draws<Prepared extends PreparedInput> {
-  prepare(input: VictimInput): Prepared;
+type Texts = readonly string[];
+
+/** The answers of a random victim: one row of probabilities per draw. */
+interface Draws<Item extends PreparedText> {
+  prepare(texts: readonly Texts[]): Item[];
   /** The same draws for every text, so that a search compares texts and not draws. */
-  drawCommon(inputs: readonly Prepared[]): Promise<Float32Array[][]>;
+  drawCommon(items: readonly Item[]): Promise<ArrayLike<number>[][]>;
   /** Draws that no search has seen. */
-  drawFresh(texts: readonly string[], count: number): Promise<Float32Array[]>;
+  drawFresh(texts: Texts, count: number): Promise<ArrayLike<number>[]>;
 }
 
 /** The name of the stream of the draws that all texts share. */
 const commonStream = "common draws";
 
 /** A stream that depends on the text alone, so that `temper verify` repeats its evaluations. */
-function createFreshStream(texts: readonly string[]): Rng {
+function createFreshStream(texts: Texts): Rng {
   return new Rng("fresh draws").fork(JSON.stringify(texts));
 }
 
 /** Makes a victim random. An attack then sees the mean over common draws of the noise. */
 export function addNoise(
-  base: Victim<PreparedInput>,
-  options: NoiseOptions,
+  base: AbleVictim & Identified,
+  options: NoiseOptions & { readonly noise: NonNullable<NoiseOptions["noise"]> },
   local: { readonly model: Model; readonly device: Device } | null,
-): Victim<PreparedInput> {
+): AbleVictim & Identified & RandomAnswers {
   const { noise, draws, deletionRate } = options;
-  if (noise === null) return base;
-  const source = createDraws(base, options, local);
+  const { prepare, drawCommon, drawFresh } = createDraws(base, options, local);
   const identity = [base.hash, noise, draws, noise === "deletion" ? deletionRate : null];
-  const { exact: _, decidedMargin: __, logits: ___, prepareAll: ____, ...rest } = base;
-  return {
-    ...rest,
+  const share = (count: number): number => Math.max(1, Math.floor(count / draws));
+  const { maxTexts, maxTokens } = base.callLimits;
+  return splitCalls({
+    ...base,
     hash: createHash("sha256").update(JSON.stringify(identity)).digest("hex"),
-    maxBatchSize: Math.max(1, Math.floor(base.maxBatchSize / draws)),
-    ...(base.maxBatchTokens !== undefined && { maxBatchTokens: Math.max(1, Math.floor(base.maxBatchTokens / draws)) }),
-    prepare: (input) => source.prepare(input),
-    async probabilities(inputs) {
-      return (await source.drawCommon(inputs)).map(average);
+    returnsLogits: false,
+    callLimits: { maxTexts: share(maxTexts), ...(maxTokens !== undefined && { maxTokens: share(maxTokens) }) },
+    prepare,
+    predict: async (items: readonly PreparedText[]) =>
+      (await drawCommon(items)).map((rows) => ({ probabilities: average(rows) })),
+    async predictFresh(texts: Texts, count: number) {
+      return toPredictions(await drawFresh(texts, count));
     },
-    async predictFresh(texts, count) {
-      return toPredictions(await source.drawFresh(texts, count));
-    },
-  };
+  });
 }
 
 function createDraws(
-  base: Victim<PreparedInput>,
+  base: AbleVictim,
   { noise, draws, deletionRate }: NoiseOptions,
   local: { readonly model: Model; readonly device: Device } | null,
-): Draws<PreparedInput> {
-  if (noise === "deletion") return createDeletionDraws(base, draws, deletionRate) as Draws<PreparedInput>;
+): Draws<PreparedText> {
+  if (noise === "deletion") return createDeletionDraws(base, draws, deletionRate) as Draws<PreparedText>;
   if (noise === "own") {
     if (local)
       throw new UserError(
@@ -82,54 +84,60 @@ function createDraws(
   }
   if (!local || local.model.session)
     throw new UserError(`--noise dropout needs the weights of the model. ${base.name} only answers: pass --noise own.`);
-  return createDropoutDraws(base as Victim<EncodedInput>, draws, local) as unknown as Draws<PreparedInput>;
+  return createDropoutDraws(base as AbleVictim<EncodedText>, draws, local) as Draws<PreparedText>;
 }
 
-function average(rows: readonly Float32Array[]): Float32Array {
-  return rows[0]!.map((_, label) => rows.reduce((sum, row) => sum + row[label]!, 0) / rows.length);
+function average(rows: readonly ArrayLike<number>[]): Float32Array {
+  return Float32Array.from(rows[0]!, (_, label) => rows.reduce((sum, row) => sum + row[label]!, 0) / rows.length);
 }
 
-function splitRows(rows: readonly Float32Array[], draws: number): Float32Array[][] {
+async function predictRows(base: AbleVictim, items: readonly PreparedText[]): Promise<ArrayLike<number>[]> {
+  return (await base.predict(items)).map(({ probabilities }) => probabilities);
+}
+
+function splitRows<Row>(rows: readonly Row[], draws: number): Row[][] {
   return Array.from({ length: rows.length / draws }, (_, i) => rows.slice(i * draws, (i + 1) * draws));
 }
 
 /** A victim with its own randomness is asked several times. Its draws cannot be shared by texts. */
-function createOwnDraws(base: Victim<PreparedInput>, draws: number): Draws<PreparedInput> {
+function createOwnDraws(base: AbleVictim, draws: number): Draws<PreparedText> {
   return {
-    prepare: (input) => base.prepare(input),
-    async drawCommon(inputs) {
-      const repeated = inputs.flatMap((input) => new Array<PreparedInput>(draws).fill(input));
-      return splitRows(await base.probabilities(repeated), draws);
+    prepare: (texts) => base.prepare(texts),
+    async drawCommon(items) {
+      const repeated = items.flatMap((item) => new Array<PreparedText>(draws).fill(item));
+      return splitRows(await predictRows(base, repeated), draws);
     },
-    drawFresh: (texts, count) => base.probabilities(new Array<PreparedInput>(count).fill(base.prepare(() => texts))),
+    drawFresh: (texts, count) => predictRows(base, base.prepare(new Array<Texts>(count).fill(texts))),
   };
 }
 
-interface DeletedInput extends PreparedInput {
-  readonly variants: readonly PreparedInput[];
+interface DeletedText extends PreparedText {
+  readonly variants: readonly PreparedText[];
 }
 
 /** Draw i deletes the words of all texts with the same random numbers. */
-function createDeletionDraws(base: Victim<PreparedInput>, draws: number, p: number): Draws<DeletedInput> {
-  const prepareDraws = (input: VictimInput, count: number, stream: Rng): PreparedInput[] => {
-    let kernel: NoiseKernel | null = null;
-    return Array.from({ length: count }, (_, i) =>
-      base.prepare((unkToken) => {
-        kernel ??= createDeletionKernel(input(unkToken), p);
-        return kernel(stream.fork(i));
-      }),
-    );
+function createDeletionDraws(base: AbleVictim, draws: number, p: number): Draws<DeletedText> {
+  const prepareDraws = (texts: Texts, count: number, stream: Rng): PreparedText[] => {
+    const kernel = createDeletionKernel(texts, p);
+    return base.prepare(Array.from({ length: count }, (_, i) => kernel(stream.fork(i))));
   };
   return {
-    prepare(input) {
-      const variants = prepareDraws(input, draws, new Rng(commonStream));
-      const length = Math.max(...variants.map((variant) => variant.length));
-      return { variants, content: JSON.stringify(input("[UNK]")), length };
+    prepare: (all) =>
+      all.map((texts) => {
+        const variants = prepareDraws(texts, draws, new Rng(commonStream));
+        const length = Math.max(...variants.map((variant) => variant.length));
+        return { variants, content: JSON.stringify(texts), length };
+      }),
+    async drawCommon(items) {
+      return splitRows(
+        await predictRows(
+          base,
+          items.flatMap(({ variants }) => variants),
+        ),
+        draws,
+      );
     },
-    async drawCommon(inputs) {
-      return splitRows(await base.probabilities(inputs.flatMap(({ variants }) => variants)), draws);
-    },
-    drawFresh: (texts, count) => base.probabilities(prepareDraws(() => texts, count, createFreshStream(texts))),
+    drawFresh: (texts, count) => predictRows(base, prepareDraws(texts, count, createFreshStream(texts))),
   };
 }
 
@@ -138,12 +146,12 @@ function createDeletionDraws(base: Victim<PreparedInput>, draws: number, p: numb
  * of equal length share them.
  */
 function createDropoutDraws(
-  base: Victim<EncodedInput>,
+  base: AbleVictim<EncodedText>,
   draws: number,
   { model, device }: { readonly model: Model; readonly device: Device },
-): Draws<EncodedInput> {
+): Draws<EncodedText> {
   const { architecture, weights, tokenizer } = model;
-  const draw = ({ encoding }: EncodedInput, seed: number, count: number): Float32Array[] => {
+  const draw = ({ encoding }: EncodedText, seed: number, count: number): Float32Array[] => {
     seedGenerator(device, seed);
     const batch = padBatch(new Array<typeof encoding>(count).fill(encoding), tokenizer.special.padId);
     const values = scope(() =>
@@ -156,21 +164,16 @@ function createDropoutDraws(
   };
   const seed = new Rng(commonStream).seed();
   return {
-    prepare: (input) => base.prepare(input),
-    async drawCommon(inputs) {
+    prepare: (texts) => base.prepare(texts),
+    async drawCommon(items) {
       const rows: Float32Array[][] = [];
-      for (const input of inputs) {
-        rows.push(draw(input, seed, draws));
+      for (const item of items) {
+        rows.push(draw(item, seed, draws));
         await new Promise(setImmediate);
       }
       return rows;
     },
-    drawFresh: async (texts, count) =>
-      draw(
-        base.prepare(() => texts),
-        createFreshStream(texts).seed(),
-        count,
-      ),
+    drawFresh: async (texts, count) => draw(base.prepare([texts])[0]!, createFreshStream(texts).seed(), count),
   };
 }
 

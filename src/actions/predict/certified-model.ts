@@ -1,38 +1,19 @@
 import { UserError } from "../../base/errors.js";
 import type { Model } from "../../models/index.js";
-import { type CertifiedModel, createGuardModel, type Guard, getTieMargin } from "../../proofs/certificates/index.js";
+import { predictByParts } from "../../models/inference/predict-by-parts.js";
+import type { Predictor, PreparedText } from "../../models/inference/predictor.js";
+import type { Score } from "../../models/inference/score.js";
+import {
+  type CertifiedEdits,
+  type CertifiedModel,
+  createGuardModel,
+  type Guard,
+  getTieMargin,
+} from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
 import { findGuard, type GuardOptions } from "../calibrate/find-guard.js";
-
-/** Scores the parts of all texts together. Row i of the result has the scores of the parts of text i. */
-export async function classifyParts<Item, Row>(
-  parts: readonly (readonly Item[])[],
-  score: (items: readonly Item[]) => Promise<readonly Row[]>,
-): Promise<(readonly Row[])[]> {
-  const items = parts.flat();
-  const rows = items.length === 0 ? [] : await score(items);
-  return splitLike(rows, parts);
-}
-
-/** Splits texts into the parts that a certified model classifies, and encodes them together. */
-export function encodeParts<Item>(
-  texts: readonly (readonly string[])[],
-  model: CertifiedModel,
-  encode: (texts: readonly (readonly string[])[]) => readonly Item[],
-): (readonly Item[])[] {
-  const parts = texts.map((fields) => model.split(fields));
-  return splitLike(encode(parts.flat()), parts);
-}
-
-function splitLike<Value>(values: readonly Value[], parts: readonly (readonly unknown[])[]): (readonly Value[])[] {
-  let start = 0;
-  return parts.map(({ length }) => {
-    start += length;
-    return values.slice(start - length, start);
-  });
-}
 
 /** How a model is used: the certified model around it, and the guard that flags texts. */
 export interface CertifiedUse {
@@ -63,6 +44,38 @@ export async function findCertifiedUse(
   if (voting) return { certified: voting, guard };
   if (!guard?.windows) return { certified: null, guard };
   return { certified: createGuardModel({ ...guard, minMargin: getTieMargin(precision) }), guard };
+}
+
+/** The answer of a model as it is used. */
+export interface UsedAnswer extends Score {
+  readonly truncated?: boolean;
+  readonly certified?: CertifiedEdits;
+  /** Whether the guard flags the text, if there is one. */
+  readonly flagged?: boolean;
+}
+
+/** Wraps the predictor of a model as it is used: the certified model answers, and the guard flags. */
+export function wrapUse(base: Predictor, { certified, guard }: CertifiedUse): Predictor<PreparedText, UsedAnswer> {
+  const used: Predictor<PreparedText, UsedAnswer> = certified
+    ? predictByParts(base, { split: certified.split, combine: certified.answer })
+    : base;
+  return guard ? flagAnswers(used, guard) : used;
+}
+
+/** Wraps a predictor so that its answers say whether the score of a label is above a threshold. */
+function flagAnswers(
+  predictor: Predictor<PreparedText, UsedAnswer>,
+  { positiveLabel, threshold }: Pick<Guard, "positiveLabel" | "threshold">,
+): Predictor<PreparedText, UsedAnswer> {
+  return {
+    ...predictor,
+    async predict(items, options) {
+      return (await predictor.predict(items, options)).map((answer) => {
+        const { probabilities } = answer;
+        return { ...answer, probabilities, flagged: probabilities[positiveLabel]! > threshold };
+      });
+    },
+  };
 }
 
 /** The fields that an attacker may edit; undefined if all. */

@@ -3,22 +3,19 @@ import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
+import { closeModel, isHeadParameter, type Model } from "../../models/index.js";
 import {
-  type Classifier,
-  classify,
-  closeModel,
-  createClassifier,
-  isHeadParameter,
-  type Model,
-  tokenizeAll,
-} from "../../models/index.js";
-import type { CertifiedEdits, CertifiedModel, Guard } from "../../proofs/certificates/index.js";
+  createModelPredictor,
+  type ModelPredictor,
+  type Predictor,
+  type PreparedText,
+} from "../../models/inference/predictor.js";
+import type { CertifiedEdits } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
-import type { Encoding } from "../../text/encoding.js";
 import type { GuardOptions } from "../calibrate/find-guard.js";
 import { loadLocalModel } from "../load/load-local-model.js";
-import { type CertifiedUse, classifyParts, encodeParts, findCertifiedUse } from "./certified-model.js";
+import { type CertifiedUse, findCertifiedUse, type UsedAnswer, wrapUse } from "./certified-model.js";
 
 /**
  * What a model says about a text or a pair.
@@ -55,24 +52,19 @@ const idleMilliseconds = 20;
  *     console.log(first.label, first.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
-  /** Casting weights and capturing CUDA graphs takes longer than classifying a few texts. */
-  #classifier: Classifier | null = null;
+  /** The model without any vote. */
+  readonly base: ModelPredictor;
+  /** The model as it is used. */
+  readonly predictor: Predictor<PreparedText, UsedAnswer>;
   #isClosed = false;
 
   constructor(
     readonly model: Model,
     readonly runtime: RuntimeConfig,
-    private readonly use: CertifiedUse = { certified: null, guard: null },
-  ) {}
-
-  /** The certified model that answers; null if complete texts are classified. */
-  get certified(): CertifiedModel | null {
-    return this.use.certified;
-  }
-
-  /** The guard that flags texts; null if the model has no threshold. */
-  get guard(): Guard | null {
-    return this.use.guard;
+    readonly use: CertifiedUse = { certified: null, guard: null },
+  ) {
+    this.base = createModelPredictor(model, runtime);
+    this.predictor = wrapUse(this.base, use);
   }
 
   /** The class names in the model's order. */
@@ -101,42 +93,27 @@ export class TextClassifier implements AsyncDisposable {
   }
 
   /** The class probabilities of texts, without any vote. Row i of the result belongs to text i. */
-  score(texts: readonly (readonly string[])[]): Promise<Float32Array[]> {
-    return this.#score(tokenizeAll(this.model, texts));
+  async score(texts: readonly (readonly string[])[]): Promise<ArrayLike<number>[]> {
+    return (await this.base.predict(this.base.prepare(texts))).map(({ probabilities }) => probabilities);
   }
 
-  async #score(encodings: readonly Encoding[]): Promise<Float32Array[]> {
-    if (this.#isClosed) throw new UserError("This model is closed. Load it again with loadClassifier().");
-    this.#classifier ??= createClassifier(this.model, this.model.weights, this.runtime);
-    return classify(this.#classifier, encodings);
-  }
-
-  async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
-    const { certified, guard } = this.use;
-    const toPrediction = (row: ArrayLike<number>): Omit<Prediction, "truncated"> => ({
-      label: this.labels[toPredictions([row])[0]!]!,
-      probabilities: Object.fromEntries(this.labels.map((label, index) => [label, row[index]!])),
-      ...(guard && { flagged: row[guard.positiveLabel]! > guard.threshold }),
-    });
-    if (!certified) {
-      const encodings = tokenizeAll(this.model, inputs);
-      const rows = await this.#score(encodings);
-      return rows.map((row, i) => ({ ...toPrediction(row), truncated: encodings[i]!.truncated }));
-    }
-    const parts = encodeParts(inputs, certified, (texts) => tokenizeAll(this.model, texts));
-    const rows = await classifyParts(parts, (encodings) => this.#score(encodings));
-    return rows.map((each, i) => {
-      const { probabilities, certified: edits } = certified.answer(each);
-      const truncated = parts[i]!.some((part) => part.truncated);
-      return { ...toPrediction(probabilities), truncated, ...(edits && { certified: edits }) };
-    });
+  async #classify(texts: readonly (readonly string[])[]): Promise<Prediction[]> {
+    const items = this.predictor.prepare(texts);
+    const answers = await this.predictor.predict(items);
+    return answers.map(({ probabilities, certified, flagged, truncated }, i) => ({
+      label: this.labels[toPredictions([probabilities])[0]!]!,
+      probabilities: Object.fromEntries(this.labels.map((label, index) => [label, probabilities[index]!])),
+      truncated: items[i]!.truncated ?? truncated ?? false,
+      ...(certified && { certified }),
+      ...(flagged !== undefined && { flagged }),
+    }));
   }
 
   /** Frees the model. It cannot be used afterwards. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#classifier?.close();
+    this.base.close();
     closeModel(this.model);
   }
 

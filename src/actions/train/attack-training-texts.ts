@@ -1,7 +1,6 @@
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
-import { createAttacker, type LoadedAttack } from "../../attacks/load-attack.js";
+import { equipAttack } from "../../attacks/load-attack.js";
 import { SearchPool } from "../../attacks/pool.js";
-import type { AttackResources } from "../../attacks/resources.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { type RuntimeOptions, resolveRuntime } from "../../settings/runtime-config.js";
@@ -34,11 +33,9 @@ export function createTextAttack(
       sentenceEncoder: recipeResourceOptions.sentenceEncoder.parse(undefined),
     };
     const { attacks, resources } = await victim.loadAttacks([attack], request, task.labels);
-    const [loaded] = attacks as [LoadedAttack];
     const pool = new SearchPool(victim.victim, { concurrency: victim.concurrency });
-    const attacker = createAttacker(loaded, resources, [onlyFields(task.modifiableFields)], pool);
-    const { goal } = loaded.definition.build(loaded.options, resources as AttackResources);
-    if (goal.keepsPrediction)
+    const ready = equipAttack(attacks[0]!, resources, [onlyFields(task.modifiableFields)]);
+    if (ready.recipe.goal.keepsPrediction)
       throw new UserError(
         `attack ${attack}: its texts keep their predictions, so they do not fool the model. Use an attack that ` +
           "changes the class, such as pwws.",
@@ -46,7 +43,7 @@ export function createTextAttack(
     const found: (readonly string[] | null)[] = [];
     const budget = maxQueries ?? undefined;
     try {
-      for await (const result of attacker.run(examples, { seed, budget, signal: callbacks.signal })) {
+      for await (const result of pool.run(examples, ready, { seed, budget, signal: callbacks.signal })) {
         found.push(result.outcome === "success" ? result.finalTexts : null);
         onResult?.(found.length);
       }

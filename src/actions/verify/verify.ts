@@ -133,8 +133,7 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   }
   const isSamePrecision = precision === victim.settings.precision && (precision === "fp32" || precision === "tf32");
   const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
-  // What a journal records belongs to the float32 model, if low precision only searched.
-  const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
+  const verification = await verifyJournal(journal, victim.victim, {
     substitutions,
     tolerance,
     exportedFrom: victim.local?.model.session?.exportedFrom,
@@ -161,7 +160,7 @@ async function verifyExact(
   const check = (listWords?: VerifyProofOptions["listWords"]): Promise<ProofVerification> =>
     verifyProof(
       path,
-      { ...victim.victim, ...(decidedMargin !== undefined && { decidedMargin }) },
+      { ...victim.victim, ...(decidedMargin !== undefined && victim.victim.changeMargin?.(decidedMargin)) },
       {
         blocks,
         seed,

@@ -1,5 +1,5 @@
+import type { Score } from "../../models/inference/score.js";
 import type { EditedText } from "../edited-text.js";
-import type { Score } from "./score.js";
 
 /** What an attack wants of a text. */
 export interface Goal {

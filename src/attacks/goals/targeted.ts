@@ -1,5 +1,6 @@
+import { logitMargin } from "../../models/inference/score.js";
 import type { Goal } from "./goal.js";
-import { computeDoubt, logitMargin } from "./score.js";
+import { computeDoubt } from "./score.js";
 
 /** One class: the larger its logit margin, the better. Examples of that class are not attacked. */
 export function targeted(target: number): Goal {

@@ -2,24 +2,25 @@ import { UserError } from "../../base/errors.js";
 import { findWorstCaseSubstitutions, type HullSelection } from "../../hull/attack-encodings.js";
 import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
 import { checkOutputs, forward, toModelInput } from "../../models/index.js";
+import type { Score } from "../../models/inference/score.js";
 import { evalMode } from "../../nn/index.js";
 import type { Example } from "../../tasks/example.js";
 import { noGrad, Rng, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import type { Attacker } from "../attacker.js";
 import { fitContext } from "../constraints/context.js";
 import { defineAttack } from "../define-attack.js";
 import { EditedText } from "../edited-text.js";
-import { isMisclassified, margin, nearTieMargin, type Score } from "../goals/score.js";
+import { isMisclassified, margin, nearTieMargin } from "../goals/score.js";
 import { untargeted } from "../goals/untargeted.js";
 import { createWordFinder } from "../model-victim.js";
 import { splitIntoChunks } from "../pool.js";
-import type { AttackParts } from "../protocol.js";
-import { computeAndCount, createCounters } from "../query-counters.js";
+import type { Recipe } from "../protocol.js";
+import { computeAndCount, type QueryCounters } from "../query-counters.js";
 import { computeTogether } from "../requests.js";
 import type { GradientVictim } from "../resources.js";
 import { type AttackResult, createAttackResult, measureSpace } from "../result.js";
+import type { RunOptions } from "../run-options.js";
 import { expandText, findOpenPositions } from "../run-recipe.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 
@@ -42,57 +43,59 @@ export const ascc = defineAttack({
   // All texts are created after the last inner step, so late successes say nothing about more
   // steps.
   hasBudget: false,
-  build: ({ innerSteps }, { substitutions, context }) => ({
-    goal: untargeted,
-    transformations: [swapFromTable(substitutions)],
-    constraints: fitContext(context),
-    search: { name: "gradient ascent on mixtures of substitutes", cost: String(innerSteps + extraQueries) },
-  }),
-  createAttacker: (options, { model }, parts) => createAsccAttacker(model, options, parts),
+  build(options, { substitutions, context, model: victim }) {
+    // A description of the attack has no model.
+    if (victim.model?.tokenization === "subword")
+      throw new UserError(
+        "attack ascc: the model must use tokenization: word, but it was trained with tokenization: subword. " +
+          "Use pwws or genetic instead.",
+      );
+    return {
+      goal: untargeted,
+      transformations: [swapFromTable(substitutions)],
+      constraints: fitContext(context),
+      search: {
+        name: "gradient ascent on mixtures of substitutes",
+        cost: String(options.innerSteps + extraQueries),
+        runAll: (recipe, examples, run, counters) => searchHulls(victim, options, recipe, examples, run, counters),
+      },
+    };
+  },
 });
 
 /** The white-box attack of ASCC: a gradient search in the convex hull that results in a text. */
-function createAsccAttacker(victim: GradientVictim, options: HullOptions, parts: AttackParts): Attacker {
-  const { tokenization } = victim.model;
-  if (tokenization === "subword")
-    throw new UserError(
-      `attack ascc: the model must use tokenization: word, but it was trained with tokenization: ${tokenization}. ` +
-        "Use pwws or genetic instead.",
-    );
-  const counters = createCounters();
-  return {
-    name: "ascc",
-    options,
-    hasBudget: false,
-    isWhiteBox: true,
-    hashes: victim.hashes,
-    counters,
-    async *run(examples, { seed, skip = 0, budget = Number.POSITIVE_INFINITY, signal }) {
-      if (typeof budget === "object")
-        throw new UserError("attack ascc: all texts of a batch share a query budget. Use --query-budget instead.");
-      if (budget < extraQueries)
-        throw new UserError(`attack ascc: the query budget must be at least ${extraQueries}, received ${budget}.`);
-      const limited = { ...options, innerSteps: Math.min(options.innerSteps, budget - extraQueries) };
-      const rng = new Rng(seed).fork("attack", "ascc");
-      let position = 0;
-      for await (const batch of splitIntoChunks(examples, batchSize)) {
-        signal?.throwIfAborted();
-        if (position + batch.length > skip) {
-          const texts = await findCandidates(victim, batch, parts, (resource, inputs) =>
-            computeAndCount(resource, inputs, counters),
-          );
-          for (const [i, result] of attackBatch(victim, texts, parts, rng, limited).entries()) {
-            counters.queries += result.queries;
-            counters.queryTokens += result.queries * result.words.length;
-            counters.evaluations = counters.queries;
-            counters.evaluatedTokens = counters.queryTokens;
-            if (position + i >= skip) yield result;
-          }
-        }
-        position += batch.length;
+async function* searchHulls(
+  victim: GradientVictim,
+  options: HullOptions,
+  recipe: Recipe,
+  examples: Iterable<Example> | AsyncIterable<Example>,
+  { seed, skip = 0, budget = Number.POSITIVE_INFINITY, signal }: RunOptions,
+  counters: QueryCounters,
+): AsyncGenerator<AttackResult> {
+  if (typeof budget === "object")
+    throw new UserError("attack ascc: all texts of a batch share a query budget. Use --query-budget instead.");
+  if (budget < extraQueries)
+    throw new UserError(`attack ascc: the query budget must be at least ${extraQueries}, received ${budget}.`);
+  const limited = { ...options, innerSteps: Math.min(options.innerSteps, budget - extraQueries) };
+  const rng = new Rng(seed).fork("attack", "ascc");
+  let position = 0;
+  for await (const batch of splitIntoChunks(examples, batchSize)) {
+    signal?.throwIfAborted();
+    if (position + batch.length > skip) {
+      const texts = await findCandidates(victim, batch, recipe, (resource, inputs) =>
+        computeAndCount(resource, inputs, counters),
+      );
+      for (const [i, result] of attackBatch(victim, texts, recipe, rng, limited).entries()) {
+        const queryTokens = result.queries * result.words.length;
+        counters.queries += result.queries;
+        counters.queryTokens += queryTokens;
+        counters.evaluations += result.queries;
+        counters.evaluatedTokens += queryTokens;
+        if (position + i >= skip) yield result;
       }
-    },
-  };
+    }
+    position += batch.length;
+  }
 }
 
 /** An example with the candidates of its words. */
@@ -104,7 +107,7 @@ interface HullExample extends Example {
 async function findCandidates(
   { model }: GradientVictim,
   examples: readonly Example[],
-  parts: AttackParts,
+  parts: Recipe,
   compute: Parameters<typeof computeTogether>[1],
 ): Promise<HullExample[]> {
   const find = createWordFinder(model);
@@ -119,7 +122,7 @@ async function findCandidates(
 function attackBatch(
   victim: GradientVictim,
   examples: readonly HullExample[],
-  parts: AttackParts,
+  parts: Recipe,
   rng: Rng,
   options: HullOptions,
 ): AttackResult[] {
@@ -182,7 +185,7 @@ function selectChanges({ replacementIndices, mixtureWeights }: HullSelection): {
 }
 
 /** Applies changes in order, as long as the constraints allow them together. */
-function applyAllowed(original: EditedText, changes: readonly EditedText[], { constraints }: AttackParts): EditedText {
+function applyAllowed(original: EditedText, changes: readonly EditedText[], { constraints }: Recipe): EditedText {
   let text = original;
   for (const { edit } of changes) {
     const next = text.apply(edit!);

@@ -1,5 +1,6 @@
 import type { EditedText } from "../edited-text.js";
-import { expandWords, findFirst, type HiddenWord, type Problem, type Search, score } from "../protocol.js";
+import { expandWords, findFirst, type Problem, type Search, score } from "../protocol.js";
+import type { HiddenWord } from "../run-options.js";
 import { visitWords } from "./word-importance-ranking.js";
 
 export interface WeightedSaliencyOptions {

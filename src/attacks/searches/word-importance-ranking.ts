@@ -1,7 +1,6 @@
 import type { Rng } from "../../base/rng.js";
 import type { EditedText } from "../edited-text.js";
 import {
-  type HiddenWord,
   type Problem,
   type ScoredText,
   type Search,
@@ -12,6 +11,7 @@ import {
 } from "../protocol.js";
 import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
+import type { HiddenWord } from "../run-options.js";
 
 /**
  * How words are ranked, most important first:

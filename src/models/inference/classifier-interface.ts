@@ -16,10 +16,8 @@ export interface Classifier {
   readonly isPacked?: boolean;
   /** The number of batches that may run concurrently. Default: 1. */
   readonly depth?: number;
-  /** Whether rows are logits instead of probabilities. */
-  readonly returnsLogits?: boolean;
-  /** Computes class probabilities (or logits), row by row. The work starts immediately. */
-  probabilities(batch: PaddedBatch): Promise<Float32Array>;
+  /** Computes the logits, row by row. The work starts immediately. */
+  computeLogits(batch: PaddedBatch): Promise<Float32Array>;
   /** Frees everything except the weights that the caller passed. */
   close(): void;
 }

@@ -14,8 +14,9 @@ import { canMultiplyInFp8, castForInference, castToFp8, prepareForInference } fr
 import { createGraphClassifier } from "./graph-classifier.js";
 import { batchByLength, batchByTokens } from "./inference-batches.js";
 
+export const cpuBatchTokens = 2048;
 const batchSizes = {
-  cpu: { batchTokens: 2048, batchCost: 32 },
+  cpu: { batchTokens: cpuBatchTokens, batchCost: 32 },
   gpu: { batchTokens: 98_304, batchCost: 4096 },
 };
 
@@ -34,7 +35,7 @@ export function createEagerClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const { device, computeDtype, isQuantized = false, returnsLogits = false } = deviceConfig;
+  const { device, computeDtype, isQuantized = false } = deviceConfig;
   const { config } = model.architecture;
   const isLow = isQuantized || computeDtype === "bfloat16";
   if (device === "cpu" && isLow) requirePrecision(isQuantized ? "int8" : "bf16");
@@ -65,13 +66,11 @@ export function createEagerClassifier(
     padId: model.tokenizer.special.padId,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
     isPacked: pack !== false,
-    returnsLogits,
-    async probabilities(batch) {
+    async computeLogits(batch) {
       const values = scope(() =>
         noGrad(() => {
           const input = toModelInput(batch, config, device, pack);
-          const { logits } = forward(model.architecture, preparedWeights, input, evalMode);
-          return (returnsLogits ? logits : logits.softmax(-1)).toFloat32Array();
+          return forward(model.architecture, preparedWeights, input, evalMode).logits.toFloat32Array();
         }),
       );
       if (device === "cpu") emptyCache(cacheLimit);
@@ -84,10 +83,7 @@ export function createEagerClassifier(
   };
 }
 
-/**
- * Computes class probabilities (or logits) of tokenized texts, in order. Yields to the event loop after each
- * batch.
- */
+/** Computes the logits of tokenized texts, in order. Yields to the event loop after each batch. */
 export async function classify(
   classifier: Classifier,
   encodings: readonly Encoding[],
@@ -99,16 +95,15 @@ export async function classify(
   const pending: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
   const finish = async (): Promise<void> => {
     const { batch, values } = pending.shift()!;
-    const probabilities = checkOutputs(await values);
-    for (const [row, index] of batch.entries())
-      rows[index] = probabilities.slice(row * numLabels, (row + 1) * numLabels);
+    const logits = checkOutputs(await values);
+    for (const [row, index] of batch.entries()) rows[index] = logits.slice(row * numLabels, (row + 1) * numLabels);
     done += batch.length;
     onBatch?.(done);
   };
   try {
     for (const batch of splitIntoBatches(classifier, encodings)) {
       const texts = batch.map((index) => encodings[index]!);
-      const values = classifier.probabilities(padBatch(texts, classifier.padId));
+      const values = classifier.computeLogits(padBatch(texts, classifier.padId));
       // finish() reports a failure later. Until then nobody awaits the promise.
       values.catch(() => undefined);
       pending.push({ batch, values });
@@ -123,35 +118,23 @@ export async function classify(
   }
 }
 
-/** Creates the fastest classifier for a device. A model with a session has its classifier already. */
+/**
+ * Creates the fastest classifier for a device. A model with a session has its classifier already,
+ * which stays open when this one is closed.
+ */
 export function createClassifier(
   model: Pick<Model, "architecture" | "tokenizer" | "session">,
   weights: Weights,
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
-  if (model.session) return shareSession(model.session.classifier, deviceConfig.returnsLogits ?? false);
+  if (model.session) return { ...model.session.classifier, close: () => undefined };
   const { device } = deviceConfig;
   // Select the stream before the first work on the weights, because streams do not wait for each
   // other.
   if (device !== "cpu") useCapturableStream(device);
   const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
   return device === "cpu" ? eager : createGraphClassifier(model, eager, device);
-}
-
-/** The classifier of a session, which stays open when this one is closed. It computes logits. */
-function shareSession(classifier: Classifier, returnsLogits: boolean): Classifier {
-  const shared = { ...classifier, returnsLogits, close: () => undefined };
-  if (returnsLogits) return shared;
-  return {
-    ...shared,
-    async probabilities(batch) {
-      const values = await classifier.probabilities(batch);
-      for (let start = 0; start < values.length; start += classifier.numLabels)
-        values.set(softmax(values.subarray(start, start + classifier.numLabels)), start);
-      return values;
-    },
-  };
 }
 
 function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]): number[][] {
@@ -170,7 +153,7 @@ export async function predictProbabilities(
   const numTokens = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
   const classifier = createClassifier(model, weights, deviceConfig, numTokens);
   try {
-    return await classify(classifier, encodings, onBatch);
+    return (await classify(classifier, encodings, onBatch)).map(softmax);
   } finally {
     classifier.close();
   }

@@ -60,9 +60,8 @@ export function createGraphClassifier(
 ): Classifier {
   const { padId } = model.tokenizer.special;
   const { numLabels, config } = model.architecture;
-  const { returnsLogits = false } = eager;
   const canPack = canPackTexts(config, { device, computeDtype: [...eager.weights.values()][0]!.dtype });
-  const large = new LargeBatches(model.architecture, eager.weights, device, canPack, returnsLogits);
+  const large = new LargeBatches(model.architecture, eager.weights, device, canPack);
   const buckets = new Map<string, Bucket>();
 
   function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
@@ -78,8 +77,7 @@ export function createGraphClassifier(
   const compute = (bucket: Bucket): Tensor =>
     noGrad(() =>
       scope(() => {
-        const { logits } = forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode);
-        return returnsLogits ? logits : logits.softmax(-1);
+        return forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode).logits;
       }),
     );
 
@@ -112,9 +110,8 @@ export function createGraphClassifier(
     // Packed texts have no padding.
     batchCost: canPack ? Number.POSITIVE_INFINITY : eager.batchCost,
     depth,
-    returnsLogits,
-    async probabilities(batch) {
-      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);
+    async computeLogits(batch) {
+      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.computeLogits(batch);
       const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength, canPack));
       await waitForEvent(buffer.event);
       const values = buffer.values.toFloat32Array();

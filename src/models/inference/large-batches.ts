@@ -56,11 +56,10 @@ export class LargeBatches {
     readonly weights: Weights,
     readonly device: Device,
     readonly canPack: boolean,
-    readonly returnsLogits: boolean,
   ) {}
 
-  /** Computes class probabilities (or logits), row by row. The work starts immediately. */
-  async probabilities(batch: PaddedBatch): Promise<Float32Array> {
+  /** Computes the logits, row by row. The work starts immediately. */
+  async computeLogits(batch: PaddedBatch): Promise<Float32Array> {
     const arrays = toNamedArrays(batch, this.architecture.config, this.canPack && "exact");
     const slot = this.#idleSlots.pop() ?? new PinnedSlot();
     try {
@@ -78,7 +77,7 @@ export class LargeBatches {
         const inputs = new Map([...arrays].map(([name, array]) => [name, this.#copyToDevice(slot, name, array)]));
         const input = readStagedInput({ get: (name) => inputs.get(name) ?? null });
         const { logits } = forward(this.architecture, this.weights, input, evalMode);
-        this.#getResult(slot, batch).copy_(this.returnsLogits ? logits : logits.softmax(-1), true);
+        this.#getResult(slot, batch).copy_(logits, true);
       }),
     );
     nativeCuda().eventRecord(slot.event);

@@ -49,9 +49,9 @@ export const proofLineSchema = z.discriminatedUnion("kind", [
     /** The smallest logit margin, and the candidate that has it. */
     margin: z.number(),
     edits: editsSchema,
-    /** Candidates that were scored again in float32, because low precision could not decide them. */
+    /** Candidates that were scored again, because a rough score could not decide them. */
     repeated: index,
-    /** SHA-256 of the logit margins as float32, in the order of the candidates. */
+    /** SHA-256 of the logit margins, in the order of the candidates. */
     hash: sha256,
   }),
   /** The substitutions from the most to the least promising, by their margins alone. */

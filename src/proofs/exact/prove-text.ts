@@ -1,5 +1,5 @@
 import { EditedText } from "../../attacks/edited-text.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import type { AbleVictim } from "../../attacks/victim.js";
 import type { Example } from "../../tasks/example.js";
 import { countCombinations } from "./combinations.js";
 import { blockSize, type ProofLine, type ResultLine, type Substitutions, type TextLine } from "./proof-lines.js";
@@ -51,7 +51,7 @@ export function limitLevel(total: number, budget: number): number {
  * again, so that a resumed proof is the same as one without a stop.
  */
 export async function* proveText(
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   { index, example, original, words, attack }: TextProblem,
   { maxChanges, budget, onCall }: ProofOptions,
   known: readonly ProofLine[] = [],
@@ -110,7 +110,7 @@ export async function* proveText(
 
 /** Scores the original text and the text of the attack, which counts only if it fools here, too. */
 async function scoreStart(
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   original: EditedText,
   label: number,
   attack: Substitutions | null,
@@ -122,7 +122,7 @@ async function scoreStart(
 
 /** Indices of the substitutions, the smallest margin first. A resumed level is scored again. */
 async function sortByMargin(
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   original: EditedText,
   label: number,
   substitutions: Substitutions,
@@ -139,6 +139,6 @@ async function sortByMargin(
 }
 
 /** Finds the words of a text as the victim does. */
-export function createOriginal(victim: Victim<PreparedInput>, texts: readonly string[]): EditedText {
+export function createOriginal(victim: AbleVictim, texts: readonly string[]): EditedText {
   return EditedText.create(texts, ...(victim.findWords ? [victim.findWords] : []));
 }

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { EditedText } from "../../attacks/edited-text.js";
-import { createScore, logitMargin } from "../../attacks/goals/score.js";
-import { callVictim, isUndecided, splitIntoCalls } from "../../attacks/text-scorer.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import type { Composer, Victim } from "../../attacks/victim.js";
 import { Rng } from "../../base/rng.js";
+import type { Accuracy, PreparedText } from "../../models/inference/predictor.js";
+import { logitMargin } from "../../models/inference/score.js";
 import { type Combination, enumerateCombinations } from "./combinations.js";
 import { type BlockLine, blockSize, type Substitutions, type TextLine } from "./proof-lines.js";
 import type { WordSubstitutes } from "./substitution-space.js";
@@ -24,29 +24,30 @@ export function applySubstitutions(original: EditedText, edits: Substitutions): 
 /** Logit margins of texts. */
 interface Margins {
   readonly margins: Float32Array;
-  /** Texts that float32 scored again, because low precision could not decide them. */
+  /** Texts that were scored again, because a rough score could not decide them. */
   readonly repeated: number;
 }
 
 /** Computes the logit margins of texts, which depend on these texts only. */
 export async function computeMargins(
-  victim: Victim<PreparedInput>,
+  victim: Victim,
   texts: readonly EditedText[],
   label: number,
+  accuracy: Accuracy = { label },
 ): Promise<Float32Array> {
-  return (await scoreInputs(victim, prepareTexts(victim, texts), label)).margins;
+  return (await scoreInputs(victim, prepareTexts(victim, texts), label, accuracy)).margins;
 }
 
-/** Texts on which the error of low precision is measured. */
+/** Texts on which the error of rough scores is measured. */
 const maxMeasured = 2048;
 
 /**
- * The logit margin below which candidates of low precision are scored again in float32: twice the
- * largest error on random candidates. It is rounded up to two digits, because the last bits of the
+ * The logit margin below which rough scores of candidates are computed again: twice the largest
+ * error on random candidates. It is rounded up to two digits, because the last bits of the
  * error may differ between calls that continue one proof.
  */
 export async function measureDecidedMargin(
-  { exact, ...low }: Victim<PreparedInput>,
+  victim: Victim,
   texts: readonly {
     readonly original: EditedText;
     readonly words: readonly WordSubstitutes[];
@@ -71,51 +72,32 @@ export async function measureDecidedMargin(
   }
   let largest = 0;
   for (const [label, candidates] of byLabel) {
-    const margins = await computeMargins(low, candidates, label);
-    for (const [i, margin] of (await computeMargins(exact!, candidates, label)).entries())
+    const margins = await computeMargins(victim, candidates, label, "rough");
+    for (const [i, margin] of (await computeMargins(victim, candidates, label, "exact")).entries())
       largest = Math.max(largest, Math.abs(margin - margins[i]!));
   }
   const unit = 10 ** (Math.floor(Math.log10(2 * largest)) - 1);
   return largest > 0 ? Number((Math.ceil((2 * largest) / unit) * unit).toPrecision(2)) : 0;
 }
 
-function prepareTexts(victim: Victim<PreparedInput>, texts: readonly EditedText[]): PreparedInput[] {
-  const inputs = texts.map((text) => () => text.texts);
-  return victim.prepareAll?.(inputs) ?? inputs.map((input) => victim.prepare(input));
+function prepareTexts(victim: Victim, texts: readonly EditedText[]): PreparedText[] {
+  return victim.prepare(texts.map((text) => text.texts));
 }
 
 async function scoreInputs(
-  victim: Victim<PreparedInput>,
-  inputs: readonly PreparedInput[],
+  victim: Victim,
+  inputs: readonly PreparedText[],
   label: number,
+  accuracy: Accuracy = { label },
 ): Promise<Margins> {
-  const margins = new Float32Array(inputs.length);
-  const undecided: number[] = [];
-  const { exact } = victim;
-  const score = async (scoring: Victim<PreparedInput>, indices: readonly number[], canRepeat: boolean) => {
-    const isLogits = scoring.logits !== undefined;
-    // Sorting is stable, so texts of equal length stay in their order.
-    const order = indices.toSorted((a, b) => inputs[a]!.length - inputs[b]!.length);
-    for (const call of splitIntoCalls(order, (i) => inputs[i]!.length, scoring)) {
-      const rows = await callVictim(
-        scoring,
-        call.map((i) => inputs[i]!),
-      );
-      for (const [row, i] of call.entries()) {
-        const found = createScore(rows[row]!, isLogits);
-        if (canRepeat && isUndecided(scoring, found, label)) undecided.push(i);
-        margins[i] = logitMargin(found, label);
-      }
-    }
-  };
-  await score(victim, [...inputs.keys()], exact !== undefined);
-  if (exact && undecided.length > 0)
-    await score(
-      exact,
-      undecided.toSorted((a, b) => a - b),
-      false,
-    );
-  return { margins, repeated: undecided.length };
+  let repeated = 0;
+  const scores = await victim.predict(inputs, {
+    getAccuracy: () => accuracy,
+    onRepeat: (count) => {
+      repeated = count;
+    },
+  });
+  return { margins: Float32Array.from(scores, (score) => logitMargin(score, label)), repeated };
 }
 
 /** The candidates of one level of a text. */
@@ -144,7 +126,7 @@ interface Call {
  */
 export class LevelScorer {
   readonly #combinations: Iterator<Combination>;
-  readonly #compose: (chosen: Combination) => PreparedInput;
+  readonly #compose: (chosen: Combination) => PreparedText;
   readonly #maxCallSize: number;
   /** Candidates of finished calls, and of all calls that were started. */
   #done: number;
@@ -155,7 +137,7 @@ export class LevelScorer {
   #isOver = false;
 
   constructor(
-    readonly victim: Victim<PreparedInput>,
+    readonly victim: Victim & Partial<Composer>,
     readonly level: Level,
   ) {
     const { original, changes, substitutions, start = 0 } = level;
@@ -163,7 +145,7 @@ export class LevelScorer {
     this.#combinations = enumerateCombinations(positions, changes);
     for (let i = 0; i < start; i++) this.#combinations.next();
     [this.#done, this.#started] = [start, start];
-    this.#maxCallSize = Math.max(minCallSize, Math.floor(victim.maxBatchSize / 2));
+    this.#maxCallSize = Math.max(minCallSize, Math.floor(victim.callLimits.maxTexts / 2));
     this.#compose =
       victim.createComposer?.(original, substitutions) ??
       ((chosen) => prepareTexts(victim, [applySubstitutions(original, this.#listEdits(chosen))])[0]!);
@@ -193,7 +175,7 @@ export class LevelScorer {
     while (this.#done < end && margin >= 0) {
       const call = this.#next ?? this.#startCall();
       if (!call) break;
-      this.#next = this.victim.canOverlap ? this.#startCall() : null;
+      this.#next = this.victim.callLimits.canOverlap ? this.#startCall() : null;
       const found = await call.answer;
       hash.update(new Uint8Array(found.margins.buffer));
       for (const [i, each] of found.margins.entries()) {

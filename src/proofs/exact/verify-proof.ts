@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { EditedText } from "../../attacks/edited-text.js";
 import type { JournalHeader } from "../../attacks/journal.js";
 import { checkHashes } from "../../attacks/verify.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import type { AbleVictim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
@@ -74,7 +74,7 @@ const falseFractions = [0.01, 0.05, 0.1];
  */
 export async function verifyProof(
   path: string,
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   options: VerifyProofOptions,
 ): Promise<ProofVerification> {
   const proof = await readProof(path);
@@ -111,7 +111,7 @@ function drawBlocks<T>(all: readonly T[], { blocks, seed }: VerifyProofOptions):
 async function checkTexts(
   path: string,
   { header, texts }: Proof,
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   { listWords }: VerifyProofOptions,
 ): Promise<CheckedText[]> {
   const data = createHash("sha256");
@@ -147,7 +147,7 @@ async function checkLines(
   location: string,
   lines: readonly ProofLine[],
   original: EditedText,
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   { maxChanges, budget }: { readonly maxChanges: number; readonly budget: number | null },
 ): Promise<void> {
   const start = lines[0] as TextLine;
@@ -174,7 +174,7 @@ async function checkLines(
     scored += line.count;
   }
   // Without the result, the same algorithm must come to it without scoring a text.
-  const refuse = { ...victim, probabilities: async () => fail("a block is missing") };
+  const refuse = { ...victim, predict: async () => fail("a block is missing") };
   const { id, label, texts, words, attack } = start;
   const problem = { index: start.index, example: { id, label, texts }, original, words, attack };
   const proofOptions = { maxChanges, budget: limit, onCall: () => undefined };
@@ -190,7 +190,7 @@ function sumOf(values: readonly number[]): number {
 /** Scores the original text and the text that is said to fool the victim. */
 async function checkWitnesses(
   { location, original, start, result }: CheckedText,
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   tolerance: number,
 ): Promise<void> {
   const allowed = new Set(listSubstitutions(start).map(([position, word]) => `${position} ${word}`));
@@ -223,7 +223,7 @@ function checkMargin(location: string, what: string, recorded: number, found: nu
 async function checkBlock(
   { location, original, start, order }: CheckedText,
   block: BlockLine,
-  victim: Victim<PreparedInput>,
+  victim: AbleVictim,
   tolerance: number,
 ): Promise<boolean> {
   const listed = listSubstitutions(start);

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { maxWordsChanged } from "../../../src/attacks/constraints/max-words-changed.js";
-import { createAttacker, loadAttack } from "../../../src/attacks/load-attack.js";
+import { equipAttack, loadAttack } from "../../../src/attacks/load-attack.js";
+import { SearchPool } from "../../../src/attacks/pool.js";
 import type { GradientVictim } from "../../../src/attacks/resources.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
 import { runAttack } from "../../../src/attacks/run-attack.js";
@@ -15,6 +16,7 @@ import { free, getMemoryStats, noGrad, Rng, scope, type Tensor } from "../../../
 import { buildAttackSpace } from "../../../src/text/replacements.js";
 import type { Substitutions } from "../../../src/text/substitutions.js";
 import { train } from "../../../src/train/index.js";
+import { scriptedVictim } from "../../attacks/scripted.js";
 import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
@@ -54,13 +56,9 @@ const victim = (): GradientVictim => ({
 });
 
 const createAscc = async (options: Record<string, unknown> = {}, target = victim(), maxChanged = 99) =>
-  createAttacker(
-    await loadAttack({ name: "ascc", options }),
-    { model: target, substitutions },
-    [maxWordsChanged({ count: maxChanged })],
-    // The attack has its own loop.
-    null as never,
-  );
+  equipAttack(await loadAttack({ name: "ascc", options }), { model: target, substitutions }, [
+    maxWordsChanged({ count: maxChanged }),
+  ]);
 
 async function attack(
   name: string,
@@ -69,7 +67,9 @@ async function attack(
   const journal = join(folder, `${name}.jsonl`);
   const results: AttackResult[] = [];
   await runAttack({
-    attacker: await createAscc({}, victim(), rest.maxChanged),
+    attack: await createAscc({}, victim(), rest.maxChanged),
+    // The attack asks the model itself.
+    pool: new SearchPool(scriptedVictim(2, () => [0.5, 0.5])),
     examples: items.map(({ example }) => example),
     seed: 3,
     settings: {},

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { buildLmConstraint } from "../../../dist/actions/substitutions/build-lm-constraint.js";
 import { onlyFields } from "../../../dist/attacks/constraints/modifiable-fields.js";
 import { EditedText } from "../../../dist/attacks/edited-text.js";
-import { createScore } from "../../../dist/attacks/goals/score.js";
-import { createRecipeAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
+import { equipAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
+import { renderQuery } from "../../../dist/attacks/render-query.js";
 import { runRecipe } from "../../../dist/attacks/run-recipe.js";
-import { createVictimInput } from "../../../dist/attacks/victim-input.js";
+import { createScore } from "../../../dist/models/inference/score.js";
 import { Rng } from "../../../dist/tensor/index.js";
 import { loadLmConstraint } from "../../../dist/text/lm-constraint.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
@@ -56,7 +56,7 @@ function attackInput(attack, texts, { read, score }, rng) {
   const queries = [];
   let step = generator.next([]);
   while (!step.done) {
-    const inputs = step.value.map((query) => read(createVictimInput(query)("[UNK]")));
+    const inputs = step.value.map((query) => read(renderQuery(query, "[UNK]")));
     queries.push(...inputs);
     step = generator.next(inputs.map((input) => createScore(score(input), true)));
   }
@@ -135,7 +135,7 @@ export async function prepareAttacks(folder) {
     geneticOnPairs: { inputs: pairs, attacks: await loadGenetic(), fields: [1] },
   };
   const live = Object.entries(runs).map(([name, { inputs, attacks, fields }]) => {
-    const ready = attacks.map((attack) => createRecipeAttack(attack, resources, [onlyFields(fields)]));
+    const ready = attacks.map((attack) => equipAttack(attack, resources, [onlyFields(fields)]));
     return [name, { inputs, attacks: ready, victim: createVictim(inputs, victims[name]) }];
   });
   const requests = Object.entries(runs).map(([name, { inputs }]) => {

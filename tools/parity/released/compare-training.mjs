@@ -1,7 +1,8 @@
 // Steps of real training runs of small models beside the authors' code: FreeLB, Child-Tuning, RIFT, PTWD, and ASCC as an attack.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { createAttacker, loadAttack } from "../../../dist/attacks/load-attack.js";
+import { equipAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
+import { createCounters } from "../../../dist/attacks/query-counters.js";
 import { computeInitialStd } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { childTuning, computeFisherDiagonal, getLayerParameters } from "../../../dist/methods/child-tuning.js";
@@ -236,9 +237,10 @@ export async function prepareRiftStep(folder) {
       .map(() => Array.from({ length: width }, () => Math.fround(std * rng.normal())));
   });
   const victim = { model, weights: model.weights, device: "cpu", hashes: {} };
-  const attacker = createAttacker(await loadAttack("ascc"), { substitutions, model: victim }, [], null);
+  const { recipe } = equipAttack(await loadAttack("ascc"), { substitutions, model: victim });
   const attacked = [];
-  for await (const result of attacker.run(toExamples(riftTexts, predicted), { seed: attackSeed }))
+  const predictedExamples = toExamples(riftTexts, predicted);
+  for await (const result of recipe.search.runAll(recipe, predictedExamples, { seed: attackSeed }, createCounters()))
     attacked.push(result);
   const vocabularyPath = join(folder, "vocab.txt");
   const { vocab } = JSON.parse(readFileSync(join(fixtures, "bert-tiny/tokenizer.json"), "utf8")).model;

@@ -14,10 +14,10 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { getCacheFolder } from "../base/cache.js";
-import { UserError } from "../base/errors.js";
-import { createFileError } from "../base/files.js";
-import type { Victim } from "./victim.js";
+import { getCacheFolder } from "../../base/cache.js";
+import { UserError } from "../../base/errors.js";
+import { createFileError } from "../../base/files.js";
+import type { Identified, Predictor } from "./predictor.js";
 
 /** Bytes per key: half a SHA-256, which makes collisions practically impossible. */
 const keyBytes = 16;
@@ -199,17 +199,22 @@ export class ScoreCache {
 }
 
 /**
- * Opens the score cache of a victim: on disk if its answers are deterministic, otherwise in memory.
+ * Opens the score cache of a predictor: on disk if its answers are deterministic, otherwise in
+ * memory.
  */
-export function openScoreCache(victim: Pick<Victim, "numLabels" | "hash" | "isDeterministic">): ScoreCache {
-  if (!victim.isDeterministic) return new ScoreCache(victim.numLabels);
+export function openScoreCache({
+  numLabels,
+  hash,
+  isDeterministic,
+}: Pick<Predictor, "numLabels"> & Partial<Identified>): ScoreCache {
+  if (hash === undefined || !isDeterministic) return new ScoreCache(numLabels);
   const folder = join(getCacheFolder(), "scores");
   try {
-    removeOldest(folder, victim.hash);
-    return new ScoreCache(victim.numLabels, { path: join(folder, victim.hash) });
+    removeOldest(folder, hash);
+    return new ScoreCache(numLabels, { path: join(folder, hash) });
   } catch (error) {
     // Without a writable folder, later runs take longer, but this run still gets its result.
-    if (error instanceof UserError) return new ScoreCache(victim.numLabels);
+    if (error instanceof UserError) return new ScoreCache(numLabels);
     throw error;
   }
 }

@@ -1,8 +1,11 @@
-import type { Example } from "../tasks/example.js";
 import type { EditedText } from "./edited-text.js";
-import type { HiddenWord } from "./protocol.js";
-import type { QueryCounters } from "./query-counters.js";
-import type { AttackResult } from "./result.js";
+
+/** A word that a text is scored without, to measure how important it is. */
+export interface HiddenWord {
+  readonly position: number;
+  /** What stands in its place: the victim's unknown token, another word, or nothing (null). */
+  readonly shown: { readonly unknown: true } | { readonly word: string } | null;
+}
 
 /** A text that the victim has scored. */
 export interface ScoredCandidate {
@@ -19,7 +22,8 @@ export function computeMaxQueries(budget: QueryBudget | undefined, words: number
   return typeof budget === "object" ? budget.perWord * words : (budget ?? Number.POSITIVE_INFINITY);
 }
 
-export interface AttackerRunOptions {
+/** How examples are attacked. */
+export interface RunOptions {
   readonly seed: number | string;
   readonly budget?: QueryBudget | undefined;
   /** Number of examples at the start whose results are already known. */
@@ -28,22 +32,4 @@ export interface AttackerRunOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called after each call of the victim with the texts of one example that it scored. */
   onScores?(exampleId: string, scored: readonly ScoredCandidate[]): void;
-}
-
-/** Attacks examples in order: a recipe in a pool, or an attack with its own loop. */
-export interface Attacker {
-  readonly name: string;
-  /** The validated options, for the journal. */
-  readonly options: unknown;
-  readonly hasBudget: boolean;
-  /** True if it uses gradients of the victim. */
-  readonly isWhiteBox: boolean;
-  /** SHA-256 of the victim and of the resources, by name. */
-  readonly hashes: Readonly<Record<string, string>>;
-  /** Totals so far. */
-  readonly counters: QueryCounters;
-  /** Seconds that other processes have spent, if they attack instead of this one. */
-  readonly seconds?: number;
-  /** Yields one result per example, in order, without the first `skip`. */
-  run(examples: Iterable<Example> | AsyncIterable<Example>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }

@@ -1,0 +1,55 @@
+import { selectOptions } from "./predict-in-calls.js";
+import type { Accuracy, Layered, PredictOptions, Predictor } from "./predictor.js";
+import { logitMargin, type Score } from "./score.js";
+
+/** Optional: a predictor that repeats decisions in float32 up to a logit margin. */
+export interface DecidedMargin {
+  readonly decidedMargin: number;
+  /** The same predictor with another margin. */
+  changeMargin(decidedMargin: number): Predictor & Layered & DecidedMargin;
+}
+
+/**
+ * Wraps a predictor in low precision so that float32 gives every exact answer. If an answer must be
+ * exact only if the text may have another class, float32 repeats it if the logit margin is below
+ * `decidedMargin`. So the answer is a function of the text and the accuracy, whatever is cached.
+ */
+export function confirmAnswers<Low extends Predictor>(
+  low: Low,
+  exact: Predictor,
+  decidedMargin: number,
+): Low & Layered & DecidedMargin {
+  return {
+    ...low,
+    decidedMargin,
+    changeMargin: (changed) => confirmAnswers(low, exact, changed),
+    wrapEach: (wrap) => confirmAnswers(wrap(low), wrap(exact), decidedMargin),
+    async predict(items, options: PredictOptions = {}) {
+      const { getAccuracy = (): Accuracy => "exact" } = options;
+      const answers = new Array<Score>(items.length);
+      const predict = async (predictor: Predictor, indices: readonly number[]): Promise<void> => {
+        if (indices.length === 0) return;
+        const texts = indices.map((i) => items[i]!);
+        const found = await predictor.predict(texts, selectOptions(options, indices));
+        for (const [at, i] of indices.entries()) answers[i] = found[at]!;
+      };
+      const indices = [...items.keys()];
+      // All are computed in low precision before the first one is repeated, so that repetitions fill
+      // batches, too.
+      await predict(
+        low,
+        indices.filter((i) => getAccuracy(i) !== "exact"),
+      );
+      const mayDiffer = (accuracy: Accuracy, score: Score | undefined): boolean =>
+        typeof accuracy === "object" && logitMargin(score!, accuracy.label) < decidedMargin;
+      const repeated = indices.filter((i) => mayDiffer(getAccuracy(i), answers[i]));
+      const chosen = new Set(repeated);
+      await predict(
+        exact,
+        indices.filter((i) => getAccuracy(i) === "exact" || chosen.has(i)),
+      );
+      options.onRepeat?.(repeated.length);
+      return answers;
+    },
+  };
+}

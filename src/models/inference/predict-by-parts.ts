@@ -1,0 +1,73 @@
+import type { Predictor, PreparedText } from "./predictor.js";
+import type { Score } from "./score.js";
+
+/** A text as its parts, each as JSON. */
+interface TextParts extends PreparedText {
+  readonly parts: readonly string[];
+}
+
+/** How a text is split, and how the answers for its parts become one. */
+export interface PartRule<Answer extends Score> {
+  split(texts: readonly string[]): readonly (readonly string[])[];
+  /** The answer by the probabilities of the parts. */
+  combine(rows: readonly ArrayLike<number>[]): Answer;
+}
+
+/** What is known about a part. */
+interface KnownPart {
+  readonly row: ArrayLike<number>;
+  readonly truncated: boolean;
+}
+
+/** Parts that are remembered. An edit of a text changes few of its parts. */
+const maxKnownParts = 200_000;
+
+/** Wraps a predictor so that it answers by parts of a text, each distinct one computed once. */
+export function predictByParts<Answer extends Score>(
+  base: Predictor,
+  { split, combine }: PartRule<Answer>,
+): Predictor<TextParts, Answer & { readonly truncated: boolean }> {
+  const { name, numLabels, callLimits } = base;
+  const known = new Map<string, KnownPart>();
+  return {
+    name,
+    numLabels,
+    callLimits,
+    prepare: (texts) =>
+      texts.map((fields) => {
+        const parts = split(fields).map((part) => JSON.stringify(part));
+        // About four characters per token.
+        const length = Math.ceil(parts.reduce((sum, part) => sum + part.length, 0) / 4);
+        return { parts, content: parts.join("\n"), length };
+      }),
+    async predict(items) {
+      const found = new Map<string, KnownPart>();
+      const missing: string[] = [];
+      for (const part of new Set(items.flatMap(({ parts }) => parts))) {
+        const remembered = known.get(part);
+        if (remembered) found.set(part, remembered);
+        else missing.push(part);
+      }
+      for (let start = 0; start < missing.length; start += callLimits.maxTexts) {
+        const chunk = missing.slice(start, start + callLimits.maxTexts);
+        const texts = chunk.map((part) => JSON.parse(part) as readonly string[]);
+        const prepared = base.prepare(texts);
+        const answers = await base.predict(prepared);
+        for (const [i, part] of chunk.entries()) {
+          const { truncated = false } = prepared[i]!;
+          found.set(part, { row: answers[i]!.probabilities, truncated });
+          known.set(part, found.get(part)!);
+        }
+      }
+      // The oldest are forgotten first.
+      for (const part of known.keys()) {
+        if (known.size <= maxKnownParts) break;
+        known.delete(part);
+      }
+      return items.map(({ parts }) => {
+        const own = parts.map((part) => found.get(part)!);
+        return { ...combine(own.map(({ row }) => row)), truncated: own.some(({ truncated }) => truncated) };
+      });
+    },
+  };
+}
