@@ -96,7 +96,7 @@ export function matchClose(expected: number, rounding: Rounding): number {
 }
 
 /** Computes with results of products and reductions moved by random last bits, or with none moved (null). */
-function withJitter<T>(seed: number | null, compute: () => T): T {
+export function withJitter<T>(seed: number | null, compute: () => T): T {
   const before = native().jitter(seed);
   const restore = (): void => void native().jitter(before);
   let result: T;
