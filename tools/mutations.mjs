@@ -99,7 +99,7 @@ function runTests(files, options) {
       join(copy, "node_modules/vitest/vitest.mjs"),
       ...["run", ...files, ...options, "--reporter=json", `--outputFile=${results}`],
     ],
-    { cwd: copy, encoding: "utf8", env: { ...process.env, TEMPER_JITTER: jitterSeed, NO_COLOR: "1" } },
+    { cwd: copy, encoding: "utf8", env: { ...process.env, TEMPER_JITTER: jitterSeed } },
   );
   const { testResults } = existsSync(results) ? JSON.parse(readFileSync(results, "utf8")) : { testResults: [] };
   const failed = testResults.flatMap(({ name, assertionResults }) =>

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { listNumericTests } from "./cpus/list-tests.mjs";
 import { formatRepeatCommand } from "./cpus/repeat-command.mjs";
 
@@ -69,13 +70,16 @@ async function runSetting(name, title) {
   const child = spawn(
     process.execPath,
     [join(root, "node_modules/vitest/vitest.mjs"), "run", ...files, ...reporters, `--outputFile.json=${results}`],
-    { cwd: root, env: { ...process.env, ...variables, NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] },
+    { cwd: root, env: { ...process.env, ...variables }, stdio: ["ignore", "pipe", "pipe"] },
   );
   const stream = createWriteStream(log);
   const report = createProgress(title);
   for (const output of [child.stdout, child.stderr]) {
-    output.pipe(stream, { end: false });
-    output.on("data", report.read);
+    output.on("data", (chunk) => {
+      const text = stripVTControlCharacters(chunk.toString());
+      stream.write(text);
+      report.read(text);
+    });
   }
   const status = await new Promise((done) => child.once("close", (code, signal) => done(code ?? signal)));
   await new Promise((done) => stream.end(done));
@@ -96,8 +100,8 @@ function createProgress(title) {
     else console.log(format());
   };
   const timer = setInterval(show, process.stdout.isTTY ? 1000 : 60_000);
-  const read = (chunk) => {
-    const lines = (rest + chunk.toString()).split("\n");
+  const read = (text) => {
+    const lines = (rest + text).split("\n");
     rest = lines.pop();
     for (const line of lines) {
       const [, file] = /^ *[✓❯×↓] .*?(\S+\.test\.ts) \(/.exec(line) ?? [];

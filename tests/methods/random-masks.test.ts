@@ -17,7 +17,7 @@ describe("random masks", () => {
         const mask = sample(p, seed);
         const fraction = mask.reduce((sum, value) => sum + value, 0) / mask.length;
         // Six standard deviations: one sample in a billion would fail by chance.
-        expect(Math.abs(fraction - p)).toBeLessThanOrEqual(6 * Math.sqrt((p * (1 - p)) / mask.length) + 1e-9);
+        expect(Math.abs(fraction - p)).toBeLessThanOrEqual(6 * Math.sqrt((p * (1 - p)) / mask.length));
       }),
       { numRuns: 50 },
     );

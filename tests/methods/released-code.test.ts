@@ -13,7 +13,7 @@ import { trainMode } from "../../src/nn/index.js";
 import { free, grad, Rng, randn, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
 import { type TrainingMethod, train } from "../../src/train/index.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
-import { expectClose } from "../rounding.js";
+import { expectClose, getLargest } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
 
@@ -95,11 +95,11 @@ describe("Mixout with variant: code", () => {
         const mask = [...slope.slice(0, columns)];
         expect(new Set(mask)).toEqual(new Set([0, 1]));
         for (let row = 1; row < rows; row++) expect([...slope.slice(row * columns, (row + 1) * columns)]).toEqual(mask);
-        for (const [j, value] of values.entries()) {
-          const expected = mask[j % columns] === 1 ? (now[j]! - p * then[j]!) / (1 - p) : then[j]!;
-          // A few roundings of terms of at most 2.5 (|w| + |u|).
-          expect(Math.abs(value - expected)).toBeLessThan(10 * (Math.abs(now[j]!) + Math.abs(then[j]!)) * 2 ** -23);
-        }
+        const expected = values.map((_, j) =>
+          mask[j % columns] === 1 ? (now[j]! - p * then[j]!) / (1 - p) : then[j]!,
+        );
+        const scale = (getLargest(now) + getLargest(then)) / (1 - p);
+        expectClose(values, expected, { terms: 4, scale });
       }
     });
   });
