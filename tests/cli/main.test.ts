@@ -103,6 +103,6 @@ test("the program starts without loading a command", () => {
   ]);
   expect(listStaticImports("command.ts")).toEqual([]);
   expect(listStaticImports("command-list.ts")).toEqual([]);
-  expect(listStaticImports("io.ts")).toEqual(["node:stream", "picocolors"]);
+  expect(listStaticImports("io.ts")).toEqual(["picocolors"]);
   expect(listStaticImports("../base/errors.ts")).toEqual([]);
 });

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code.
 // Mistakes in the mathematics of training, one each. `find` occurs once in the file. A test of `tests` must fail.
 
 const rift = "tests/methods/rift-family/equations.test.ts";
