@@ -55,7 +55,7 @@ export async function createTrainingContext(
       batches.slice(i * gradientAccumulationSteps, (i + 1) * gradientAccumulationSteps),
     );
   };
-  const stepsPerEpoch = getEpochBatches(0).length;
+  const stepsPerEpoch = job.dryRun?.stepsPerEpoch ?? getEpochBatches(0).length;
 
   const { labels } = job.task;
   const examples = job.train.items.map(({ example }) => example);
