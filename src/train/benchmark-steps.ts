@@ -103,10 +103,10 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
       let mean = 0;
       for (const { stepIndex, fraction } of kinds) {
         for (let k = 0; k < warmups; k++) timeStep(training, runner, stepIndex, batches, now);
-        let fastest = timeStep(training, runner, stepIndex, batches, now);
-        for (let k = 1; k < quickRepetitions && fastest < quickSeconds; k++)
-          fastest = Math.min(fastest, timeStep(training, runner, stepIndex, batches, now));
-        mean += fraction * fastest;
+        const times = [timeStep(training, runner, stepIndex, batches, now)];
+        while (times[0]! < quickSeconds && times.length < quickRepetitions)
+          times.push(timeStep(training, runner, stepIndex, batches, now));
+        mean += fraction * times.sort((a, b) => a - b)[Math.floor(times.length / 2)]!;
         // Signals and timers get a turn.
         await new Promise(setImmediate);
       }
