@@ -1,4 +1,5 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunBenchmark } from "../actions/train/estimate-run.js";
@@ -44,7 +45,7 @@ export async function estimateSweep(
   const works = new Map<RunKind, RunWork>();
   const benchmarks = new Map<string, RunBenchmark>();
   const environments = createWorkerEnvironments(usesOnlyCpu(configs), jobs);
-  const folder = await mkdtemp(join(tmpdir(), "temper-estimate-"));
+  const folder = join(tmpdir(), `temper-estimate-${randomUUID()}`);
   // It gets as much of the host as one of the runs.
   const settings = { environment: environments[0] ?? {}, ...(program && { program }), ...(trust && { trust }) };
   const worker = new EstimateWorker(folder, settings, signal, timeout);
@@ -85,7 +86,6 @@ export async function estimateSweep(
     for (const stack of stacks.slice(1)) await measure(stack);
   } finally {
     await worker.close();
-    await rm(folder, { recursive: true, force: true });
   }
   if (benchmarks.size > 0) {
     const { checkpoints } = plan.settings.artifacts;
@@ -95,7 +95,7 @@ export async function estimateSweep(
   return null;
 }
 
-/** A worker process for the requests of an estimate, which is in a folder of its own. */
+/** A worker process for the requests of an estimate. Its folder exists from the first request on. */
 class EstimateWorker {
   readonly #folder: string;
   readonly #worker: Worker;
@@ -115,6 +115,7 @@ class EstimateWorker {
     const getPath = (name: string): string => join(this.#folder, `${name}-${this.#count}`);
     const [requestPath, resultPath, log] = [getPath("request"), getPath("result"), getPath("log")];
     this.#count++;
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await writeFile(requestPath, JSON.stringify(request));
     const stop = new AbortController();
     const abort = (): void => stop.abort();
@@ -135,7 +136,8 @@ class EstimateWorker {
     throw new Error(`The estimate failed. --no-estimate skips it. ${error?.message ?? status}\n${printed}`);
   }
 
-  close(): Promise<void> {
-    return this.#worker.close();
+  async close(): Promise<void> {
+    await this.#worker.close();
+    await rm(this.#folder, { recursive: true, force: true });
   }
 }

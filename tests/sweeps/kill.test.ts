@@ -156,7 +156,7 @@ it.each(["SIGINT", "SIGTERM"] as const)("an estimate ends at %s and leaves nothi
   let stderr = "";
   child.stderr.on("data", (chunk: Buffer) => {
     stderr += chunk;
-    if (stderr.includes("1 of")) child.kill(signal);
+    if (!child.killed && stderr.includes("1 of")) child.kill(signal);
   });
   const [status] = await once(child, "close");
   expect(status).toBe(130);

@@ -139,9 +139,9 @@ function showEstimate(
     onEvent(event) {
       if (event.type === "warning") print(event.message);
       if (event.type !== "progress") return;
-      print(`${event.done + 1} of ${event.total}: ${event.stage}`);
-      // Before the first measurement, nothing has to be cleaned up and a signal ends the process.
+      // Before the first stage, nothing has to be cleaned up and a signal ends the process.
       unlisten ??= onStopSignals(() => stop.abort());
+      print(`${event.done + 1} of ${event.total}: ${event.stage}`);
     },
     end: () => unlisten?.(),
   };
