@@ -92,7 +92,9 @@ test("passes over the data before training are timed, and validation includes th
     create: () => ({
       name: "timed",
       async prepare(training) {
-        const visit = ({ batch }: BatchContext): void => void (now += 1000 * batch.batchSize);
+        const visit = ({ batch }: BatchContext): void => {
+          now += 1000 * batch.batchSize;
+        };
         await training.averageOverBatches(new Map(), visit, "pass");
       },
       extraMetrics: async (_training, items) => {
