@@ -8,11 +8,15 @@ sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts src/studio/page/%,$(sources))) dist/studio/page/index.html schemas/run.schema.json schemas/sweep.schema.json
 
-help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+# A target is listed if it has a comment after ##. The others check or measure one feature each.
+help:
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nThe Makefile has more targets: test-*, check-* and bench-* of single features.\n'
+
+##@ Setup
 
 # Only one setup runs at a time. The lock ends with the process that holds it.
-setup: ## find or install libtorch, install npm packages, build the addon and the TypeScript
+setup: ## install what is missing, and build the addon and the TypeScript
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Temper needs Node.js 20 or later on the PATH. Install it from nodejs.org." >&2; exit 1; }
 	@mkdir -p build && flock build/setup.lock $(MAKE) --no-print-directory -j2 setup-locked
 
@@ -36,6 +40,22 @@ build/dist.stamp: $(sources) $(page) scripts/finish-build.mjs package-lock.json 
 
 FORCE:
 
+demo: setup ## train, attack and report on data that npm installs
+	@node scripts/demo.mjs $(if $(FRESH),--fresh)
+
+# WRITE=1 writes docs/guide/tutorial.md.
+story: setup ## work on an own CSV file from training to a report, as in the tutorial (under 5 minutes)
+	@node scripts/story.mjs $(if $(WRITE),--write)
+
+clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
+	rm -rf build dist schemas coverage
+
+##@ Test
+
+lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
+	@npm run --silent lint
+	@npm run --silent check
+
 test: setup ## run the test suite: a few cases of each requirement (no GPU needed)
 	@node_modules/.bin/vitest run
 
@@ -43,61 +63,88 @@ test-long: export TEMPER_LONG := 1
 test-long: setup ## run the test suite with its slow tests, and with more random cases and kills
 	@node_modules/.bin/vitest run
 
-test-onnx: export TEMPER_BACKEND := onnx
-test-onnx: setup ## run the tests of attack, exact, compare, gate, serve and verify on ONNX Runtime instead of libtorch
-	@node_modules/.bin/vitest run tests/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/runs/attack.test.ts tests/serve
-
-fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
-	@node tools/fuzz/fuzz.mjs
-
-test-asan: setup ## build the addon with AddressSanitizer and run the tests of tensors, kernels and serving with it
-	@node tools/test-asan.mjs
-
 test-cpus: setup ## run the tests that touch numbers with other instructions, thread counts and moved last bits
 	@node tools/test-cpus.mjs
 
-check-mutations: setup ## plant mistakes in methods, layers and training, and check that the named tests find each
-	@node tools/mutations.mjs
+test-asan: setup ## run the tests of tensors, kernels and serving with AddressSanitizer
+	@node tools/test-asan.mjs
 
-test-arm64: setup ## cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)
+# FUZZ_SECONDS (default 120), FUZZ_CASES and FUZZ_WORKERS choose how much.
+fuzz: setup ## damage input files and check that each is read or rejected clearly
+	@node tools/fuzz/fuzz.mjs
+
+# CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS and CHAOS_WORKLOADS choose what is killed.
+chaos: setup ## kill commands, ranks and studio jobs at random moments, resume, and compare bitwise
+	@node tools/chaos/chaos.mjs
+
+# Captured = eager, GPU = CPU, constant memory, micro-batches when out of memory, kill and resume.
+check-gpu: setup ## check training on a GPU
+	@node tools/gpu/check.mjs
+
+# Run the tests of attack, exact, compare, gate, serve and verify on ONNX Runtime instead of
+# libtorch
+test-onnx: export TEMPER_BACKEND := onnx
+test-onnx: setup
+	@node_modules/.bin/vitest run tests/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/runs/attack.test.ts tests/serve
+
+# Cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu
+# (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)
+test-arm64: setup
 	@node tools/arm64/test.mjs
 
+# Run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host
+# (installs Slurm, as root)
 test-slurm: export TEMPER_TEST_SLURM := 1
-test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
+test-slurm: setup
 	@node tools/slurm-cluster.mjs node_modules/.bin/vitest run --no-file-parallelism tests/sweeps/slurm.test.ts tests/distributed/slurm.test.ts
 
-check-gate: setup ## the gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20 (RUNS=their folder)
+# Plant mistakes in methods, layers and training, and check that the named tests find each
+check-mutations: setup
+	@node tools/mutations.mjs
+
+# The gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20
+# (RUNS=their folder)
+check-gate: setup
 	@node tools/check-gate.mjs $(RUNS)
 
+# More than 1,000,000 edits within certificates of random models: none may change a prediction;
+# planted mistakes must be found
 check-certificates: export TEMPER_LONG := 1
-check-certificates: setup ## more than 1,000,000 edits within certificates of random models: none may change a prediction; planted mistakes must be found
+check-certificates: setup
 	@node_modules/.bin/vitest run tests/proofs/certificates
 
-check-guard: setup ## append benign words to what a guard detects, without and with windows (RUN=a run with two labels, BENIGN=a .jsonl file)
+# Append benign words to what a guard detects, without and with windows (RUN=a run with two labels,
+# BENIGN=a .jsonl file)
+check-guard: setup
 	@node tools/check-guard.mjs $(RUN) --benign $(BENIGN)
 
-check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
+# Export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and
+# transformers.js
+check-export: setup
 	@node tools/check-export.mjs $(RUN)
 
+# Compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with
+# the package
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
-check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
+check-tokenizers: setup
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/parity.test.ts tests/models/save-tokenizer.test.ts
 
-check-models: setup ## save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON has it)
+# Save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON
+# has it)
+check-models: setup
 	@node tools/fixtures/check-saved-models.mjs
 
-check-pushed: setup ## compare the folders that push uploads, of every family, tokenization and head, in transformers, transformers.js and ONNX Runtime (TEMPER_PYTHON has transformers)
+# Compare the folders that push uploads, of every family, tokenization and head, in transformers,
+# transformers.js and ONNX Runtime (TEMPER_PYTHON has transformers)
+check-pushed: setup
 	@node tools/check-pushed.mjs $(FAMILIES)
 
-lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
-	@npm run --silent lint
-	@npm run --silent check
+# Compare every stack in 2 and 3 processes with one process, and resume after 20 kills
+check-distributed: export TEMPER_LONG := 1
+check-distributed: setup
+	@node_modules/.bin/vitest run tests/distributed
 
-docs: setup ## build the documentation site and the API reference into build/docs (no network at run time)
-	@npm ci --silent --prefix docs
-	@node tools/docs/reference.mjs
-	@npm run --silent --prefix docs build
-	@npm run --silent docs
+##@ Bench
 
 bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
 	@node tools/bench/engine.mjs
@@ -106,68 +153,72 @@ bench: setup ## measure the engine, and compare it with PyTorch if a Python has 
 bench-train bench-attacks bench-inference bench-methods check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
-bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transformers, the strongest included: speed and accuracy (half an hour on two cores)
+bench-train: setup ## compare fine-tuning with loops of transformers (half an hour on two cores)
 	@node tools/bench/train.mjs
 
-bench-attacks: setup ## compare PWWS and the genetic attack, in every precision of the CPU, with TextAttack: speed and accuracy under attack
+bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack, in every precision of the CPU
 	@node tools/bench/attacks.mjs
 
-bench-inference: setup ## compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a Python that has them)
-	@node tools/bench/inference.mjs
-
-check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores; PROCESSES=16 on more)
-	@node tools/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
-
-check-recipes: setup ## compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
-	@node tools/parity/check-recipes.mjs
-
-bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
-	@node tools/bench/studio.mjs $(RUN)
-
-bench-serve: setup ## measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a finished run)
-	@node tools/bench/serve.mjs $(RUN)
-
-pictures: setup ## draw the pictures of README and docs (RUNS=a folder with finished and attacked runs)
-	@node tools/pictures.mjs $(RUNS)
-
-bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
-	@node tools/bench/methods.mjs
-
-bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch if a Python has it
+bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch
 	@node tools/gpu/bench.mjs
 
-check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory, micro-batches when out of memory, kill and resume
-	@node tools/gpu/check.mjs
+# Compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a
+# Python that has them)
+bench-inference: setup
+	@node tools/bench/inference.mjs
 
-gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
-	@node tools/gpu/bundle.mjs $(BUNDLE)
+# Measure a training step of each method, as a multiple of a standard step
+bench-methods: setup
+	@node tools/bench/methods.mjs
 
-check-distributed: export TEMPER_LONG := 1
-check-distributed: setup ## compare every stack in 2 and 3 processes with one process, and resume after 20 kills
-	@node_modules/.bin/vitest run tests/distributed
+# Measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a
+# finished run)
+bench-serve: setup
+	@node tools/bench/serve.mjs $(RUN)
 
-bench-distributed: setup ## measure fine-tuning in two processes, with one thread each, against one process
+# Measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
+bench-studio: setup
+	@node tools/bench/studio.mjs $(RUN)
+
+# Measure fine-tuning in two processes, with one thread each, against one process
+bench-distributed: setup
 	@node tools/bench/distributed.mjs
 
-chaos: setup ## kill commands, two ranks and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS, CHAOS_WORKLOADS)
-	@node tools/chaos/chaos.mjs
+# Attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within
+# 1 point (hours on two cores; PROCESSES=16 on more)
+check-precision: setup
+	@node tools/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
 
-demo: setup ## train, attack and report on data that npm installs
-	@node scripts/demo.mjs $(if $(FRESH),--fresh)
+# Compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
+check-recipes: setup
+	@node tools/parity/check-recipes.mjs
 
-story: setup ## own CSV file: train three ways, predict, attack, compare, report and sweep (under 5 minutes; WRITE=1 writes docs/guide/tutorial.md)
-	@node scripts/story.mjs $(if $(WRITE),--write)
+##@ Docs
 
-.PHONY: prebuilt
-prebuilt: setup ## build the packages to publish into build/prebuilt: temper-nlp, and the addon for this machine
+docs: setup ## build the documentation site and the API reference into build/docs
+	@npm ci --silent --prefix docs
+	@node tools/docs/reference.mjs
+	@npm run --silent --prefix docs build
+	@npm run --silent docs
+
+# Draw the pictures of README and docs (RUNS=a folder with finished and attacked runs)
+pictures: setup
+	@node tools/pictures.mjs $(RUNS)
+
+##@ Release
+
+prebuilt: setup ## build the packages to publish into build/prebuilt
 	@node scripts/make-prebuilt.mjs
 
-package-check-onnx: packages build/dist.stamp ## install the packed package in an empty folder without Python, compilers and libtorch, attack an exported model, and measure size and time
-	@node scripts/make-prebuilt.mjs --without-addon
-	@node scripts/package-check.mjs --onnx
-
-package-check: prebuilt ## install the packed package in an empty folder, without a compiler on the PATH, and run it there
+package-check: prebuilt ## install and run the packed package in an empty folder, without a compiler
 	@node scripts/package-check.mjs
 
-clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
-	rm -rf build dist schemas coverage
+# BUNDLE="--model DIR --data DIR --part-size MB"
+gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node
+	@node tools/gpu/bundle.mjs $(BUNDLE)
+
+# Install the packed package in an empty folder without Python, compilers and libtorch, attack an
+# exported model, and measure size and time
+package-check-onnx: packages build/dist.stamp
+	@node scripts/make-prebuilt.mjs --without-addon
+	@node scripts/package-check.mjs --onnx

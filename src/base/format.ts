@@ -55,6 +55,21 @@ export function formatBytes(bytes: number): string {
   return power === 0 ? `${bytes} bytes` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
 }
 
+/** Formats a duration that is not known exactly: 40 s, 12 min, 3 h 20 min, 4 d 6 h. */
+export function formatRoughDuration(seconds: number): string {
+  const join = (value: number, large: string, per: number, small: string): string => {
+    const [whole, rest] = [Math.floor(value / per), Math.round(value % per)];
+    return rest === 0 ? `${whole} ${large}` : `${whole} ${large} ${rest} ${small}`;
+  };
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (minutes < 60) return `${minutes} min`;
+  // The minutes of many hours are not known.
+  if (minutes < 10 * 60) return join(Math.round(minutes / 10) * 10, "h", 60, "min");
+  const hours = Math.round(minutes / 60);
+  return hours < 48 ? `${hours} h` : join(hours, "d", 24, "h");
+}
+
 /** Formats a duration like a clock: 0:07, 12:40, 3:05:00. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.round(milliseconds / 1000);

@@ -1,7 +1,8 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
 import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
 import { exact, exactParts } from "../actions/exact/exact.js";
-import { estimateRun } from "../actions/train/estimate-run.js";
+import { measureRun } from "../actions/train/estimate-run.js";
+import { countWork } from "../actions/train/run-work.js";
 import { trainResolved } from "../actions/train/train.js";
 import { getErrorMessage, Interrupted, UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
@@ -35,8 +36,10 @@ export async function executeRequest(
       // The run folder has the results.
       return null;
     }
-    case "estimate":
-      return estimateRun(request.config, callbacks);
+    case "count-work":
+      return countWork(request.configs, request.sample, callbacks);
+    case "measure":
+      return measureRun(request.config, request, callbacks);
     case "advglue": {
       const { kind: _, out, ...rest } = request;
       const result = await evaluateAdvglue(rest, callbacks);

@@ -11,8 +11,8 @@ const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurre
  * count by name.
  */
 export function hashRequest(request: WorkRequest): string {
-  const isRun = request.kind === "train" || request.kind === "estimate";
-  const identity = isRun && request.config ? formatConfigIdentity(request.config) : sortKeys(request);
+  const config = request.kind === "train" ? request.config : null;
+  const identity = config ? formatConfigIdentity(config) : sortKeys(request);
   return createHash("sha256")
     .update(JSON.stringify([request.kind, identity]))
     .digest("hex");

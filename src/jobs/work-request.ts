@@ -12,8 +12,16 @@ import { runtimeOptions } from "../settings/runtime-config.js";
 export const workRequestSchema = z.discriminatedUnion("kind", [
   /** Trains a run, or continues it. Without a config, that of the run folder counts. */
   z.strictObject({ kind: z.literal("train"), config: orNull(runConfigSchema), out: z.string() }),
-  /** Measures what a run will cost. */
-  z.strictObject({ kind: z.literal("estimate"), config: runConfigSchema }),
+  /** Counts the work of runs on the same data, and writes a sample of their texts to a file. */
+  z.strictObject({ kind: z.literal("count-work"), configs: z.array(runConfigSchema).min(1), sample: z.string() }),
+  /** Measures a few steps of a run on such a sample, within so many seconds. */
+  z.strictObject({
+    kind: z.literal("measure"),
+    config: runConfigSchema,
+    sample: z.string(),
+    stepsPerEpoch: z.number(),
+    seconds: z.number(),
+  }),
   /** Evaluates a run on AdvGLUE and writes the result to the file `out`. */
   z.strictObject({
     kind: z.literal("advglue"),

@@ -14,5 +14,6 @@ export { batchByLength } from "./inference/inference-batches.js";
 export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
+export { countForwardFlops, countModelParameters } from "./model-size.js";
 export { duplicatePacking } from "./packing.js";
 export * from "./public.js";

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
+import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepCallbacks } from "./sweep-events.js";
@@ -83,8 +84,13 @@ async function executePhases(
   return failures;
 }
 
+/** Whether no run may use a GPU. */
+export function usesOnlyCpu(configs: NewSweepPlan["configs"]): boolean {
+  return Object.values(configs).every(({ device }) => device === "cpu");
+}
+
 /** The environment of each concurrent worker: its own GPU, or its part of the cores. */
-function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Record<string, string>[] {
+export function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Record<string, string>[] {
   const gpus = isCpuOnly ? [] : listVisibleGpus();
   const count = jobs ?? Math.max(1, gpus.length);
   return Array.from({ length: count }, (_, i): Record<string, string> => {

@@ -12,7 +12,7 @@ import { checkSlurm } from "../jobs/slurm.js";
 import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
-import { estimateSweep } from "./estimate.js";
+import { type EstimateOptions, estimateSweep } from "./estimate.js";
 import { countRuns } from "./expand.js";
 import { listSweepInputs, type SweepInputs } from "./list-inputs.js";
 import { checkSweepFolder, createSweepPlan, type NewSweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
@@ -20,7 +20,7 @@ import type { SweepPlan } from "./plan-schema.js";
 import { readPublishedTable } from "./published-results.js";
 import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
-import { runLocally, type WorkItemFailure } from "./run-local.js";
+import { runLocally, usesOnlyCpu, type WorkItemFailure } from "./run-local.js";
 import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone } from "./work-item.js";
@@ -78,14 +78,14 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   await checkSweepFolder(out, resume);
   await checkSweep(sweep);
   checkInputFiles(sweep);
-  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, callbacks, trust);
+  const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, { ...callbacks, jobs, trust });
   if (planned.estimate) onEvent?.({ type: "estimate", planned });
   createFolder(out);
   const release = acquireLock(
     join(out, sweepFiles.lock),
     (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
   );
-  const isCpuOnly = Object.values(configs).every(({ device }) => device === "cpu");
+  const isCpuOnly = usesOnlyCpu(configs);
   const unfinished = { out, failures: [], table: null, report: null };
   const { signal: stop, killSignal: kill } = callbacks;
   // Every concurrent run listens. Node.js takes more than ten listeners for a leak.
@@ -122,7 +122,8 @@ export async function planSweep(
   await checkSweep(sweep);
   const inputs = await listSweepInputs(sweep);
   const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
-  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, callbacks, "data");
+  const options = { ...callbacks, jobs: parsed.jobs };
+  const planned = await estimatePlan(out, sweep, parsed.estimate && !hasCode && isComplete, options);
   return { ...planned, configs, inputs };
 }
 
@@ -164,13 +165,12 @@ async function estimatePlan(
   out: string,
   sweep: NewSweepPlan,
   measure: boolean,
-  callbacks: SweepCallbacks,
-  trust: Trust,
+  options: EstimateOptions,
 ): Promise<PlannedSweep> {
   const unfinished: string[] = [];
   const { plan } = sweep;
   for (const run of plan.runs) if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
-  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, callbacks, trust) : null;
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, options) : null;
   return { out, plan, unfinished, estimate };
 }
 

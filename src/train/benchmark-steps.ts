@@ -1,79 +1,135 @@
-import { free } from "../tensor/index.js";
+import { countForwardFlops, predictProbabilities } from "../models/index.js";
+import { free, getGpuIndex } from "../tensor/index.js";
+import { nativeCuda } from "../tensor/native.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { createStepRunner } from "./create-step-runner.js";
-import { countParameters, createTrainingContext } from "./training-context.js";
+import { type Dataset, toDataset } from "./dataset.js";
+import { evaluateModel } from "./evaluate.js";
+import type { StepRunner } from "./step-runner.js";
+import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-method.js";
 
-/** The cost of a training, measured on a few real steps. */
-export interface StepBenchmark {
-  readonly steps: number;
-  readonly stepsPerEpoch: number;
-  readonly parameters: number;
-  readonly secondsPerStep: number;
-  /** Time of the methods' passes over the data before training, extrapolated from a few batches. */
-  readonly prepareSeconds: number;
+/** A step of one size, and its cost. */
+export interface MeasuredStep {
+  readonly batchSize: number;
+  /** Tokens of the longest text. */
+  readonly length: number;
+  /** FLOPs of one forward pass. */
+  readonly flops: number;
+  readonly seconds: number;
+  /** Peak memory so far: of the device, or of the process on a CPU. */
+  readonly memoryBytes: number;
 }
 
-/**
- * The number of timed steps, spread over the lengths of the batches. Slow steps need fewer
- * repetitions.
- */
-const benchmarkStepCounts = { quick: 5, slow: 3, slowSeconds: 2 };
+/** The cost of a training, measured on a few steps. All rates are seconds per FLOP of a forward pass. */
+export interface StepBenchmark {
+  /** Trained parameters. */
+  readonly parameters: number;
+  /** Steps of increasing size. The first one is always measured. */
+  readonly steps: readonly MeasuredStep[];
+  /** The methods' passes over the training data before the first step. */
+  readonly prepareRate: number;
+  /** Evaluations on the validation split, with the metrics of the methods. */
+  readonly validateRate: number;
+  readonly predictRate: number;
+}
+
+export interface BenchmarkOptions {
+  /** Steps per epoch with all of the training data. */
+  readonly stepsPerEpoch: number;
+  /** Larger steps are only measured within this time. Default: up to the largest batch of the run. */
+  readonly seconds?: number;
+  /** Milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Steps smaller than those of the run, from which larger ones can be extrapolated. */
+const shortLength = 32;
+const shortBatchSizes = [2, 8, 32];
+/** On a CPU, passes over the data before training are timed with such batches. */
+const dryRunBatchSize = 8;
+
+/** Shorter steps are timed more than once, because they are noisy. */
+const quickSeconds = 0.25;
+const quickRepetitions = 3;
+/** On a GPU, the first step of a shape runs eagerly and the second one is captured. */
+const warmupSteps = { cpu: 1, gpu: 2 };
+
+/** Kinds of steps that are rarer than this are not measured. */
+const minFraction = 0.01;
+/** Steps whose kind is looked up. Their pattern repeats. */
+const maxListedSteps = 100_000;
 
 /**
- * Runs a few steps of a job. It changes the model's weights and nothing else. The batch that needs
- * the most memory runs first.
+ * Measures steps of increasing size, first with a few short texts, at last the largest batch of the
+ * job. The weights of the model stay the same.
  */
-export async function benchmarkSteps(job: TrainingJob): Promise<StepBenchmark> {
-  const preparation = createStopwatch();
+export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions): Promise<StepBenchmark> {
+  const { stepsPerEpoch, seconds = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
+  const deadline = now() + 1000 * seconds;
+  const { train, sizes } = createSteps(job);
+  const isCpu = job.deviceConfig.device === "cpu";
+  const { batchSize } = job.settings;
+  const flopsOf = (indices: Int32Array): number => countBatchFlops(job, train, indices);
+  const preparation = createStopwatch(now, (from, to) =>
+    Array.from({ length: to - from }, (_, i) => flopsOf(Int32Array.of(from + i))).reduce((sum, each) => sum + each, 0),
+  );
   const training = await createTrainingContext({
     ...job,
-    dryRun: true,
+    train,
+    settings: {
+      ...job.settings,
+      batchSize: isCpu ? Math.min(dryRunBatchSize, batchSize) : batchSize,
+      batchSampler: "shuffled",
+    },
+    dryRun: { stepsPerEpoch },
     onEvent(event) {
-      if (event.type === "progress") preparation.onProgress(event.stage, event.done, event.total);
+      if (event.type === "progress") preparation.onProgress(event.stage, event.done);
       else job.onEvent?.(event);
     },
   });
   const runner = createStepRunner(training);
   try {
-    const estimateCost = (batches: readonly Int32Array[]): number =>
-      batches.reduce(
-        (sum, batch) => sum + batch.length * batch.reduce((max, i) => Math.max(max, job.train.lengths[i] ?? 0), 0),
-        0,
-      );
-    const byCost = training.getEpochBatches(0).sort((a, b) => estimateCost(b) - estimateCost(a));
-    const pickQuantiles = (count: number): Int32Array[][] =>
-      Array.from({ length: count }, (_, i) => byCost[Math.round((i / (count - 1)) * (byCost.length - 1))]!);
-    const timeStep = (stepIndex: number, batches: readonly Int32Array[]): number => {
-      const started = performance.now();
-      const { values } = runner.runStep(
-        stepIndex,
-        batches.map((indices) => toHostBatch(job, indices)),
-      );
-      // Reading the values waits for the device.
-      values.toFloat32Array();
-      free(values);
-      return (performance.now() - started) / 1000;
-    };
-    training.optimizer.setLearningRateFactor(1);
-    // The first step includes one-time work. It is only counted if it is slow, so that the work
-    // hardly matters.
-    const first = timeStep(0, byCost[0]!);
-    const isSlow = first > benchmarkStepCounts.slowSeconds;
-    const seconds: number[] = isSlow ? [first] : [];
-    const timedSteps = isSlow
-      ? pickQuantiles(benchmarkStepCounts.slow).slice(1)
-      : pickQuantiles(benchmarkStepCounts.quick);
-    for (const [i, batches] of timedSteps.entries()) {
-      seconds.push(timeStep(i + 1, batches));
-      await new Promise(setImmediate);
+    const prepareRate = preparation.computeRate();
+    // The steps compute everything, but change no weights.
+    training.optimizer.setLearningRateFactor(0);
+    const kinds = listStepKinds(training);
+    const steps: MeasuredStep[] = [];
+    for (const [i, batches] of sizes.entries()) {
+      const flops = batches.reduce((sum, indices) => sum + flopsOf(indices), 0);
+      const last = steps.at(-1);
+      if (last && now() + 1000 * last.seconds * (flops / last.flops) * kinds.length > deadline) break;
+      const warmups = isCpu && i > 0 ? 0 : warmupSteps[isCpu ? "cpu" : "gpu"];
+      let mean = 0;
+      for (const { stepIndex, fraction } of kinds) {
+        for (let k = 0; k < warmups; k++) timeStep(training, runner, stepIndex, batches, now);
+        const times = [timeStep(training, runner, stepIndex, batches, now)];
+        while (times[0]! < quickSeconds && times.length < quickRepetitions)
+          times.push(timeStep(training, runner, stepIndex, batches, now));
+        mean += fraction * times.sort((a, b) => a - b)[Math.floor(times.length / 2)]!;
+        // Signals and timers get a turn.
+        await new Promise(setImmediate);
+      }
+      const length = Math.max(...batches.flatMap((indices) => [...indices].map((index) => train.lengths[index]!)));
+      const rows = batches.reduce((sum, indices) => sum + indices.length, 0);
+      steps.push({ batchSize: rows, length, flops, seconds: mean, memoryBytes: readPeakMemory(job) });
     }
+    // Metrics of methods can take longer than a step, so the texts are not those of the largest one.
+    const evaluatedSize = Math.max(0, steps.length - 2);
+    const evaluated = sizes[evaluatedSize]!.flatMap((indices) => [...indices].map((index) => train.items[index]!));
+    const time = async (work: () => Promise<unknown>): Promise<number> => {
+      const started = now();
+      await work();
+      return (now() - started) / 1000 / steps[evaluatedSize]!.flops;
+    };
+    const encodings = evaluated.map(({ encoding }) => encoding);
+    const sample = { ...train, items: evaluated };
     return {
-      steps: training.totalSteps,
-      stepsPerEpoch: training.stepsPerEpoch,
       parameters: countParameters(training.parameters),
-      secondsPerStep: meanOverQuantiles(seconds),
-      prepareSeconds: preparation.estimateSeconds(),
+      steps,
+      prepareRate,
+      validateRate: job.validation ? await time(() => evaluateModel(training, sample)) : 0,
+      predictRate: await time(() => predictProbabilities(job.model, job.model.weights, encodings, job.deviceConfig)),
     };
   } finally {
     runner.dispose();
@@ -81,33 +137,135 @@ export async function benchmarkSteps(job: TrainingJob): Promise<StepBenchmark> {
   }
 }
 
-/**
- * The mean of values at evenly spaced quantiles by the trapezoid rule: both ends have half the
- * weight.
- */
-function meanOverQuantiles(values: readonly number[]): number {
-  const ends = ((values[0] ?? 0) + (values.at(-1) ?? 0)) / 2;
-  return (values.slice(1, -1).reduce((sum, value) => sum + value, 0) + ends) / (values.length - 1);
+/** A training set for the benchmark, and the batches of each step. */
+function createSteps(job: TrainingJob): { readonly train: Dataset; readonly sizes: readonly Int32Array[][] } {
+  const { model, settings, train } = job;
+  const { batchSize, gradientAccumulationSteps } = settings;
+  const longest = [...train.items.keys()].sort((a, b) => train.lengths[b]! - train.lengths[a]!);
+  const rows = Math.min(batchSize * gradientAccumulationSteps, longest.length);
+  const complete = longest.slice(0, rows).map((index) => train.items[index]!);
+  const numShort = Math.min(Math.max(...shortBatchSizes), longest.length);
+  const examples = longest.slice(0, numShort).map((index) => train.items[index]!.example);
+  const short = toDataset(
+    { ...model, maxLength: Math.min(shortLength, model.maxLength) },
+    // Methods read the texts, too.
+    examples.map((example) => ({
+      ...example,
+      texts: example.texts.map((text) => shorten(text, example.texts.length)),
+    })),
+  );
+  const items = [...short.items, ...complete];
+  const range = (start: number, end: number): Int32Array =>
+    Int32Array.from({ length: end - start }, (_, i) => start + i);
+  const batches = Array.from({ length: Math.ceil(rows / batchSize) }, (_, i) =>
+    range(numShort + i * batchSize, numShort + Math.min(rows, (i + 1) * batchSize)),
+  );
+  // A short step of all rows says nothing new if the texts are short.
+  const isLong = train.lengths[longest[0]!]! > shortLength;
+  const sizes = shortBatchSizes
+    .filter((size) => size < rows || (size === rows && isLong))
+    .map((size) => [range(0, size)]);
+  return {
+    train: { ...train, items, lengths: Int32Array.from(items, ({ encoding }) => encoding.ids.length) },
+    sizes: [...sizes, batches],
+  };
 }
 
-/** Times work that ends early and estimates how long all of it would take. */
-function createStopwatch(): {
-  onProgress(label: string, done: number, total: number): void;
-  estimateSeconds(): number;
-} {
-  const timers = new Map<string, { firstDone: number; started: number; now: number; done: number; total: number }>();
+/** The first words of a text. */
+function shorten(text: string, numTexts: number): string {
+  return text
+    .split(" ")
+    .slice(0, Math.floor(shortLength / numTexts))
+    .join(" ");
+}
+
+function countBatchFlops({ model }: TrainingJob, { lengths }: Dataset, indices: Int32Array): number {
+  const longest = indices.reduce((max, index) => Math.max(max, lengths[index]!), 0);
+  return countForwardFlops(model.architecture.config, indices.length, longest);
+}
+
+/** One step of each kind of work, and how frequent the kind is. */
+function listStepKinds({ stack, totalSteps }: ActiveTraining): { stepIndex: number; fraction: number }[] {
+  const kinds = new Map<string, { stepIndex: number; count: number }>();
+  const listed = Math.min(totalSteps, maxListedSteps);
+  for (let stepIndex = 0; stepIndex < listed; stepIndex++) {
+    const key = stack.getGraphKey(stepIndex);
+    const count = kinds.get(key)?.count ?? 0;
+    kinds.set(key, { stepIndex: kinds.get(key)?.stepIndex ?? stepIndex, count: count + 1 });
+  }
+  const [first, ...others] = [...kinds.values()].sort((a, b) => b.count - a.count);
+  const frequent = [first!, ...others.filter(({ count }) => count >= minFraction * listed)];
+  const total = frequent.reduce((sum, { count }) => sum + count, 0);
+  return frequent.map(({ stepIndex, count }) => ({ stepIndex, fraction: count / total }));
+}
+
+function timeStep(
+  { job }: ActiveTraining,
+  runner: StepRunner,
+  stepIndex: number,
+  batches: readonly Int32Array[],
+  now: () => number,
+): number {
+  const started = now();
+  const { values } = runner.runStep(
+    stepIndex,
+    batches.map((indices) => toHostBatch(job, indices)),
+  );
+  // Reading the values waits for the device.
+  values.toFloat32Array();
+  free(values);
+  return (now() - started) / 1000;
+}
+
+function readPeakMemory({ deviceConfig: { device } }: TrainingJob): number {
+  return device === "cpu"
+    ? process.resourceUsage().maxRSS * 1024
+    : nativeCuda().deviceMemory(getGpuIndex(device)).peakBytes;
+}
+
+/** Times the passes over the data. The first batch of a pass is not counted. */
+function createStopwatch(
+  now: () => number,
+  countFlops: (from: number, to: number) => number,
+): { onProgress(label: string, done: number): void; computeRate(): number } {
+  const passes = new Map<string, { firstDone: number; started: number; now: number; done: number }>();
   return {
-    onProgress(label, done, total) {
-      const now = performance.now();
-      const timer = timers.get(label);
-      if (timer) Object.assign(timer, { now, done });
-      else timers.set(label, { firstDone: done, started: now, now, done, total });
+    onProgress(label, done) {
+      const pass = passes.get(label);
+      if (pass) Object.assign(pass, { now: now(), done });
+      else passes.set(label, { firstDone: done, started: now(), now: now(), done });
     },
-    estimateSeconds: () =>
-      [...timers.values()].reduce(
-        (sum, { firstDone, started, now, done, total }) =>
-          sum + (done > firstDone ? ((now - started) / 1000 / (done - firstDone)) * total : 0),
+    computeRate: () =>
+      [...passes.values()].reduce(
+        (sum, { firstDone, started, now: end, done }) =>
+          sum + (done > firstDone ? (end - started) / 1000 / countFlops(firstDone, done) : 0),
         0,
       ),
   };
+}
+
+/** Seconds of a step: a constant, and a rate per FLOP of its forward pass. */
+export interface StepTime {
+  readonly perStep: number;
+  readonly rate: number;
+}
+
+/** The rate is at least this fraction of the one without a constant. */
+const minRateFraction = 0.25;
+
+/**
+ * Fits the time of a step to the largest two that were measured. With only one, the constant is the
+ * given one.
+ */
+export function fitStepTime(steps: readonly MeasuredStep[], perStep = 0): StepTime {
+  const [last, before] = [steps.at(-1)!, steps.at(-2)];
+  if (!before) {
+    const constant = Math.min(perStep, last.seconds / 2);
+    return { perStep: constant, rate: (last.seconds - constant) / last.flops };
+  }
+  const slope = (last.seconds - before.seconds) / (last.flops - before.flops);
+  const proportional = last.seconds / last.flops;
+  // Noise can make the larger step the faster one.
+  const rate = Math.min(Math.max(slope, minRateFraction * proportional), proportional);
+  return { perStep: last.seconds - rate * last.flops, rate };
 }

@@ -1,6 +1,7 @@
 export { Interrupted } from "../base/errors.js";
 export type { Batch, HostBatch } from "./batch.js";
-export { benchmarkSteps } from "./benchmark-steps.js";
+export { createEpochBatches } from "./batches.js";
+export { benchmarkSteps, fitStepTime, type StepBenchmark } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export { collateTexts, readExtraTexts } from "./extra-texts.js";
 export { type Ranks, singleRank } from "./ranks.js";

@@ -23,7 +23,7 @@ export interface ActiveTraining extends BatchTraining {
   close(): void;
 }
 
-/** In a dry run, `forEachBatch` visits only these batches: one to warm up and two to time. */
+/** In a dry run, `averageOverBatches` visits only these batches: one to warm up and two to time. */
 const dryRunBatches = 3;
 
 /** What a training has besides its job. */
@@ -55,7 +55,7 @@ export async function createTrainingContext(
       batches.slice(i * gradientAccumulationSteps, (i + 1) * gradientAccumulationSteps),
     );
   };
-  const stepsPerEpoch = getEpochBatches(0).length;
+  const stepsPerEpoch = job.dryRun?.stepsPerEpoch ?? getEpochBatches(0).length;
 
   const { labels } = job.task;
   const examples = job.train.items.map(({ example }) => example);

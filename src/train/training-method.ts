@@ -165,8 +165,11 @@ export interface TrainingJob extends Callbacks {
   readonly loadSubstitutions?: () => Promise<Substitutions>;
   /** Attacks texts on the current weights of the model, for methods that train on the results. */
   readonly attackTexts?: AttackTexts;
-  /** True if the result will not be used: passes over all data before training end early. */
-  readonly dryRun?: boolean;
+  /**
+   * Set if the result will not be used: passes over all data before training end early. The training
+   * data is a sample, so the steps per epoch are given.
+   */
+  readonly dryRun?: { readonly stepsPerEpoch: number };
   /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
   readonly stopAfter?: number;
 }

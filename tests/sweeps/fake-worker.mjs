@@ -10,12 +10,56 @@ if (process.argv[2] !== "worker") throw new Error(`expected the command worker, 
 process.on("SIGTERM", () => process.exit(130));
 process.on("message", execute);
 
+/**
+ * A run with 10 steps per epoch at a batch size of 8, with 100 FLOPs per text.
+ * @param {import("../../src/settings/config.js").RunConfig} config
+ * @returns {import("../../src/actions/train/run-work.js").RunWork}
+ */
+function countWork({ train: { batchSize, epochs } }) {
+  const stepsPerEpoch = 80 / batchSize;
+  return {
+    examples: { train: 80, validation: 0, test: 10 },
+    parameters: 1000,
+    diskBytes: 4000,
+    stepsPerEpoch,
+    steps: stepsPerEpoch * epochs,
+    evaluations: 0,
+    flops: { step: 100 * batchSize, train: 8000, validation: 0, test: 1000 },
+    maxBatchTokens: 10 * batchSize,
+  };
+}
+
+/**
+ * A step takes 1 s, and 1 s per 100 FLOPs with each method.
+ * @param {import("../../src/settings/config.js").RunConfig} config
+ * @returns {import("../../src/actions/train/estimate-run.js").RunBenchmark}
+ */
+function measure({ methods }) {
+  const steps = [2, 4].map((batchSize) => ({
+    ...{ batchSize, length: 10, flops: 100 * batchSize },
+    ...{ seconds: 1 + batchSize * (1 + methods.length), memoryBytes: 5000 + 100 * batchSize },
+  }));
+  const rates = { prepareRate: 0, validateRate: 0, predictRate: 0 };
+  return { ...rates, parameters: 1000, modelParameters: 1000, device: "cpu", steps };
+}
+
 /** @param {import("../../src/jobs/work-request.js").WorkFiles} files */
 function execute({ requestPath, resultPath }) {
   /** @type {import("../../src/jobs/work-request.js").WorkRequest} */
   const request = JSON.parse(readFileSync(requestPath, "utf8"));
-  const { calls, crashOnce, alwaysFail, slow, hasValidation } = JSON.parse(process.env.FAKE ?? "{}");
-  if (request.kind === "estimate" || request.kind === "harden") throw new Error("expected a request of a sweep");
+  const { calls, crashOnce, alwaysFail, slow, hasValidation, hangAt } = JSON.parse(process.env.FAKE ?? "{}");
+  if (request.kind === "harden") throw new Error("expected a request of a sweep");
+  if (request.kind === "count-work" || request.kind === "measure") {
+    const [first] = request.kind === "measure" ? [request.config] : request.configs;
+    const names = first?.methods.map(({ name }) => name).join("+") || "standard";
+    const label = request.kind === "measure" ? `measures ${names}` : `reads ${basename(first?.data ?? "")}`;
+    appendFileSync(calls, `${JSON.stringify({ label, pid: process.pid, threads: process.env.OMP_NUM_THREADS })}\n`);
+    // The parent process ends a worker that takes too long.
+    if (label === hangAt) return void setTimeout(() => undefined, 60_000);
+    if (request.kind === "measure") return finish("done", { result: measure(request.config) });
+    writeFileSync(request.sample, "[]");
+    return finish("done", { result: request.configs.map(countWork) });
+  }
   const folder =
     request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
   const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);

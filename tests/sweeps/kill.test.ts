@@ -1,4 +1,5 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,6 +8,7 @@ import { Rng } from "../../src/base/rng.js";
 import { runSweep } from "../../src/sweeps/index.js";
 import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
+import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";
@@ -133,12 +135,33 @@ it.runIf(chooseExtent(0, 1) === 1)("a disk that fills up is reported, and finish
   }
 });
 
-testLong("estimates the cost in worker processes without writing anything", async () => {
+testLong("estimates the cost in a worker process without writing anything", async () => {
   const out = join(folder, "estimated");
   const { code, stdout } = await invoke(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ unfinished: runs, estimate: { device: "cpu" } });
-  expect((JSON.parse(stdout) as { estimate: { seconds: number } }).estimate.seconds).toBeGreaterThan(0);
+  const { seconds, low, high } = (JSON.parse(stdout) as { estimate: Record<"seconds" | "low" | "high", number> })
+    .estimate;
+  expect(low).toBeGreaterThan(0);
+  expect([low, seconds, high]).toEqual([low, seconds, high].sort((a, b) => a - b));
+  expect(existsSync(out)).toBe(false);
+});
+
+it.each(["SIGINT", "SIGTERM"] as const)("an estimate ends at %s and leaves nothing", async (signal) => {
+  const temporary = join(folder, signal);
+  mkdirSync(temporary);
+  const out = join(folder, "stopped");
+  const args = ["sweep", file, "--out", out, ...(signal === "SIGINT" ? ["--dry-run"] : [])];
+  const child = spawn(process.execPath, [main, ...args], { env: { ...process.env, TMPDIR: temporary } });
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk;
+    if (!child.killed && stderr.includes("1 of")) child.kill(signal);
+  });
+  const [status] = await once(child, "close");
+  expect(status).toBe(130);
+  expect(stderr).toMatch(/Stopped during the estimate\. No run was started\.\n$/);
+  expect(readdirSync(temporary)).toEqual([]);
   expect(existsSync(out)).toBe(false);
 });
 

@@ -400,7 +400,7 @@ describe("code in a sweep file", () => {
     const { configs } = await planSweep({ file });
     expect(Object.values(configs)[0]!.methods).toMatchObject([{ name: join(folder, code, "method.mjs") }]);
     const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
-    expect(dry).toMatchObject({ code: 0, stderr: "" });
+    expect(dry).toMatchObject({ code: 0, stderr: `estimate: checks ${file}\n` });
     expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
     expect(await invoke(["train", "--sweep", file])).toMatchObject({
       code: 2,

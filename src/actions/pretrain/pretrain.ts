@@ -5,7 +5,7 @@ import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../ba
 import { readJsonIfExists } from "../../base/read-json.js";
 import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
 import { createMethods } from "../../methods/index.js";
-import { checkMaxLength, loadMaskedLm, saveModel, toTrainableModel } from "../../models/index.js";
+import { checkMaxLength, countModelParameters, loadMaskedLm, saveModel, toTrainableModel } from "../../models/index.js";
 import { compareEnvironments, environmentSchema } from "../../runs/environment.js";
 import { getRunPath } from "../../runs/run-files.js";
 import { RunWriter } from "../../runs/run-writer.js";
@@ -225,7 +225,7 @@ async function trainPrepared(
 ): Promise<void> {
   const { model, validation } = job;
   const { signal } = callbacks;
-  writer.checkDiskSpace(estimateDiskBytes({ job, config }, isResumed));
+  writer.checkDiskSpace(estimateDiskBytes(countModelParameters(model.architecture), config.train, isResumed));
   const environment = await describeEnvironment({ job, runtime, examples: texts }, null, null);
   const environmentPath = writer.path("environment");
   const earlier = isResumed && (await readJsonIfExists(environmentPath, environmentSchema, "the environment"));

@@ -1,33 +1,45 @@
+import { z } from "zod";
 import type { Callbacks } from "../../base/events.js";
-import { predictProbabilities } from "../../models/index.js";
+import { readJson } from "../../base/files.js";
+import { validate } from "../../base/validate.js";
+import { countModelParameters } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../settings/config.js";
 import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
-import { free, getGpuIndex } from "../../tensor/index.js";
-import { nativeCuda } from "../../tensor/native.js";
-import { benchmarkSteps, toDataset } from "../../train/index.js";
+import { free } from "../../tensor/index.js";
+import { benchmarkSteps, fitStepTime, type StepBenchmark } from "../../train/index.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
-import { deferTextAttack, estimateDiskBytes } from "./train.js";
+import { countRunWork, type RunWork, sampleSplit } from "./run-work.js";
+import { deferTextAttack } from "./train.js";
 
 /**
  * What a run will cost, measured on a few optimizer steps.
  *
  *     const { seconds, memoryBytes }: RunEstimate = await estimateRun(config);
  */
-export interface RunEstimate {
+export interface RunEstimate extends Pick<RunWork, "examples" | "steps" | "evaluations" | "diskBytes"> {
   readonly config: RunConfig;
   readonly device: string;
   readonly precision: string;
   readonly threads: number;
-  readonly examples: { readonly train: number; readonly validation: number; readonly test: number };
   /** Trained parameters. */
   readonly parameters: number;
-  readonly steps: number;
-  readonly evaluations: number;
   /** Peak memory of the device, or of the process on a CPU. */
   readonly memoryBytes: number;
-  readonly diskBytes: number;
   readonly secondsPerStep: number;
-  readonly seconds: { readonly prepare: number; readonly train: number; readonly evaluate: number };
+  readonly seconds: RunSeconds;
+}
+
+/** The time of a run. */
+interface RunSeconds {
+  readonly prepare: number;
+  readonly train: number;
+  readonly evaluate: number;
+}
+
+/** A benchmark of a run: on which device, and with a model of how many parameters. */
+export interface RunBenchmark extends StepBenchmark {
+  readonly device: string;
+  readonly modelParameters: number;
 }
 
 /**
@@ -40,61 +52,94 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
   return estimateResolved(await resolveRun(input, userModules), callbacks);
 }
 
-/** Estimates a run whose settings were checked. */
+/** Estimates a run whose settings were checked. Its largest batch is measured, too. */
 export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = {}): Promise<RunEstimate> {
   const { config } = run;
   const prepared = await prepareRun(run, callbacks);
   const { runtime, examples, job } = prepared;
   const { device, precision, threads } = runtime;
+  const { architecture } = job.model;
   try {
-    const benchmark = await benchmarkSteps({
-      ...job,
-      files: null,
-      resume: false,
-      attackTexts: deferTextAttack(prepared, callbacks),
-      onEvent: (event) => event.type === "warning" && callbacks.onEvent?.(event),
+    const work = countRunWork(config, architecture, examples, job.train, {
+      validation: job.validation && { tokenized: job.validation, count: job.validation.items.length },
+      test: sampleSplit(job.model, examples.test),
     });
-    const evalSteps = config.train.evalSteps ?? benchmark.stepsPerEpoch;
-    const evaluations = examples.validation === null ? 0 : Math.ceil(benchmark.steps / evalSteps);
-    const evaluated = (examples.validation?.length ?? 0) * evaluations + examples.test.length;
+    const benchmark = await benchmarkPrepared(prepared, work.stepsPerEpoch, callbacks);
+    const seconds = computeRunSeconds(work, benchmark);
     return {
       config,
       device,
       precision,
       threads,
-      examples: {
-        train: examples.train.length,
-        validation: examples.validation?.length ?? 0,
-        test: examples.test.length,
-      },
+      examples: work.examples,
       parameters: benchmark.parameters,
-      steps: benchmark.steps,
-      evaluations,
-      memoryBytes:
-        device === "cpu"
-          ? process.resourceUsage().maxRSS * 1024
-          : nativeCuda().deviceMemory(getGpuIndex(device)).peakBytes,
-      diskBytes: estimateDiskBytes(prepared, false),
-      secondsPerStep: benchmark.secondsPerStep,
-      seconds: {
-        prepare: benchmark.prepareSeconds,
-        train: benchmark.secondsPerStep * benchmark.steps,
-        evaluate: (await measureSecondsPerText(prepared)) * evaluated,
-      },
+      steps: work.steps,
+      evaluations: work.evaluations,
+      memoryBytes: benchmark.steps.at(-1)!.memoryBytes,
+      diskBytes: work.diskBytes,
+      secondsPerStep: seconds.train / work.steps,
+      seconds,
     };
   } finally {
     free(job.model.weights);
   }
 }
 
-/** Texts classified to measure the time per text. */
-const sampledTexts = 64;
+const sampleSchema = z.array(z.object({ id: z.string(), texts: z.array(z.string()), label: z.int() }));
 
-async function measureSecondsPerText({ job: { model }, examples, runtime }: PreparedRun): Promise<number> {
-  const stride = Math.ceil(examples.test.length / sampledTexts);
-  const sample = examples.test.filter((_, i) => i % stride === 0);
-  const encodings = toDataset(model, sample).items.map(({ encoding }) => encoding);
-  const started = performance.now();
-  await predictProbabilities(model, model.weights, encodings, runtime);
-  return (performance.now() - started) / 1000 / encodings.length;
+/**
+ * Measures a few steps of a run, within a time, on the texts that `countWork` has written. The data
+ * of the run is not read.
+ */
+export async function measureRun(
+  config: RunConfig,
+  {
+    sample,
+    stepsPerEpoch,
+    seconds,
+  }: { readonly sample: string; readonly stepsPerEpoch: number; readonly seconds: number },
+  callbacks: Callbacks = {},
+): Promise<RunBenchmark> {
+  const run = await resolveRun(config, userModules);
+  const texts = validate(sampleSchema, await readJson(sample, "the sample of texts"), sample);
+  const prepared = await prepareRun(run, callbacks, { train: texts, validation: texts, test: [] });
+  try {
+    return await benchmarkPrepared(prepared, stepsPerEpoch, callbacks, seconds);
+  } finally {
+    free(prepared.job.model.weights);
+  }
+}
+
+async function benchmarkPrepared(
+  prepared: PreparedRun,
+  stepsPerEpoch: number,
+  callbacks: Callbacks,
+  seconds?: number,
+): Promise<RunBenchmark> {
+  const job = {
+    ...prepared.job,
+    files: null,
+    resume: false,
+    attackTexts: deferTextAttack(prepared, callbacks),
+    onEvent: callbacks.onEvent,
+  };
+  const benchmark = await benchmarkSteps(job, { stepsPerEpoch, ...(seconds !== undefined && { seconds }) });
+  const modelParameters = countModelParameters(job.model.architecture);
+  return { ...benchmark, device: prepared.runtime.device, modelParameters };
+}
+
+/**
+ * The time of a run with the costs of a benchmark, which may be of another run. A benchmark with one
+ * step does not know the constant part of a step, which is then `perStepGuess`.
+ */
+export function computeRunSeconds(work: RunWork, benchmark: RunBenchmark, perStepGuess?: number): RunSeconds {
+  const fit = fitStepTime(benchmark.steps, perStepGuess);
+  const { flops, steps, evaluations } = work;
+  // The constant part is mostly the update of the parameters.
+  const perStep = (fit.perStep * work.parameters) / benchmark.modelParameters;
+  return {
+    prepare: benchmark.prepareRate * flops.train,
+    train: steps * (perStep + fit.rate * flops.step),
+    evaluate: evaluations * benchmark.validateRate * flops.validation + benchmark.predictRate * flops.test,
+  };
 }

@@ -29,9 +29,13 @@ export interface PreparedRun {
 
 /**
  * Loads the data and the model of a run and creates its methods. Nothing is written. The caller
- * frees the model's weights.
+ * frees the model's weights. `given` replaces the examples of the run.
  */
-export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}): Promise<PreparedRun> {
+export async function prepareRun(
+  run: ResolvedRun,
+  callbacks: TaskCallbacks = {},
+  given: PreparedRun["examples"] | null = null,
+): Promise<PreparedRun> {
   const { config, data } = run;
   const { onEvent } = callbacks;
   for (const note of run.notes) warn(callbacks, note);
@@ -42,7 +46,7 @@ export async function prepareRun(run: ResolvedRun, callbacks: TaskCallbacks = {}
     warn(callbacks, `${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
   const task = await (data ? loadTask({ data, onEvent }) : loadConfiguredTask(config, callbacks));
   // The data is read first: it is quick, and most mistakes are in it.
-  const examples = await loadExamples(config, task, callbacks);
+  const examples = given ?? (await loadExamples(config, task, callbacks));
   const { head, headInit, headFromModel, pooling, tokenization, normalize, maxLength, seed, substitutions } = config;
   const { device } = runtime;
   // A word edit can change several words of a canonical form, which joins spaced letters.
@@ -105,7 +109,11 @@ export function findPreparedModel({ config, job, runtime }: PreparedRun): Certif
 }
 
 /** Loads all splits at once, so that a broken file does not show up after hours of training. */
-async function loadExamples(config: RunConfig, task: Task, callbacks: TaskCallbacks): Promise<PreparedRun["examples"]> {
+export async function loadExamples(
+  config: RunConfig,
+  task: Task,
+  callbacks: TaskCallbacks,
+): Promise<PreparedRun["examples"]> {
   const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
   for (const message of listTrainingDataWarnings(task, train, config.train)) warn(callbacks, message);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { getErrorMessage, UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
-import { saveModel } from "../../models/index.js";
+import { countModelParameters, saveModel } from "../../models/index.js";
 import { compareEnvironments } from "../../runs/environment.js";
 import { listLossWarnings, listResultWarnings } from "../../runs/result-warnings.js";
 import { type Results, resultsSchema } from "../../runs/results.js";
@@ -133,7 +133,7 @@ async function trainPreparedRun(training: OpenTraining): Promise<void> {
   const { signal } = callbacks;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
-  writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
+  writer.checkDiskSpace(estimateDiskBytes(countModelParameters(model.architecture), config.train, before !== null));
   const table = await job.loadSubstitutions?.();
   const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
   checkSameInputs(ranks, environment, examples.test);
@@ -237,11 +237,11 @@ export function deferTextAttack(prepared: PreparedRun, callbacks: Callbacks): At
  * more in progress.
  */
 export function estimateDiskBytes(
-  { job, config }: { readonly job: Pick<PreparedRun["job"], "model">; readonly config: Pick<RunConfig, "train"> },
+  parameters: number,
+  { saveStrategy, saveTotalLimit }: Pick<RunConfig["train"], "saveStrategy" | "saveTotalLimit">,
   isResumed: boolean,
 ): number {
-  const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
-  const { saveStrategy, saveTotalLimit } = config.train;
+  const weights = 4 * parameters;
   if (saveStrategy === "no") return weights;
   const checkpoints = isResumed ? 1 : 2 * Math.max(1, saveTotalLimit) + 1;
   return 3 * weights * checkpoints + weights;

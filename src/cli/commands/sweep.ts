@@ -1,20 +1,21 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
+import { formatBytes, formatCount, formatNumber, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
+import { estimateSeconds } from "../../sweeps/estimate.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
 import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";
+import type { SweepEstimate } from "../../sweeps/scale-costs.js";
 import { listShippedSweeps } from "../../sweeps/shipped-sweeps.js";
-import type { PlannedSweep } from "../../sweeps/sweep-events.js";
+import type { PlannedSweep, SweepEvent } from "../../sweeps/sweep-events.js";
 import { formatWorkItem, listWorkPhases, type WorkPhase } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatNext, formatTable, printJson } from "../output.js";
-import { createProgress, type Progress } from "../progress.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
 export const note = "Exit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.";
@@ -80,17 +81,17 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
     else io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
     stop.abort();
   };
-  const estimating = createEstimateProgress(io, options);
+  const estimating = showEstimate(io, request, options, stop);
   const progress = createSweepProgress(io, getSweepFolder(request), quiet === true);
   const { out, status, failures, table, report } = await runSweep(request, {
     onEvent(event) {
-      if (event.type === "progress") estimating.update(event.done);
-      if (event.type === "estimate") {
+      if (event.type === "progress") estimating.onEvent(event);
+      if (event.type === "estimate" && !quiet)
+        io.stderr.write(removeControls(`${formatTable(io.stderr, formatCosts(event.planned))}\n`));
+      if (event.type === "sweep-start") {
         estimating.end();
-        if (!quiet) io.stderr.write(removeControls(`${formatTable(io.stderr, formatCosts(event.planned, options))}\n`));
+        unlisten = onStopSignals(onSignal);
       }
-      // Until now nothing could be lost, and a signal ends the process.
-      if (event.type === "sweep-start") unlisten = onStopSignals(onSignal);
       progress.onEvent(event);
     },
     signal: stop.signal,
@@ -124,15 +125,32 @@ function formatResumeCommand(): string {
   return formatCommandLine(["temper", ...words, ...(words.includes("--resume") ? [] : ["--resume"])]);
 }
 
-function createEstimateProgress(io: Io, { quiet }: SweepCommandOptions): Progress {
-  return createProgress({ label: "estimate", unit: "runs", quiet, stream: io.stderr });
+/** Prints what is read and measured for an estimate, and stops it on a signal. */
+function showEstimate(
+  io: Io,
+  { file, estimate = true, backend }: SweepRequest,
+  { quiet }: SweepCommandOptions,
+  stop: AbortController,
+): { onEvent(event: SweepEvent): void; end(): void } {
+  const print = (text: string): void => void (quiet || io.stderr.write(removeControls(`estimate: ${text}\n`)));
+  if (estimate && backend !== "slurm") print(`checks ${file}`);
+  let unlisten: (() => void) | null = null;
+  return {
+    onEvent(event) {
+      if (event.type === "warning") print(event.message);
+      if (event.type !== "progress") return;
+      // Before the first stage, nothing has to be cleaned up and a signal ends the process.
+      unlisten ??= onStopSignals(() => stop.abort());
+      print(`${event.done + 1} of ${event.total}: ${event.stage}`);
+    },
+    end: () => unlisten?.(),
+  };
 }
 
 async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
-  const estimating = createEstimateProgress(io, options);
-  const planned = await planSweep(request, {
-    onEvent: (event) => event.type === "progress" && estimating.update(event.done),
-  }).finally(estimating.end);
+  const stop = new AbortController();
+  const { onEvent, end } = showEstimate(io, request, options, stop);
+  const planned = await planSweep(request, { onEvent, signal: stop.signal }).finally(end);
   const { out, plan, configs, unfinished, estimate, inputs } = planned;
   if (options.json)
     return printJson(io, { out, ...plan, runs: configs, unfinished: unfinished.length, estimate, inputs });
@@ -144,7 +162,7 @@ async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOpt
   ]);
   const head = ["row", "column", "combinations", "runs"];
   await write(io.stdout, `${plan.settings.title}\n\n${formatTable(io.stdout, rows, { head, numeric: [2, 3] })}\n\n`);
-  await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned, options))}\n`);
+  await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned))}\n`);
   await write(io.stdout, formatInputs(inputs));
 }
 
@@ -165,8 +183,7 @@ function formatInputs({ downloads, files }: SweepInputs): string {
     .join("");
 }
 
-function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: SweepCommandOptions): string[][] {
-  const jobs = options.jobs ?? 1;
+function formatCosts({ plan, unfinished, estimate }: PlannedSweep): string[][] {
   const count = (wanted: WorkPhase["kind"]): number =>
     listWorkPhases(plan).reduce((sum, { kind, items }) => sum + (kind === wanted ? items.length : 0), 0);
   const [evaluations, analyses] = [count("evaluate"), count("analyze")];
@@ -180,18 +197,30 @@ function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: Swee
   return [
     ...(stages.length > 0 ? [["first", `stage ${stages.join(", stage ")}`]] : []),
     ["runs", unfinished.length < all ? `${runs} of ${formatCount(all)}; the others are done` : runs],
-    ...(estimate
-      ? [
-          [
-            "time",
-            `about ${formatDuration((1000 * estimate.seconds) / jobs)} to train on ${estimate.device}` +
-              (jobs > 1 ? `, ${jobs} concurrent runs` : ""),
-          ],
-          ...(estimate.device === "cpu" ? [] : [["GPU-hours", `about ${formatNumber(estimate.seconds / 3600, 3)}`]]),
-          ["memory", `about ${formatBytes(estimate.memoryBytes)} per run`],
-          ["disk", `up to ${formatBytes(estimate.diskBytes)}`],
-        ]
-      : []),
+    ...(estimate ? formatEstimate(estimate) : []),
     ...(later.length > 0 ? [["then", later.join(", ")]] : []),
+  ];
+}
+
+function formatEstimate(estimate: SweepEstimate): string[][] {
+  const { seconds, low, high, concurrentRuns, device, step, scaled, memoryBytes, diskBytes } = estimate;
+  const format = (value: number): string => formatRoughDuration(value / concurrentRuns);
+  const missing = [
+    ...(scaled.methods.length > 0 ? [`methods ${scaled.methods.join(", ")}`] : []),
+    ...(scaled.data.length > 0 ? [`data ${scaled.data.join(", ")}`] : []),
+  ];
+  return [
+    [
+      "time",
+      `about ${format(seconds)} (${format(low)} to ${format(high)}; measured with steps of up to ` +
+        `${step.batchSize} x ${step.length} tokens) to train on ${device}` +
+        (concurrentRuns > 1 ? `, ${concurrentRuns} concurrent runs` : ""),
+    ],
+    ...(missing.length > 0
+      ? [["scaled", `${missing.join("; ")}: not measured, because the ${estimateSeconds} s for it were used up`]]
+      : []),
+    ...(device === "cpu" ? [] : [["GPU-hours", `about ${formatNumber(seconds / 3600, 2)}`]]),
+    ...(memoryBytes === null ? [] : [["memory", `about ${formatBytes(memoryBytes)} per run`]]),
+    ["disk", `up to ${formatBytes(diskBytes)}`],
   ];
 }
