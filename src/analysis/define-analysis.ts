@@ -124,3 +124,10 @@ export async function findLabeledRuns(folders: readonly string[], expected?: num
   const labels = labelRuns(found.map(({ run }) => run));
   return found.map((each, i) => ({ ...each, label: labels[i]! }));
 }
+
+/** Evenly spaced values from low to high. 0 and 1 are exact if they are on the grid. */
+export function linspace(low: number, high: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) =>
+    Number(((low * (count - 1 - i) + high * i) / (count - 1)).toPrecision(12)),
+  );
+}

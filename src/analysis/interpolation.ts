@@ -8,7 +8,7 @@ import type { Weights } from "../nn/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { scope } from "../tensor/index.js";
 import { getColor } from "./colors.js";
-import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
 import type { BandPoint } from "./seed-bands.js";
@@ -88,13 +88,6 @@ async function describeNetwork(run: RunFolder): Promise<Record<string, unknown>>
   const architecture = { modelType, hiddenSize, numHiddenLayers, numAttentionHeads, intermediateSize, activation };
   const reading = { head, pooling, tokenization, maxLength, tokenizer: (await run.environment())?.tokenizer };
   return { ...architecture, ...reading, labels: labels.join(", ") };
-}
-
-/**
- * Evenly spaced values from low to high, rounded so that 0 and 1 are exact if they are on the grid.
- */
-export function linspace(low: number, high: number, count: number): number[] {
-  return Array.from({ length: count }, (_, i) => Number((low + ((high - low) * i) / (count - 1)).toPrecision(12)));
 }
 
 /** The alphas of a line, the two models among them. One of the others must be between the models. */

@@ -3,14 +3,15 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
+import { intervalSchema } from "../evaluation/statistics.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { hashExamples } from "../runs/environment.js";
 import { free, Rng, scope } from "../tensor/index.js";
-import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { bootstrapFlatness, computeFlatness, getCenterValue, intervalSchema } from "./flatness.js";
+import { bootstrapFlatness, computeFlatness, getCenterValue } from "./flatness.js";
 import {
   type ExampleLosses,
   loadFineTunedModel,
@@ -18,13 +19,7 @@ import {
   loadSharedSample,
   withModel,
 } from "./shared-sample.js";
-import {
-  renderColorScale,
-  renderContourPanel,
-  renderSurfacePanel,
-  type SurfaceGrid,
-  type ValueRange,
-} from "./surface-plots.js";
+import type { SurfaceGrid } from "./surface-plots.js";
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
 const dataSchema = z.object({
@@ -81,7 +76,7 @@ export const landscape = defineAnalysis({
   async run(request, context) {
     const { seed, split, points } = request;
     const runs = await findLabeledRuns(request.runs);
-    const axis = createAxis(request.range, points);
+    const axis = linspace(-request.range, request.range, points);
     const sample = await loadSharedSample(runs, request, context);
     const { task, examples, device } = sample;
     const first = runs[0]!.run;
@@ -123,15 +118,9 @@ export const landscape = defineAnalysis({
       cache.close();
     }
     const data = { task: task.name, split, examples: examples.length, seed, axis, models };
-    return { data, summary: summarizeLandscape(data), figure: createLandscapeFigure(data) };
+    return { data, summary: summarizeLandscape(data), figure: await createLandscapeFigure(data) };
   },
 });
-
-/** Values from -range to range. Their number is odd, so that the middle is 0. */
-export function createAxis(range: number, points: number): number[] {
-  const half = (points - 1) / 2;
-  return Array.from({ length: points }, (_, i) => Number(((range * (i - half)) / half).toPrecision(12)));
-}
 
 /** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
@@ -214,9 +203,10 @@ function summarizeLandscape({ models, examples }: LandscapeData): string {
   );
 }
 
-function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Figure {
+async function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Promise<Figure> {
+  const { renderColorScale, renderContourPanel, renderSurfacePanel } = await import("./surface-plots.js");
   const all = models.flatMap(({ losses }) => losses.flat());
-  const span: ValueRange = { low: Math.min(...all), high: Math.max(...all) };
+  const span = { low: Math.min(...all), high: Math.max(...all) };
   const levels = Array.from({ length: 14 }, (_, i) => span.low + ((span.high - span.low) * (i + 1)) / 15);
   const grids = models.map(({ losses }) => ({ axis, values: losses }));
   return {

@@ -44,31 +44,36 @@ type PoolingResult = TeacherData["poolings"][number];
 
 const positive = z.number().positive();
 
+/** The options that go to the run unchanged. */
+const runOptions = {
+  model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  ...dataOptions,
+  substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+  maxTrainSamples: orNull(countSchema, "all").describe("train on a class-balanced sample"),
+  maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
+  maxLength: countSchema.default(128).describe("maximum tokens per text"),
+  seed: seedSchema.default(0).describe("random seed"),
+  ...runtimeOptions,
+};
+
 export const teacher = defineAnalysis({
   name: "teacher",
   summary: "how robust the features of a frozen encoder are: whether RIFT has something to preserve",
   unit: "steps",
   keeps: "Everything that was finished is kept.",
   options: {
-    model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
-    ...dataOptions,
-    substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+    ...runOptions,
     poolings: z
       .array(z.enum(poolings))
       .min(1)
       .default([...poolings])
       .describe("features to compare"),
     beta: z.number().nonnegative().default(10).describe("weight of ascc's robust loss; 0: train on clean texts"),
-    maxTrainSamples: orNull(countSchema, "all").describe("train on a class-balanced sample"),
-    maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
     epochs: positive.default(3).describe("passes over the training data"),
     batchSize: countSchema.default(32).describe("examples per batch"),
     learningRate: positive.default(1e-3).describe("peak learning rate of the head"),
-    maxLength: countSchema.default(128).describe("maximum tokens per text"),
     attack: typedString<AttackReference>().default("pwws").describe("attack, such as pwws or greedy"),
     numExamples: countSchema.default(1000).describe("attack a sample of this size"),
-    seed: seedSchema.default(0).describe("random seed"),
-    ...runtimeOptions,
   },
   data: dataSchema,
   async run(request, context) {
@@ -132,30 +137,12 @@ async function measurePooling(
 
 /** Teachers have no dropout. A learning rate of 0 freezes the encoder. */
 function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
-  const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
-  const { maxValidationSamples, labelMap } = request;
-  const { maxLength, seed, device, precision, threads, epochs, batchSize, learningRate, beta } = request;
+  const { epochs, batchSize, learningRate, beta } = request;
   return {
-    ...{
-      model,
-      task,
-      data,
-      textColumn,
-      labelColumn,
-      labelMap,
-      skipBadRows,
-      substitutions,
-      maxTrainSamples,
-      maxValidationSamples,
-    },
+    ...z.object(runOptions).parse(request),
     pooling,
     head: "mlp",
     tokenization: "word",
-    maxLength,
-    seed,
-    device,
-    precision,
-    threads,
     methods: [{ ascc: { beta } }],
     train: {
       epochs,

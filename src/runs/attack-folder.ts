@@ -5,9 +5,9 @@ import { parseJournalHeader } from "../attacks/journal.js";
 import { getTimingPath } from "../attacks/run-attack.js";
 import { readLineEntries } from "../base/checked-lines.js";
 import { UserError } from "../base/errors.js";
-import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
-import { acquireLock } from "../base/lock.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { lockFolder } from "../base/lock.js";
+import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import {
   type AttackSuiteSummary,
   attackSuiteSummarySchema,
@@ -160,19 +160,12 @@ export function readAttackReport(folder: string): Promise<AttackReport | null> {
 
 /** Writes the report of an `attack` call. */
 export async function writeAttackReport(folder: string, report: AttackReport): Promise<void> {
-  await writeFileAtomic(join(folder, files.report), `${JSON.stringify(report, null, 2)}\n`);
+  await writeJson(join(folder, files.report), report);
 }
 
-/**
- * Creates a folder for journals and keeps other processes out until the returned function is
- * called.
- */
+/** Creates a folder for journals and keeps other processes out until the returned function is called. */
 export function lockAttackFolder(folder: string): () => void {
-  createFolder(folder, "create the folder of the journals");
-  return acquireLock(
-    join(folder, files.lock),
-    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-  );
+  return lockFolder(folder, files.lock, "create the folder of the journals");
 }
 
 async function isJournal(path: string): Promise<boolean> {

@@ -1,7 +1,6 @@
 import { basename } from "node:path";
 import { z } from "zod";
-import { writeFileAtomic } from "../base/files.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import { getRunPath } from "./run-files.js";
 
 const calibrationSchema = z.object({
@@ -33,5 +32,5 @@ export async function createCalibrationFiles(folder: string): Promise<{ path: st
 
 /** Stores the threshold of a run. */
 export async function writeCalibration(folder: string, calibration: Calibration): Promise<void> {
-  await writeFileAtomic(getRunPath(folder, "calibration"), `${JSON.stringify(calibration, null, 2)}\n`);
+  await writeJson(getRunPath(folder, "calibration"), calibration);
 }

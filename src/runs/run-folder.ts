@@ -12,9 +12,8 @@ import {
   readText,
   writeFileAtomic,
 } from "../base/files.js";
-import { readJsonLines } from "../base/json-lines.js";
 import { findLivingOwner } from "../base/lock.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { readJsonIfExists, readJsonLines } from "../base/read-json.js";
 import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
@@ -179,8 +178,8 @@ export class RunFolder {
     return readResults(this.folder);
   }
 
-  async events(): Promise<RunEvent[]> {
-    return (await this.#readLines("events", eventSchema, "the run's events")) as RunEvent[];
+  events(): Promise<RunEvent[]> {
+    return readJsonLines(this.path("events"), eventSchema as z.ZodType<RunEvent>, "the run's events");
   }
 
   /**
@@ -209,7 +208,7 @@ export class RunFolder {
 
   /** How long each optimizer step took, and over how many examples. */
   timings(): Promise<z.output<typeof timingSchema>[]> {
-    return this.#readLines("timings", timingSchema, "the run's timings");
+    return readJsonLines(this.path("timings"), timingSchema, "the run's timings");
   }
 
   /** The class names in the model's order; empty before the model is saved. */
@@ -238,11 +237,6 @@ export class RunFolder {
         ...(await readTexts(this.folder, join(folder, name.replace(/svg$/, "json")))),
       })),
     );
-  }
-
-  async #readLines<Schema extends z.ZodType>(file: RunFile, schema: Schema, what: string): Promise<z.output<Schema>[]> {
-    const path = this.path(file);
-    return (await exists(path)) ? readJsonLines(path, schema, what) : [];
   }
 }
 

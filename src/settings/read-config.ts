@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
+import { toFlag } from "../base/shell.js";
 import { isModulePath, type ModulePolicy, resolveModule, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { type KeyPath, parseAssignment, readYaml, splitKey } from "../base/yaml.js";
@@ -66,7 +67,7 @@ export async function readRun({
   for (const [path, value] of Object.entries(flags)) {
     if (value === undefined) continue;
     setConfigValue(tree, path, value);
-    origins.set(path, toFlagName(path));
+    origins.set(path, path === "methods" ? "--method" : toFlag(path));
   }
   for (const [path, value] of set.map(parseAssignment)) {
     setConfigValue(tree, path, value);
@@ -180,7 +181,7 @@ function fillRequirements(
     if (missing.length === 0) continue;
     filled = { ...filled, ...Object.fromEntries(missing) };
     const list = missing.map(([key, value]) => `${key}: ${value}`).join(" and ");
-    const flags = missing.map(([key, value]) => `${toFlagName(key)} ${value}`).join(" ");
+    const flags = missing.map(([key, value]) => `${toFlag(key)} ${value}`).join(" ");
     notes.push(`${name} needs ${list}. Nothing else was set, so this is used (${flags}).`);
   }
   return { config: filled, notes };
@@ -201,12 +202,6 @@ function toConfigObject(value: unknown, file: string | undefined): ConfigObject 
     return structuredClone(value) as ConfigObject;
   const received = value === null ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
   throw new UserError(`${file}: expected a config (keys and values), received ${received}.`);
-}
-
-/** The flag of a key: train.batchSize is --batch-size. */
-function toFlagName(path: string): string {
-  const name = path === "methods" ? "method" : path.slice(path.lastIndexOf(".") + 1);
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /**

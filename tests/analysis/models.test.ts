@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
+import { linspace } from "../../src/analysis/define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
-import { linspace, measureLine } from "../../src/analysis/interpolation.js";
+import { measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
 import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
 import { listen } from "../../src/base/events.js";
