@@ -66,7 +66,7 @@ export function formatSplit(task: Pick<Task, "name" | "sourceNames" | "benchmark
 }
 
 /** What `createTask` needs to know about a dataset. */
-interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark" | "source"> {
+export interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark" | "source"> {
   /** Default: all fields. */
   readonly modifiableFields?: readonly number[] | undefined;
   /** Default: accuracy. */
