@@ -105,7 +105,6 @@ async function measureDistances(
   );
 }
 
-/** Used for runs that did not log distances. */
 async function measureCheckpoints(run: RunFolder, initial: Model): Promise<{ step: number; distance: Distances }[]> {
   const checkpoints = new CheckpointStore(run.path("checkpoints"));
   const points: { step: number; distance: Distances }[] = [];

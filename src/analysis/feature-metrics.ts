@@ -22,14 +22,12 @@ export const featureMetricsSchema = createSchema(z.number()).extend({
   intervals: createSchema(intervalSchema),
 });
 
-/** Scales a vector to length 1. */
 export function normalizeL2(row: ArrayLike<number>): Float64Array {
   const values = Float64Array.from(row);
   const norm = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
   return norm === 0 ? values : values.map((value) => value / norm);
 }
 
-/** The temperature of the Gaussian potential. */
 const temperature = 2;
 
 /**

@@ -149,7 +149,6 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
   return marks[shape] + renderText(x + legendMarkWidth, y, text);
 }
 
-/** Breaks a text into lines of at most the given width. */
 export function wrapText(text: string, width: number, size = sizes.text): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {

@@ -79,7 +79,6 @@ export const geometry = defineAnalysis({
   },
 });
 
-/** Whether two runs started from models with the same features. */
 function hasSameStart(a: RunFolder, b: RunFolder): boolean {
   const keys = ["model", "pooling", "tokenization", "maxLength"] as const;
   return keys.every((key) => a.config[key] === b.config[key]);

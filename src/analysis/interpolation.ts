@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatInterval, formatNumber, formatPercent } from "../base/format.js";
-import { wilsonInterval } from "../evaluation/statistics.js";
+import { standardDeviation, wilsonInterval } from "../evaluation/statistics.js";
 import { readModelConfig } from "../models/config.js";
 import { interpolateWeights } from "../models/mix-weights.js";
 import type { Weights } from "../nn/index.js";
@@ -12,7 +12,7 @@ import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } 
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
 import type { BandPoint } from "./seed-bands.js";
-import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { type ExampleLosses, freeAfter, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
 const dataSchema = z.object({
@@ -101,17 +101,17 @@ function createAlphas(from: number, to: number, points: number): number[] {
   );
 }
 
-/** Measures loss and accuracy along the line between two models. */
 export async function measureLine(
   from: Weights,
   to: Weights,
   alphas: readonly number[],
-  measure: (weights: Weights) => LossAndAccuracy,
+  measure: (weights: Weights) => ExampleLosses,
   onPoint?: (done: number) => Promise<void>,
 ): Promise<Pick<InterpolationData, "points" | "barrier">> {
   const points: InterpolationData["points"] = [];
   for (const alpha of alphas) {
-    points.push({ alpha, ...scope(() => measure(interpolateWeights(from, to, alpha))) });
+    const { loss, accuracy, losses } = scope(() => measure(interpolateWeights(from, to, alpha)));
+    points.push({ alpha, loss, accuracy, lossError: standardDeviation(losses) / Math.sqrt(losses.length) });
     await onPoint?.(points.length);
   }
   const between = points.filter(({ alpha }) => alpha >= 0 && alpha <= 1);
@@ -179,9 +179,9 @@ async function createInterpolationFigure({
         ),
       ],
     });
-  const losses = points.map(({ alpha: x, loss: y, lossError }) => ({
-    ...{ x, y, low: y - 1.96 * lossError, high: y + 1.96 * lossError },
-  }));
+  const losses = points.map(({ alpha: x, loss: y, lossError }) => {
+    return { x, y, low: y - 1.96 * lossError, high: y + 1.96 * lossError };
+  });
   const accuracies = points.map(({ alpha: x, accuracy }) => {
     const interval = wilsonInterval(Math.round(accuracy * examples), examples);
     return { x, y: 100 * accuracy, low: 100 * interval.low, high: 100 * interval.high };

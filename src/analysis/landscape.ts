@@ -31,7 +31,6 @@ const dataSchema = z.object({
   models: z.array(
     z.object({
       label: z.string(),
-      /** Cosine of the two directions. */
       cosine: z.number(),
       /** The loss of the model itself. */
       center: z.number(),
@@ -89,7 +88,7 @@ export const landscape = defineAnalysis({
     const total = sources.length * points * points;
     const models: LandscapeModel[] = [];
     let done = 0;
-    const cache = openResultCache<ExampleLosses>(join(context.out, "landscape.points.jsonl"));
+    const cache = openResultCache<SurfacePoint>(join(context.out, "landscape.points.jsonl"));
     try {
       for (const { label, load } of sources) {
         const measured = await withModel(sample, load, async (model, batch) =>
@@ -105,7 +104,7 @@ export const landscape = defineAnalysis({
               "each",
             ].join(" "),
             weights: model.weights,
-            loss: (weights) => batch.measureEach(weights),
+            measure: batch.measure,
             seed,
             axis,
             cache,
@@ -122,24 +121,27 @@ export const landscape = defineAnalysis({
   },
 });
 
+export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
+
 /** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
   axis: readonly number[],
-  measure: (alpha: number, beta: number) => ExampleLosses,
-  cache: Pick<ResultCache<ExampleLosses>, "get" | "add">,
+  measure: (alpha: number, beta: number) => SurfacePoint,
+  cache: Pick<ResultCache<SurfacePoint>, "get" | "add">,
   name: string,
   onPoint?: () => void | Promise<void>,
-): Promise<{ grid: SurfaceGrid; each: number[][][] }> {
-  const rows: ExampleLosses[][] = [];
+): Promise<{ grid: SurfaceGrid; each: (readonly number[])[][] }> {
+  const rows: SurfacePoint[][] = [];
   for (const beta of axis) {
-    const row: ExampleLosses[] = [];
+    const row: SurfacePoint[] = [];
     for (const alpha of axis) {
       const key = `${name} ${alpha} ${beta}`;
       let value = cache.get(key);
       if (value === undefined) {
-        value = measure(alpha, beta);
-        if (!Number.isFinite(value.loss))
-          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${value.loss}. Use a smaller --range.`);
+        const { loss, losses } = measure(alpha, beta);
+        if (!Number.isFinite(loss))
+          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${loss}. Use a smaller --range.`);
+        value = { loss, losses };
         cache.add(key, value);
       }
       row.push(value);
@@ -158,23 +160,25 @@ interface LandscapeOptions {
   /** Identifies the surface in the cache: equal only for equal weights, directions and examples. */
   readonly cacheKey: string;
   readonly weights: Weights;
-  readonly loss: (weights: Weights) => ExampleLosses;
+  readonly measure: (weights: Weights) => SurfacePoint;
   readonly seed: number;
   readonly axis: readonly number[];
-  readonly cache: Pick<ResultCache<ExampleLosses>, "get" | "add">;
+  readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
 }
 
 /** The loss around one model (ROSE eq. 6). */
 export async function measureLandscape(options: LandscapeOptions): Promise<LandscapeModel> {
-  const { label, cacheKey, weights, loss, seed, axis, cache, onPoint } = options;
+  const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
   const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;
   try {
     const [delta, eta] = directions;
     // The center is the model itself, without rounding errors of 0 times a direction.
-    const measure = (alpha: number, beta: number): ExampleLosses =>
-      scope(() => loss(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)));
+    const measure = (alpha: number, beta: number): SurfacePoint =>
+      scope(() =>
+        options.measure(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)),
+      );
     const { grid, each } = await measureGrid(axis, measure, cache, cacheKey, onPoint);
     return {
       label,

@@ -106,7 +106,6 @@ export const probe = defineAnalysis({
   },
 });
 
-/** Fine-tunes on ambiguous texts and tests on disambiguating ones. */
 async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContext): Promise<ProbeScores> {
   const { job, runtime, examples } = await prepareRun(run, context);
   return freeAfter(job.model, async (model) => {
@@ -149,7 +148,6 @@ function averageOverSeeds(
   );
 }
 
-/** What a summary and a figure show of a run. */
 export type ProbeScore = Pick<ProbeRun, "probe" | "method" | "seed" | "score">;
 
 export function summarizeProbes({ runs }: { readonly runs: readonly ProbeScore[] }): string {

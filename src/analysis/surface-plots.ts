@@ -105,7 +105,6 @@ export function renderSurfacePanel(title: string, { axis, values }: SurfaceGrid,
   });
 }
 
-/** Renders which color stands for which value, in all panels of a figure. */
 export function renderColorScale(title: string, { low, high }: ValueRange): Panel {
   const fractions = Array.from({ length: 46 }, (_, i) => i / 46);
   return plotPanel(title, {

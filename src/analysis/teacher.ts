@@ -30,7 +30,6 @@ const dataSchema = z.object({
   poolings: z.array(
     z.object({
       pooling: z.enum(poolings),
-      /** The run with the frozen encoder. */
       folder: z.string(),
       examples: z.number(),
       /** Both on the attacked examples, with the 95% CI. */

@@ -29,7 +29,6 @@ export async function readJsonFiles<Schema extends z.ZodType>(
   return found.filter((each) => each !== null);
 }
 
-/** Writes a value as indented JSON. */
 export async function writeJson(path: string, value: unknown): Promise<void> {
   await writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`);
 }

@@ -6,7 +6,6 @@ import type { Callbacks } from "../base/events.js";
 import { createFileError, exists, getErrorCode, hashFile } from "../base/files.js";
 import { waitForLock } from "../base/lock.js";
 
-/** A file to download into the cache. */
 interface Download {
   readonly file: string;
   readonly url: string;

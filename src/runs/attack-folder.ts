@@ -54,7 +54,6 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
  */
 export type AttackReport = z.output<typeof attackReportSchema>;
 
-/** A folder of attack journals, of a run or of any other model. */
 export interface AttackFolder {
   readonly folder: string;
   /** The journals that have at least one result, by attack. */
@@ -70,7 +69,6 @@ export function isAttackFile(name: string): boolean {
   return name.endsWith(journalSuffix) || name.endsWith(".json") || name === files.lock || name === files.shards;
 }
 
-/** Path of an attack's journal. */
 export function getJournalPath(folder: string, attack: string): string {
   return join(folder, `${attack}${journalSuffix}`);
 }
@@ -92,7 +90,6 @@ function getSimilaritiesPath(folder: string, attack: string): string {
   return join(folder, `${attack}.similarity.json`);
 }
 
-/** Writes the similarities of the texts that fooled the model, by example. */
 export async function writeSimilarities(
   folder: string,
   attack: string,
@@ -136,7 +133,6 @@ export async function findJournals(folder: string): Promise<string[]> {
   return found;
 }
 
-/** Reads the journals and the report of a folder. */
 export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   const journals = new Map<string, JournalSummary>();
   for (const attack of await findJournals(folder)) {
@@ -158,7 +154,6 @@ export function readAttackReport(folder: string): Promise<AttackReport | null> {
   return readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report");
 }
 
-/** Writes the report of an `attack` call. */
 export async function writeAttackReport(folder: string, report: AttackReport): Promise<void> {
   await writeJson(join(folder, files.report), report);
 }

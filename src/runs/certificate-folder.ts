@@ -22,12 +22,10 @@ export const certificateReportSchema = certificateSummarySchema.extend({
  */
 export type CertificateReport = Readonly<z.output<typeof certificateReportSchema>>;
 
-/** The journal of a kind of certificate. */
 export function getCertificateJournalPath(folder: string, kind: string): string {
   return join(folder, `${kind}.jsonl`);
 }
 
-/** Writes what `certify` found. */
 export async function writeCertificateReport(folder: string, report: CertificateReport): Promise<void> {
   await writeJson(join(folder, `${report.kind}.json`), report);
 }

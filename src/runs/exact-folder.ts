@@ -23,9 +23,7 @@ export const exactReportSchema = z.object({
   ),
   texts: z.array(
     z.object({
-      /** Index in the sample. */
       index: count,
-      /** The example's ID. */
       id: z.string(),
       /**
        * The smallest known number of substitutions that fools the model; null if none is known. It
@@ -84,7 +82,6 @@ export type ExactReport = z.output<typeof exactReportSchema>;
 
 const ending = ".report.json";
 
-/** Writes what `exact` found beside its proof. */
 export async function writeExactReport(report: ExactReport): Promise<void> {
   await writeJson(report.proof.replace(/\.jsonl$/, ending), report);
 }

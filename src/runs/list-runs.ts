@@ -49,7 +49,6 @@ export async function listRuns(folder: string): Promise<RunSummary[]> {
   return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
 }
 
-/** One run as `listRuns` lists it. */
 export function summarizeRunFolder(folder: string): Promise<RunSummary> {
   return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
 }

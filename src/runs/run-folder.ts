@@ -45,7 +45,6 @@ export interface RunEvent {
 const eventSchema = z.looseObject({ step: z.number() });
 const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples: z.number().optional() });
 
-/** A figure that an analysis wrote into the run folder. */
 export interface SavedFigure {
   readonly title: string;
   readonly svg: Buffer;
@@ -53,7 +52,6 @@ export interface SavedFigure {
   readonly summary: string | null;
 }
 
-/** A run and its results. */
 export interface FinishedRun {
   readonly run: RunFolder;
   readonly results: Results;
@@ -116,7 +114,6 @@ export class RunFolder {
     return Promise.all([...found.values()].map(RunFolder.open));
   }
 
-  /** Every finished run at or below the folders. */
   static async findFinished(folders: string | readonly string[]): Promise<FinishedRun[]> {
     const finished = new Map<string, FinishedRun>();
     for (const folder of [folders].flat()) {
@@ -133,7 +130,6 @@ export class RunFolder {
     return [...finished.values()];
   }
 
-  /** The path of one of the run's files. */
   path(file: RunFile): string {
     return getRunPath(this.folder, file);
   }
@@ -153,7 +149,6 @@ export class RunFolder {
     return findTrainedCertificate(this.config.methods);
   }
 
-  /** config.yaml as it is on disk. */
   configText(): Promise<string> {
     return readText(this.path("config"), "the run's config", { kind: "settings" });
   }
@@ -168,12 +163,10 @@ export class RunFolder {
     return readJsonIfExists(this.path("status"), statusSchema, "the run's status");
   }
 
-  /** What the run ran on. Null before it has started. */
   environment(): Promise<Environment | null> {
     return readJsonIfExists(this.path("environment"), environmentSchema, "the run's environment");
   }
 
-  /** The results of a finished run; null before. */
   results(): Promise<Results | null> {
     return readResults(this.folder);
   }
@@ -219,7 +212,6 @@ export class RunFolder {
     return [];
   }
 
-  /** The attacks on the run's model. */
   attacks(): Promise<AttackFolder> {
     return readAttackFolder(this.path("attacks"));
   }
@@ -253,7 +245,6 @@ async function readTexts(root: string, path: string): Promise<Partial<Pick<Saved
   }
 }
 
-/** The results in a run folder; null before the run has finished. */
 export async function readResults(folder: string): Promise<Results | null> {
   return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
 }

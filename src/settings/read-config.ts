@@ -12,7 +12,6 @@ import { getDataRoots } from "../tasks/find-dataset.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { dataFile, dataOptions, flattenData, type RunConfig, runConfigSchema } from "./config.js";
 
-/** A tree of settings. */
 export type ConfigObject = Record<string, unknown>;
 
 /** Sets `a.b.c` in a tree of plain objects. */
@@ -40,13 +39,10 @@ export interface SettingsSource extends ModulePolicy {
 /** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
-  /** Whether the methods of the file may be modules. */
   readonly trust?: Trust;
-  /** Settings instead of a file. */
   readonly base?: SettingsSource;
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
-  /** `--set` assignments. */
   readonly set?: readonly string[];
 }
 

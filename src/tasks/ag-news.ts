@@ -3,7 +3,6 @@ import type { BuiltInTask } from "./built-in-task.js";
 import { parseExamples } from "./parse-examples.js";
 import { readTable } from "./read-table.js";
 
-/** AG News. A text is a title and its news. */
 export const agNews: BuiltInTask = {
   name: "ag-news",
   labels: ["World", "Sports", "Business", "Sci/Tech"],

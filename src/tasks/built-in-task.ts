@@ -37,7 +37,6 @@ export interface BuiltInTask extends DatasetLocation, Omit<TaskSource, "read" | 
   readonly hub?: HubLocation;
   /** Whether `--data` may be this file itself instead of its folder. */
   readonly acceptsFile?: (path: string) => boolean;
-  /** The published files contain broken rows. Skip them with a warning. */
   readonly hasBrokenRows?: boolean;
   /** Reads a split, by the name that the dataset uses, from the folder (or the file). */
   read(folder: string, split: string, options: ReadOptions): Promise<Example[]>;

@@ -11,7 +11,6 @@ import { readUtf8 } from "./read-table.js";
 const labels = ["neg", "pos"];
 const columns = { texts: ["text"], label: "label", values: ["0", "1"], clean: removeLineBreakTags };
 
-/** IMDB, as the folders of aclImdb or as JSON lines. */
 export const imdb: BuiltInTask = {
   name: "imdb",
   labels,

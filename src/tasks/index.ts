@@ -55,7 +55,6 @@ const builtIn: ReadonlyMap<string, BuiltInTask> = new Map(
 /** The names of the built-in tasks. */
 export const taskNames: readonly string[] = [...builtIn.keys(), "spam"];
 
-/** Shows in error messages how to pass custom data. */
 const customDataExample = "--data reviews.csv --text-column review --label-column stars";
 
 /**
@@ -108,7 +107,6 @@ export function findModifiableFields(task: string): readonly number[] | null {
   return builtIn.get(normalizeTaskName(task.split("@", 1)[0]!))?.modifiableFields ?? null;
 }
 
-/** Whether data is on the Hugging Face Hub. */
 export function isRemoteData(data: string): boolean {
   return data.startsWith("hf:");
 }
