@@ -115,7 +115,7 @@ function escapeXml(text: string): string {
   return text.replace(/[&<>"]/g, (character) => entities[character]!);
 }
 
-export function renderText(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
+function renderText(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
   return `<text x="${x}" y="${y}" font-size="${size}" ${more}>${escapeXml(text)}</text>`;
 }
 

@@ -179,7 +179,7 @@ export async function createProbeFigure({
   readonly model: string;
   readonly runs: readonly ProbeScore[];
 }): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, createCategoryAxis, plotPanel } = await loadPlot();
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   // A label starts with the name of its method: "rose:variant=first".
@@ -206,14 +206,7 @@ export async function createProbeFigure({
         70 + methods.length * Math.max(80, ...methods.map((method) => estimateTextWidth(method) + 12)),
       ),
       height: 270,
-      x: {
-        type: "linear",
-        domain: [-0.5, methods.length - 0.5],
-        ticks: methods.map((_, i) => i),
-        tickFormat: (i: number) => methods[i] ?? "",
-        label: null,
-        tickSize: 0,
-      },
+      x: createCategoryAxis(methods),
       y: { label: "Matthews correlation", domain: [-1, 1], grid: true, ticks: 5 },
       marks: [
         Plot.ruleY([0], { stroke: "currentColor", strokeOpacity: 0.4 }),

@@ -184,7 +184,7 @@ function summarizeTeacher({ attack: name, poolings: results }: TeacherData): str
 }
 
 async function createTeacherFigure({ model, task, attack: name, poolings: results }: TeacherData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, createCategoryAxis, plotPanel } = await loadPlot();
   const kinds = ["clean", "robust"] as const;
   const bars = results.flatMap(({ pooling, ...each }, at) =>
     kinds.map((kind, k) => ({
@@ -201,14 +201,7 @@ async function createTeacherFigure({ model, task, attack: name, poolings: result
   const panel = plotPanel(task, {
     width: 130 + 110 * results.length,
     height: 280,
-    x: {
-      type: "linear",
-      domain: [-0.5, results.length - 0.5],
-      ticks: results.map((_, i) => i),
-      tickFormat: (i: number) => results[i]?.pooling ?? "",
-      label: null,
-      tickSize: 0,
-    },
+    x: createCategoryAxis(results.map(({ pooling }) => pooling)),
     y: { label: "accuracy (%)", domain: [0, 100], grid: true, ticks: 5 },
     marks: [
       Plot.rect(bars, { x1: "x1", x2: "x2", y1: 0, y2: "value", fill: "color", fillOpacity: 0.75 }),

@@ -103,14 +103,12 @@ function describeDamage(folder: string, error: unknown): RunSummary {
     tags: [],
     started: null,
     seconds: 0,
-    ...{
-      accuracy: null,
-      testExamples: null,
-      underAttack: null,
-      degeneracy: null,
-      bestValidation: null,
-      metricForBestModel: null,
-      failure: error.message,
-    },
+    accuracy: null,
+    testExamples: null,
+    underAttack: null,
+    degeneracy: null,
+    bestValidation: null,
+    metricForBestModel: null,
+    failure: error.message,
   };
 }
