@@ -77,7 +77,6 @@ function collectAblation(runs: readonly AttackedRun[], by: string): AblationData
   };
 }
 
-/** The means at each value, with the standard deviation over runs if there are several. */
 function summarizeAblation({ by, metrics, values }: AblationData): string {
   const sentences = metrics.map((id) => {
     const each = values.flatMap(({ value, runs, mean: means }) => {

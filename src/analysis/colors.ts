@@ -13,7 +13,6 @@ export const palette = [
   "#2f93a3",
 ] as const;
 
-/** The color of a category by its index. The palette repeats. */
 export function getColor(index: number): string {
   return palette[index % palette.length]!;
 }
@@ -42,7 +41,6 @@ export function assignColors(items: readonly { readonly method: string; readonly
   return items.map(({ label }) => byLabel.get(label)!);
 }
 
-/** Text and background colors of the two themes. */
 export const themes = {
   light: { ink: "#1f2933", paper: "#ffffff" },
   dark: { ink: "#e5e9ef", paper: "#12171f" },

@@ -167,7 +167,6 @@ function summarizeConsistency({ label, first }: ConsistencyData): string {
   return `${label}: two dropout passes give different predictions for ${each.join(", ")}.`;
 }
 
-/** Maximum number of points of the curve. */
 const maxCurvePoints = 120;
 
 async function createConsistencyFigure({ label, first, steps }: ConsistencyData): Promise<Figure> {

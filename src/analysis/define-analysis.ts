@@ -32,7 +32,6 @@ export interface AnalysisDefinition<
   readonly name: Name;
   /** One line for lists and help. */
   readonly summary: string;
-  /** What its progress counts. */
   readonly unit: string;
   /** What is still there after the analysis was stopped; undefined if it starts over. */
   readonly keeps?: string | undefined;
@@ -73,7 +72,6 @@ export function defineAnalysis<Name extends string, Options extends z.ZodRawShap
   return { ...rest, request: request as RequestSchema<Name, Options> };
 }
 
-/** The option `runs` of an analysis. */
 export function runsOption(description: string) {
   return z.array(z.string()).min(1, { error: "expected one or more runs" }).describe(description);
 }
@@ -114,7 +112,6 @@ export interface LabeledRun {
   readonly label: string;
 }
 
-/** Finds the finished runs at or below the folders. */
 export async function findLabeledRuns(folders: readonly string[], expected?: number): Promise<LabeledRun[]> {
   const found = await RunFolder.findFinished(folders);
   if (expected !== undefined && found.length !== expected) {
@@ -123,4 +120,11 @@ export async function findLabeledRuns(folders: readonly string[], expected?: num
   }
   const labels = labelRuns(found.map(({ run }) => run));
   return found.map((each, i) => ({ ...each, label: labels[i]! }));
+}
+
+/** Evenly spaced values from low to high. 0 and 1 are exact if they are on the grid. */
+export function linspace(low: number, high: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) =>
+    Number(((low * (count - 1 - i) + high * i) / (count - 1)).toPrecision(12)),
+  );
 }

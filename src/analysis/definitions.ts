@@ -24,5 +24,4 @@ export const definitions = {
 };
 export type AnalysisName = keyof typeof definitions;
 
-/** The analyses by name. */
 export const analyses: ReadonlyMap<string, AnalysisDefinition> = new Map(Object.entries(definitions));

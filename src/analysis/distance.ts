@@ -17,7 +17,7 @@ import {
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
-import { describeGroups, getOption } from "./run-labels.js";
+import { getOption, labelGroups } from "./run-labels.js";
 import { type BandPoint, joinSeeds } from "./seed-bands.js";
 import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
@@ -65,12 +65,13 @@ export const distance = defineAnalysis({
     const runs = await findLabeledRuns(request.runs);
     const { device } = applyFloat32Runtime(request);
     const measured: DistanceData["runs"] = [];
-    const groups = describeGroups(runs);
+    const groups = labelGroups(runs.map(({ run }) => run));
     for (const [i, each] of runs.entries()) {
       const { label, run } = each;
       measured.push({
         label,
-        ...groups[i]!,
+        group: groups[i]!,
+        method: run.method,
         folder: run.folder,
         option: getOption(run, request.by),
         ...(await measureDistances(each, device)),
@@ -104,7 +105,6 @@ async function measureDistances(
   );
 }
 
-/** Used for runs that did not log distances. */
 async function measureCheckpoints(run: RunFolder, initial: Model): Promise<{ step: number; distance: Distances }[]> {
   const checkpoints = new CheckpointStore(run.path("checkpoints"));
   const points: { step: number; distance: Distances }[] = [];
@@ -183,11 +183,9 @@ async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure>
           : ""
       }`,
     legend: groups.map(({ label, seeds }, i) => ({
-      ...{
-        label: seeds.length > 1 ? `${label}, ${seeds.length} seeds` : label,
-        color: colors[i]!,
-        shape: "line" as const,
-      },
+      label: seeds.length > 1 ? `${label}, ${seeds.length} seeds` : label,
+      color: colors[i]!,
+      shape: "line",
     })),
     panels,
     columns: 3,

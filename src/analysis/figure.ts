@@ -13,7 +13,7 @@ export interface Panel {
 export interface LegendEntry {
   readonly label: string;
   readonly color: string;
-  readonly shape: "line" | "dash" | "circle" | "triangle" | "square";
+  readonly shape: "line" | "circle" | "triangle" | "square";
 }
 
 /** A figure: a title, a legend, panels in rows, and a caption. */
@@ -115,7 +115,7 @@ function escapeXml(text: string): string {
   return text.replace(/[&<>"]/g, (character) => entities[character]!);
 }
 
-export function renderText(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
+function renderText(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
   return `<text x="${x}" y="${y}" font-size="${size}" ${more}>${escapeXml(text)}</text>`;
 }
 
@@ -142,7 +142,6 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
   const center = x + 7;
   const marks: Record<LegendEntry["shape"], string> = {
     line: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5"/>`,
-    dash: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5" stroke-dasharray="4 3"/>`,
     circle: `<circle cx="${center}" cy="${middle}" r="4.5" fill="${color}"/>`,
     triangle: `<path d="M${center},${middle - 5}l5,9h-10z" fill="${color}"/>`,
     square: `<rect x="${center - 4}" y="${middle - 4}" width="8" height="8" fill="${color}"/>`,
@@ -150,7 +149,6 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
   return marks[shape] + renderText(x + legendMarkWidth, y, text);
 }
 
-/** Breaks a text into lines of at most the given width. */
 export function wrapText(text: string, width: number, size = sizes.text): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {

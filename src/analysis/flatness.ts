@@ -1,9 +1,6 @@
-import { z } from "zod";
 import type { Rng } from "../base/rng.js";
 import { bootstrapIntervals, type Interval, mean } from "../evaluation/statistics.js";
 import type { SurfaceGrid } from "./surface-plots.js";
-
-export const intervalSchema = z.object({ low: z.number(), high: z.number() });
 
 /** How flat a surface is around its center. Smaller values are flatter. */
 interface Flatness {

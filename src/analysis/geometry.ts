@@ -6,16 +6,9 @@ import type { Model } from "../models/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { getWheelColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
-import {
-  averageWithinClasses,
-  bootstrapFeatureMetrics,
-  computeAlignment,
-  computeUniformity,
-  featureIntervalsSchema,
-  featureMetricsSchema,
-  normalizeL2,
-} from "./feature-metrics.js";
-import { type Figure, type Panel, roundSvgNumbers } from "./figure.js";
+import { featureMetricsSchema, measureFeatures, normalizeL2 } from "./feature-metrics.js";
+import type { Figure } from "./figure.js";
+import { loadPlot } from "./load-plot.js";
 import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
 import { type TsneOptions, tsne } from "./tsne.js";
 
@@ -27,13 +20,8 @@ const dataSchema = z.object({
   /** The class of each example. */
   classes: z.array(z.number()),
   models: z.array(
-    z.object({
+    featureMetricsSchema.extend({
       label: z.string(),
-      overall: featureMetricsSchema,
-      /** The same inside each class, averaged over the classes. */
-      withinClass: featureMetricsSchema,
-      /** 95% CIs over the examples. */
-      intervals: z.object({ overall: featureIntervalsSchema, withinClass: featureIntervalsSchema }),
       /**
        * One angle per example, in turns: the model's features, and the pre-trained ones in the same
        * embedding.
@@ -87,11 +75,10 @@ export const geometry = defineAnalysis({
       await add(measureGeometry(label, student, teacher, classes, seed, request));
     }
     const data = { task: task.name, split, labels: [...task.labels], classes, models };
-    return { data, summary: summarizeGeometry(data), figure: createGeometryFigure(data) };
+    return { data, summary: summarizeGeometry(data), figure: await createGeometryFigure(data) };
   },
 });
 
-/** Whether two runs started from models with the same features. */
 function hasSameStart(a: RunFolder, b: RunFolder): boolean {
   const keys = ["model", "pooling", "tokenization", "maxLength"] as const;
   return keys.every((key) => a.config[key] === b.config[key]);
@@ -108,10 +95,7 @@ export function projectToCircle(positions: readonly (readonly [number, number])[
   });
 }
 
-/**
- * Compares a model's features with the pre-trained ones. `teacher` is null for the pre-trained
- * model itself.
- */
+/** Compares a model's features with the pre-trained ones. `teacher` is null for the pre-trained model itself. */
 function measureGeometry(
   label: string,
   features: readonly Float32Array[],
@@ -122,19 +106,11 @@ function measureGeometry(
 ): GeometryModel {
   const own = features.map(normalizeL2);
   const theirs = (teacher ?? features).map(normalizeL2);
-  const pick = <T>(rows: readonly T[], members: readonly number[]): T[] => members.map((i) => rows[i]!);
   // Student and teacher share one embedding; only then can their angles be compared.
   const turns = projectToCircle(tsne(teacher ? [...own, ...theirs] : own, new Rng(seed).fork("t-sne"), options));
   return {
     label,
-    overall: { alignment: computeAlignment(own, theirs), uniformity: computeUniformity(own) },
-    withinClass: {
-      alignment: averageWithinClasses(classes, (members) =>
-        computeAlignment(pick(own, members), pick(theirs, members)),
-      ),
-      uniformity: averageWithinClasses(classes, (members) => computeUniformity(pick(own, members))),
-    },
-    intervals: bootstrapFeatureMetrics(own, theirs, classes, new Rng(seed).fork("feature metrics")),
+    ...measureFeatures(own, theirs, classes, new Rng(seed).fork("feature metrics")),
     student: turns.slice(0, own.length),
     teacher: teacher ? turns.slice(own.length) : null,
   };
@@ -154,49 +130,46 @@ function summarizeGeometry({ models, classes }: GeometryData): string {
   return `Over ${classes.length} examples, with 95% CIs: ${each.join("; ")}. ${meaning}`;
 }
 
-const panelSize = 250;
+/** The mark of each class. More classes than marks share them. */
+const symbols = ["triangle", "square", "circle"] as const;
 
-/** Renders one ring. The color of a mark is its example, the shape is its class. */
-function renderRing(
-  turns: readonly number[],
-  radius: number,
-  classes: readonly number[],
-  colors: readonly string[],
-  size: number,
-): string {
-  const center = panelSize / 2;
-  const r = (center - 14) * radius;
-  const marks = turns.map((turn, i) => {
-    const angle = 2 * Math.PI * turn;
-    const [x, y] = [center + r * Math.cos(angle), center - r * Math.sin(angle)];
-    const path = getMarkerPath(classes[i]!, size);
-    return `<path transform="translate(${x},${y})" d="${path}" fill="${colors[i]}" fill-opacity="0.8"/>`;
-  });
-  const line = 'fill="none" stroke="currentColor" stroke-opacity="0.15"';
-  return `<circle cx="${center}" cy="${center}" r="${r}" ${line}/>${marks.join("")}`;
-}
-
-function getMarkerPath(index: number, size: number): string {
-  const shapes = [
-    `M0,${-1.2 * size}l${1.1 * size},${2 * size}h${-2.2 * size}z`,
-    `M${-size},${-size}h${2 * size}v${2 * size}h${-2 * size}z`,
-    `M0,${-1.3 * size}l${1.3 * size},${1.3 * size}l${-1.3 * size},${1.3 * size}l${-1.3 * size},${-1.3 * size}z`,
-  ];
-  return shapes[index % shapes.length]!;
-}
-
-function createGeometryFigure({ task, split, labels, classes, models }: GeometryData): Figure {
+async function createGeometryFigure({ task, split, labels, classes, models }: GeometryData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
+  const size = 250;
+  const margin = 14;
   // Neighbors before fine-tuning have similar colors, so that the figure shows which ones stay
   // together.
   const colors = (models[0]?.student ?? []).map(getWheelColor);
-  const panels = models.map(({ label, student, teacher, overall }): Panel => {
-    const text = (y: number, name: "alignment" | "uniformity"): string =>
-      `<text x="${panelSize / 2}" y="${panelSize / 2 + y}">${name} ${formatNumber(overall[name], 3)}</text>`;
-    const outer = renderRing(student, 1, classes, colors, 3.2);
-    const inner = teacher ? renderRing(teacher, 0.9, classes, colors, 2.2) : "";
-    const texts = `${text(-4, "alignment")}${text(12, "uniformity")}`;
-    const content = `${outer}${inner}<g font-size="10" text-anchor="middle" fill-opacity="0.8">${texts}</g>`;
-    return { title: label, width: panelSize, height: panelSize + 4, content: roundSvgNumbers(content) };
+  const drawRing = (turns: readonly number[], radius: number, r: number) => {
+    const marks = turns.map((turn, i) => ({
+      x: radius * Math.cos(2 * Math.PI * turn),
+      y: radius * Math.sin(2 * Math.PI * turn),
+      color: colors[i]!,
+      symbol: symbols[classes[i]! % symbols.length]!,
+    }));
+    return [
+      Plot.dot([[0, 0]], { r: radius * (size / 2 - margin), stroke: "currentColor", strokeOpacity: 0.15 }),
+      Plot.dot(marks, { x: "x", y: "y", symbol: "symbol", fill: "color", fillOpacity: 0.8, r }),
+    ];
+  };
+  const axis = { axis: null, domain: [-1, 1] };
+  const panels = models.map(({ label, student, teacher, overall }) => {
+    const format = (name: "alignment" | "uniformity"): string => `${name} ${formatNumber(overall[name], 3)}`;
+    return plotPanel(label, {
+      width: size,
+      height: size,
+      marginTop: margin,
+      marginRight: margin,
+      marginBottom: margin,
+      marginLeft: margin,
+      x: axis,
+      y: axis,
+      marks: [
+        drawRing(student, 1, 3.2),
+        teacher && drawRing(teacher, 0.9, 2.2),
+        Plot.text([`${format("alignment")}\n${format("uniformity")}`], { x: 0, y: 0, fillOpacity: 0.8 }),
+      ],
+    });
   });
   return {
     title: "Geometry of the features",
@@ -204,9 +177,9 @@ function createGeometryFigure({ task, split, labels, classes, models }: Geometry
       `t-SNE of the features of ${classes.length} examples (${split} split of ${task}), mapped onto the circle. ` +
       "Outer ring: the model. Inner ring: the pre-trained model. " +
       "Colors show the position of the example before fine-tuning.",
-    legend: labels
-      .slice(0, 3)
-      .map((label, i) => ({ label, color: "currentColor", shape: (["triangle", "square", "circle"] as const)[i]! })),
+    legend: symbols.flatMap((shape, i) =>
+      i < labels.length ? { label: labels[i]!, color: "currentColor", shape } : [],
+    ),
     panels,
     columns: Math.min(4, models.length),
   };

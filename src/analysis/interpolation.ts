@@ -1,18 +1,18 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatInterval, formatNumber, formatPercent } from "../base/format.js";
-import { wilsonInterval } from "../evaluation/statistics.js";
+import { standardDeviation, wilsonInterval } from "../evaluation/statistics.js";
 import { readModelConfig } from "../models/config.js";
 import { interpolateWeights } from "../models/mix-weights.js";
 import type { Weights } from "../nn/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { scope } from "../tensor/index.js";
 import { getColor } from "./colors.js";
-import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadPlot } from "./load-plot.js";
 import type { BandPoint } from "./seed-bands.js";
-import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { type ExampleLosses, freeAfter, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
 const dataSchema = z.object({
@@ -90,13 +90,6 @@ async function describeNetwork(run: RunFolder): Promise<Record<string, unknown>>
   return { ...architecture, ...reading, labels: labels.join(", ") };
 }
 
-/**
- * Evenly spaced values from low to high, rounded so that 0 and 1 are exact if they are on the grid.
- */
-export function linspace(low: number, high: number, count: number): number[] {
-  return Array.from({ length: count }, (_, i) => Number((low + ((high - low) * i) / (count - 1)).toPrecision(12)));
-}
-
 /** The alphas of a line, the two models among them. One of the others must be between the models. */
 function createAlphas(from: number, to: number, points: number): number[] {
   if (!(from < to)) throw new UserError(`--from ${from} --to ${to}: expected --from to be smaller than --to.`);
@@ -108,17 +101,17 @@ function createAlphas(from: number, to: number, points: number): number[] {
   );
 }
 
-/** Measures loss and accuracy along the line between two models. */
 export async function measureLine(
   from: Weights,
   to: Weights,
   alphas: readonly number[],
-  measure: (weights: Weights) => LossAndAccuracy,
+  measure: (weights: Weights) => ExampleLosses,
   onPoint?: (done: number) => Promise<void>,
 ): Promise<Pick<InterpolationData, "points" | "barrier">> {
   const points: InterpolationData["points"] = [];
   for (const alpha of alphas) {
-    points.push({ alpha, ...scope(() => measure(interpolateWeights(from, to, alpha))) });
+    const { loss, accuracy, losses } = scope(() => measure(interpolateWeights(from, to, alpha)));
+    points.push({ alpha, loss, accuracy, lossError: standardDeviation(losses) / Math.sqrt(losses.length) });
     await onPoint?.(points.length);
   }
   const between = points.filter(({ alpha }) => alpha >= 0 && alpha <= 1);
@@ -186,9 +179,9 @@ async function createInterpolationFigure({
         ),
       ],
     });
-  const losses = points.map(({ alpha: x, loss: y, lossError }) => ({
-    ...{ x, y, low: y - 1.96 * lossError, high: y + 1.96 * lossError },
-  }));
+  const losses = points.map(({ alpha: x, loss: y, lossError }) => {
+    return { x, y, low: y - 1.96 * lossError, high: y + 1.96 * lossError };
+  });
   const accuracies = points.map(({ alpha: x, accuracy }) => {
     const interval = wilsonInterval(Math.round(accuracy * examples), examples);
     return { x, y: 100 * accuracy, low: 100 * interval.low, high: 100 * interval.high };

@@ -3,14 +3,15 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
+import { intervalSchema } from "../evaluation/statistics.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { hashExamples } from "../runs/environment.js";
 import { free, Rng, scope } from "../tensor/index.js";
-import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { bootstrapFlatness, computeFlatness, getCenterValue, intervalSchema } from "./flatness.js";
+import { bootstrapFlatness, computeFlatness, getCenterValue } from "./flatness.js";
 import {
   type ExampleLosses,
   loadFineTunedModel,
@@ -18,13 +19,7 @@ import {
   loadSharedSample,
   withModel,
 } from "./shared-sample.js";
-import {
-  renderColorScale,
-  renderContourPanel,
-  renderSurfacePanel,
-  type SurfaceGrid,
-  type ValueRange,
-} from "./surface-plots.js";
+import type { SurfaceGrid } from "./surface-plots.js";
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
 const dataSchema = z.object({
@@ -36,7 +31,6 @@ const dataSchema = z.object({
   models: z.array(
     z.object({
       label: z.string(),
-      /** Cosine of the two directions. */
       cosine: z.number(),
       /** The loss of the model itself. */
       center: z.number(),
@@ -81,7 +75,7 @@ export const landscape = defineAnalysis({
   async run(request, context) {
     const { seed, split, points } = request;
     const runs = await findLabeledRuns(request.runs);
-    const axis = createAxis(request.range, points);
+    const axis = linspace(-request.range, request.range, points);
     const sample = await loadSharedSample(runs, request, context);
     const { task, examples, device } = sample;
     const first = runs[0]!.run;
@@ -94,7 +88,7 @@ export const landscape = defineAnalysis({
     const total = sources.length * points * points;
     const models: LandscapeModel[] = [];
     let done = 0;
-    const cache = openResultCache<ExampleLosses>(join(context.out, "landscape.points.jsonl"));
+    const cache = openResultCache<SurfacePoint>(join(context.out, "landscape.points.jsonl"));
     try {
       for (const { label, load } of sources) {
         const measured = await withModel(sample, load, async (model, batch) =>
@@ -110,7 +104,7 @@ export const landscape = defineAnalysis({
               "each",
             ].join(" "),
             weights: model.weights,
-            loss: (weights) => batch.measureEach(weights),
+            measure: batch.measure,
             seed,
             axis,
             cache,
@@ -123,34 +117,31 @@ export const landscape = defineAnalysis({
       cache.close();
     }
     const data = { task: task.name, split, examples: examples.length, seed, axis, models };
-    return { data, summary: summarizeLandscape(data), figure: createLandscapeFigure(data) };
+    return { data, summary: summarizeLandscape(data), figure: await createLandscapeFigure(data) };
   },
 });
 
-/** Values from -range to range. Their number is odd, so that the middle is 0. */
-export function createAxis(range: number, points: number): number[] {
-  const half = (points - 1) / 2;
-  return Array.from({ length: points }, (_, i) => Number(((range * (i - half)) / half).toPrecision(12)));
-}
+export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
 
 /** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
   axis: readonly number[],
-  measure: (alpha: number, beta: number) => ExampleLosses,
-  cache: Pick<ResultCache<ExampleLosses>, "get" | "add">,
+  measure: (alpha: number, beta: number) => SurfacePoint,
+  cache: Pick<ResultCache<SurfacePoint>, "get" | "add">,
   name: string,
   onPoint?: () => void | Promise<void>,
-): Promise<{ grid: SurfaceGrid; each: number[][][] }> {
-  const rows: ExampleLosses[][] = [];
+): Promise<{ grid: SurfaceGrid; each: (readonly number[])[][] }> {
+  const rows: SurfacePoint[][] = [];
   for (const beta of axis) {
-    const row: ExampleLosses[] = [];
+    const row: SurfacePoint[] = [];
     for (const alpha of axis) {
       const key = `${name} ${alpha} ${beta}`;
       let value = cache.get(key);
       if (value === undefined) {
-        value = measure(alpha, beta);
-        if (!Number.isFinite(value.loss))
-          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${value.loss}. Use a smaller --range.`);
+        const { loss, losses } = measure(alpha, beta);
+        if (!Number.isFinite(loss))
+          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${loss}. Use a smaller --range.`);
+        value = { loss, losses };
         cache.add(key, value);
       }
       row.push(value);
@@ -169,23 +160,25 @@ interface LandscapeOptions {
   /** Identifies the surface in the cache: equal only for equal weights, directions and examples. */
   readonly cacheKey: string;
   readonly weights: Weights;
-  readonly loss: (weights: Weights) => ExampleLosses;
+  readonly measure: (weights: Weights) => SurfacePoint;
   readonly seed: number;
   readonly axis: readonly number[];
-  readonly cache: Pick<ResultCache<ExampleLosses>, "get" | "add">;
+  readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
 }
 
 /** The loss around one model (ROSE eq. 6). */
 export async function measureLandscape(options: LandscapeOptions): Promise<LandscapeModel> {
-  const { label, cacheKey, weights, loss, seed, axis, cache, onPoint } = options;
+  const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
   const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;
   try {
     const [delta, eta] = directions;
     // The center is the model itself, without rounding errors of 0 times a direction.
-    const measure = (alpha: number, beta: number): ExampleLosses =>
-      scope(() => loss(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)));
+    const measure = (alpha: number, beta: number): SurfacePoint =>
+      scope(() =>
+        options.measure(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)),
+      );
     const { grid, each } = await measureGrid(axis, measure, cache, cacheKey, onPoint);
     return {
       label,
@@ -214,9 +207,10 @@ function summarizeLandscape({ models, examples }: LandscapeData): string {
   );
 }
 
-function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Figure {
+async function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Promise<Figure> {
+  const { renderColorScale, renderContourPanel, renderSurfacePanel } = await import("./surface-plots.js");
   const all = models.flatMap(({ losses }) => losses.flat());
-  const span: ValueRange = { low: Math.min(...all), high: Math.max(...all) };
+  const span = { low: Math.min(...all), high: Math.max(...all) };
   const levels = Array.from({ length: 14 }, (_, i) => span.low + ((span.high - span.low) * (i + 1)) / 15);
   const grids = models.map(({ losses }) => ({ axis, values: losses }));
   return {

@@ -3,6 +3,9 @@
  * that only reads the requests of analyses does not need it.
  */
 export async function loadPlot() {
-  const [Plot, { plotPanel }] = await Promise.all([import("@observablehq/plot"), import("./plot-panel.js")]);
-  return { Plot, plotPanel };
+  const [Plot, { createCategoryAxis, plotPanel }] = await Promise.all([
+    import("@observablehq/plot"),
+    import("./plot-panel.js"),
+  ]);
+  return { Plot, createCategoryAxis, plotPanel };
 }

@@ -30,6 +30,18 @@ export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
   return { title, width, height, content: roundSvgNumbers(plot.outerHTML) };
 }
 
+/** Creates an axis with one name at each position 0, 1, 2 and so on. */
+export function createCategoryAxis(names: readonly string[]): Plot.ScaleOptions {
+  return {
+    type: "linear",
+    domain: [-0.5, names.length - 0.5],
+    ticks: names.map((_, i) => i),
+    tickFormat: (i: number) => names[i] ?? "",
+    label: null,
+    tickSize: 0,
+  };
+}
+
 /** Formats the number at a tick: six digits without trailing zeros, and separators of thousands. */
 export function formatTick(value: number): string {
   return Number(value.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 12 });

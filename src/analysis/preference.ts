@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
+import { groupBy } from "../base/group-by.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { msgsProbes } from "../tasks/msgs.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import { createProbeFigure, summarizeProbes } from "./probe.js";
-import { labelRuns } from "./run-labels.js";
+import { labelGroups } from "./run-labels.js";
 
 /** preference.json: which feature finished runs on MSGS tasks prefer. */
 const dataSchema = z.object({
@@ -37,29 +38,16 @@ export const preference = defineAnalysis({
       return { probe, score, seed: run.config.seed };
     });
     // Runs of different probes differ in their tasks, which the panels show.
-    const labels = labelMethods(found.map(({ run }) => run));
+    const labels = new Map<RunFolder, string>();
+    for (const group of groupBy(
+      found.map(({ run }) => run),
+      ({ task }) => task,
+    ).values())
+      for (const [i, label] of labelGroups(group).entries()) labels.set(group[i]!, label);
     const data = {
       model: [...new Set(found.map(({ results }) => results.model))].join(", "),
-      runs: runs.map((each, i) => ({ ...each, method: labels[i]! })),
+      runs: runs.map((each, i) => ({ ...each, method: labels.get(found[i]!.run)! })),
     };
     return { data, summary: summarizeProbes(data), figure: await createProbeFigure(data) };
   },
 });
-
-/** Labels without the seed, made for the runs of each task. */
-function labelMethods(runs: readonly RunFolder[]): string[] {
-  const labels = new Map<RunFolder, string>();
-  for (const task of new Set(runs.map((run) => run.task))) {
-    const own = runs.filter((run) => run.task === task);
-    for (const [i, label] of labelSettings(own).entries()) labels.set(own[i]!, label);
-  }
-  return runs.map((run) => labels.get(run)!);
-}
-
-/** Runs that differ only in their seeds have one label. */
-function labelSettings(runs: readonly RunFolder[]): string[] {
-  const first = new Map(runs.map((run) => [JSON.stringify({ ...run.config, seed: 0 }), run] as const));
-  const unique = [...first.values()];
-  const labels = labelRuns(unique, { ignoreSeed: true });
-  return runs.map((run) => labels[unique.indexOf(first.get(JSON.stringify({ ...run.config, seed: 0 }))!)]!);
-}

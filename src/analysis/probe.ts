@@ -106,7 +106,6 @@ export const probe = defineAnalysis({
   },
 });
 
-/** Fine-tunes on ambiguous texts and tests on disambiguating ones. */
 async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContext): Promise<ProbeScores> {
   const { job, runtime, examples } = await prepareRun(run, context);
   return freeAfter(job.model, async (model) => {
@@ -149,7 +148,6 @@ function averageOverSeeds(
   );
 }
 
-/** What a summary and a figure show of a run. */
 export type ProbeScore = Pick<ProbeRun, "probe" | "method" | "seed" | "score">;
 
 export function summarizeProbes({ runs }: { readonly runs: readonly ProbeScore[] }): string {
@@ -181,7 +179,7 @@ export async function createProbeFigure({
   readonly model: string;
   readonly runs: readonly ProbeScore[];
 }): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, createCategoryAxis, plotPanel } = await loadPlot();
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   // A label starts with the name of its method: "rose:variant=first".
@@ -208,14 +206,7 @@ export async function createProbeFigure({
         70 + methods.length * Math.max(80, ...methods.map((method) => estimateTextWidth(method) + 12)),
       ),
       height: 270,
-      x: {
-        type: "linear",
-        domain: [-0.5, methods.length - 0.5],
-        ticks: methods.map((_, i) => i),
-        tickFormat: (i: number) => methods[i] ?? "",
-        label: null,
-        tickSize: 0,
-      },
+      x: createCategoryAxis(methods),
       y: { label: "Matthews correlation", domain: [-1, 1], grid: true, ticks: 5 },
       marks: [
         Plot.ruleY([0], { stroke: "currentColor", strokeOpacity: 0.4 }),

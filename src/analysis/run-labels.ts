@@ -53,19 +53,12 @@ export function labelRuns(runs: readonly RunFolder[], { ignoreSeed = false } = {
   });
 }
 
-/** The label of a run without its seed, and its method: runs that differ only in the seed share it. */
-export function describeGroups(
-  runs: readonly { readonly run: RunFolder; readonly label: string }[],
-): { readonly group: string; readonly method: string }[] {
-  const keys = runs.map(({ run }) => JSON.stringify(listSettings(run.config)));
-  return runs.map(({ run, label }, i) => {
-    const isAlone = keys.filter((key) => key === keys[i]).length === 1;
-    const short = label
-      .replace(/(, )?seed \d+/, "")
-      .replace(" ()", "")
-      .replace("(, ", "(");
-    return { group: isAlone ? label : short, method: run.method };
-  });
+/** Labels without the seed: runs that differ only in their seeds have the same one. */
+export function labelGroups(runs: readonly RunFolder[]): string[] {
+  const keys = runs.map(({ config }) => JSON.stringify(listSettings(config)));
+  const firsts = runs.filter((_, i) => keys.indexOf(keys[i]!) === i);
+  const labels = labelRuns(firsts, { ignoreSeed: true });
+  return keys.map((key) => labels[firsts.indexOf(runs[keys.indexOf(key)]!)]!);
 }
 
 /**

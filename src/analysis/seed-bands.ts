@@ -1,4 +1,3 @@
-/** A point of a line with a band around it. */
 export interface BandPoint {
   readonly x: number;
   readonly y: number;

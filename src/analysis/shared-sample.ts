@@ -2,7 +2,6 @@ import type { z } from "zod";
 import { loadConfiguredTask } from "../actions/load/load-task.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
-import { standardDeviation } from "../evaluation/statistics.js";
 import {
   batchByLength,
   checkOutputs,
@@ -61,7 +60,6 @@ export function loadInitialModel({ config }: RunFolder, labels: readonly string[
   return loadModel(config.model, { labels, head, headInit, pooling, tokenization, maxLength, seed, device });
 }
 
-/** Calls a function with a model, and frees the model. */
 export async function freeAfter<T>(model: Model, work: (model: Model) => T | Promise<T>): Promise<T> {
   try {
     return await work(model);
@@ -70,7 +68,6 @@ export async function freeAfter<T>(model: Model, work: (model: Model) => T | Pro
   }
 }
 
-/** Loads a model, calls a function with it and the sample, and frees both. */
 export async function withModel<T>(
   { examples, device }: SharedSample,
   load: () => Promise<Model>,
@@ -86,25 +83,18 @@ export async function withModel<T>(
   });
 }
 
-export interface LossAndAccuracy {
-  readonly loss: number;
-  readonly accuracy: number;
-  /** Standard error of the loss over the examples. */
-  readonly lossError: number;
-}
-
-/** The mean cross-entropy, and the one of each example, rounded to 7 digits. */
+/** Cross-entropy and accuracy of a model on examples. */
 export interface ExampleLosses {
   readonly loss: number;
-  readonly losses: number[];
+  readonly accuracy: number;
+  /** The loss of each example, rounded to 7 digits. */
+  readonly losses: readonly number[];
 }
 
 /** Examples on the device, to be evaluated under many weights. */
 interface FixedBatch {
-  /** Mean cross-entropy and accuracy under the given weights, without dropout. */
-  measure(weights: Weights): LossAndAccuracy;
-  /** The loss of `measure`, and the loss of each example, in the order of the examples. */
-  measureEach(weights: Weights): ExampleLosses;
+  /** The losses under the given weights, without dropout, in the order of the examples. */
+  measure(weights: Weights): ExampleLosses;
   /** Features under the given weights: one row per example, in the order of the examples. */
   features(weights: Weights): Float32Array[];
   free(): void;
@@ -135,25 +125,17 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       };
     },
   );
-  const measureAll = (weights: Weights): Omit<LossAndAccuracy, "lossError"> & ExampleLosses => {
-    let [loss, correct] = [0, 0];
-    const losses: number[] = [];
-    for (const { rows, input, labels } of microBatches) {
-      const [meanLoss, hits, ...each] = scope(() => noGrad(() => measureMicroBatch(model, weights, input, labels)));
-      loss += meanLoss! * rows.length;
-      correct += hits!;
-      for (const [i, row] of rows.entries()) losses[row] = Number(each[i]!.toPrecision(7));
-    }
-    return { loss: loss / items.length, accuracy: correct / items.length, losses };
-  };
   return {
     measure(weights) {
-      const { loss, accuracy, losses } = measureAll(weights);
-      return { loss, accuracy, lossError: standardDeviation(losses) / Math.sqrt(losses.length) };
-    },
-    measureEach(weights) {
-      const { loss, losses } = measureAll(weights);
-      return { loss, losses };
+      let [loss, correct] = [0, 0];
+      const losses: number[] = [];
+      for (const { rows, input, labels } of microBatches) {
+        const [meanLoss, hits, ...each] = scope(() => noGrad(() => measureMicroBatch(model, weights, input, labels)));
+        loss += meanLoss! * rows.length;
+        correct += hits!;
+        for (const [i, row] of rows.entries()) losses[row] = Number(each[i]!.toPrecision(7));
+      }
+      return { loss: loss / items.length, accuracy: correct / items.length, losses };
     },
     features(weights) {
       const features: Float32Array[] = [];

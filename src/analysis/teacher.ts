@@ -30,7 +30,6 @@ const dataSchema = z.object({
   poolings: z.array(
     z.object({
       pooling: z.enum(poolings),
-      /** The run with the frozen encoder. */
       folder: z.string(),
       examples: z.number(),
       /** Both on the attacked examples, with the 95% CI. */
@@ -44,31 +43,36 @@ type PoolingResult = TeacherData["poolings"][number];
 
 const positive = z.number().positive();
 
+/** The options that go to the run unchanged. */
+const runOptions = {
+  model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  ...dataOptions,
+  substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+  maxTrainSamples: orNull(countSchema, "all").describe("train on a class-balanced sample"),
+  maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
+  maxLength: countSchema.default(128).describe("maximum tokens per text"),
+  seed: seedSchema.default(0).describe("random seed"),
+  ...runtimeOptions,
+};
+
 export const teacher = defineAnalysis({
   name: "teacher",
   summary: "how robust the features of a frozen encoder are: whether RIFT has something to preserve",
   unit: "steps",
   keeps: "Everything that was finished is kept.",
   options: {
-    model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
-    ...dataOptions,
-    substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+    ...runOptions,
     poolings: z
       .array(z.enum(poolings))
       .min(1)
       .default([...poolings])
       .describe("features to compare"),
     beta: z.number().nonnegative().default(10).describe("weight of ascc's robust loss; 0: train on clean texts"),
-    maxTrainSamples: orNull(countSchema, "all").describe("train on a class-balanced sample"),
-    maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
     epochs: positive.default(3).describe("passes over the training data"),
     batchSize: countSchema.default(32).describe("examples per batch"),
     learningRate: positive.default(1e-3).describe("peak learning rate of the head"),
-    maxLength: countSchema.default(128).describe("maximum tokens per text"),
     attack: typedString<AttackReference>().default("pwws").describe("attack, such as pwws or greedy"),
     numExamples: countSchema.default(1000).describe("attack a sample of this size"),
-    seed: seedSchema.default(0).describe("random seed"),
-    ...runtimeOptions,
   },
   data: dataSchema,
   async run(request, context) {
@@ -132,30 +136,12 @@ async function measurePooling(
 
 /** Teachers have no dropout. A learning rate of 0 freezes the encoder. */
 function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
-  const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
-  const { maxValidationSamples, labelMap } = request;
-  const { maxLength, seed, device, precision, threads, epochs, batchSize, learningRate, beta } = request;
+  const { epochs, batchSize, learningRate, beta } = request;
   return {
-    ...{
-      model,
-      task,
-      data,
-      textColumn,
-      labelColumn,
-      labelMap,
-      skipBadRows,
-      substitutions,
-      maxTrainSamples,
-      maxValidationSamples,
-    },
+    ...z.object(runOptions).parse(request),
     pooling,
     head: "mlp",
     tokenization: "word",
-    maxLength,
-    seed,
-    device,
-    precision,
-    threads,
     methods: [{ ascc: { beta } }],
     train: {
       epochs,
@@ -198,7 +184,7 @@ function summarizeTeacher({ attack: name, poolings: results }: TeacherData): str
 }
 
 async function createTeacherFigure({ model, task, attack: name, poolings: results }: TeacherData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, createCategoryAxis, plotPanel } = await loadPlot();
   const kinds = ["clean", "robust"] as const;
   const bars = results.flatMap(({ pooling, ...each }, at) =>
     kinds.map((kind, k) => ({
@@ -215,14 +201,7 @@ async function createTeacherFigure({ model, task, attack: name, poolings: result
   const panel = plotPanel(task, {
     width: 130 + 110 * results.length,
     height: 280,
-    x: {
-      type: "linear",
-      domain: [-0.5, results.length - 0.5],
-      ticks: results.map((_, i) => i),
-      tickFormat: (i: number) => results[i]?.pooling ?? "",
-      label: null,
-      tickSize: 0,
-    },
+    x: createCategoryAxis(results.map(({ pooling }) => pooling)),
     y: { label: "accuracy (%)", domain: [0, 100], grid: true, ticks: 5 },
     marks: [
       Plot.rect(bars, { x1: "x1", x2: "x2", y1: 0, y2: "value", fill: "color", fillOpacity: 0.75 }),

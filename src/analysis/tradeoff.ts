@@ -26,7 +26,6 @@ const dataSchema = z.object({
       /** On the test split, without an attack, with the 95% CI. */
       accuracy: z.number(),
       interval: intervalSchema.optional(),
-      /** Why the model is degenerate; null if it is not. */
       degeneracy: z.string().nullable(),
       /** By attack, with the 95% CI. */
       robust: z.record(
@@ -73,7 +72,6 @@ export const tradeoff = defineAnalysis({
   },
 });
 
-/** A run with its accuracy without attack and under each attack. */
 export interface AttackedRun extends LabeledRun {
   readonly accuracy: number;
   readonly interval: Interval;
@@ -114,7 +112,6 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
 /** The attacks of RIFT's figure 4 come first. */
 const panelOrder = ["genetic", "pwws"];
 
-/** The attacks that any of the runs has. */
 export function listAttacks(runs: readonly AttackedRun[]): string[] {
   const names = [...new Set(runs.flatMap(({ robust }) => [...robust.keys()]))];
   const rank = (name: string): number => (panelOrder.includes(name) ? panelOrder.indexOf(name) : panelOrder.length);
@@ -142,7 +139,6 @@ function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
   return [...sentences, ...degenerate].join(" ");
 }
 
-/** How many runs a summary lists per attack. */
 const maxListedRuns = 6;
 
 async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Figure> {

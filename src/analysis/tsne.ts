@@ -3,7 +3,6 @@ import type { Rng } from "../base/rng.js";
 export interface TsneOptions {
   readonly perplexity?: number;
   readonly iterations?: number;
-  readonly onIteration?: (done: number, total: number) => void;
 }
 
 export function squaredDistance(a: ArrayLike<number>, b: ArrayLike<number>): number {
@@ -21,7 +20,7 @@ const earlyExaggerationSteps = 250;
  * random streams give equal results.
  */
 export function tsne(rows: readonly ArrayLike<number>[], rng: Rng, options: TsneOptions = {}): [number, number][] {
-  const { iterations = 750, onIteration } = options;
+  const { iterations = 750 } = options;
   const count = rows.length;
   // A point needs about three times as many neighbors as the perplexity.
   const perplexity = Math.min(options.perplexity ?? 30, (count - 1) / 3);
@@ -39,7 +38,6 @@ export function tsne(rows: readonly ArrayLike<number>[], rng: Rng, options: Tsne
       velocity[i] = momentum * velocity[i]! - learningRate * gains[i]! * gradient[i]!;
       positions[i]! += velocity[i]!;
     }
-    onIteration?.(step + 1, iterations);
   }
   return Array.from({ length: count }, (_, i) => [positions[2 * i]!, positions[2 * i + 1]!]);
 }

@@ -1,11 +1,9 @@
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { z } from "zod";
 import { didYouMean } from "../base/did-you-mean.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { sha256File } from "../base/files.js";
 import { parseSpec } from "../base/spec.js";
-import type { Reference } from "../base/trust.js";
+import { importDefault, isModulePath, type Reference } from "../base/trust.js";
 import { type SourceLocation, typedString, validate } from "../base/validate.js";
 import {
   type Attack,
@@ -64,7 +62,7 @@ export async function loadAttack(attack: string | z.input<typeof attackSpecSchem
   const { name, options, definition } = validate(attackSpecSchema, attack, "attack");
   const found = definition ?? attacks.get(name);
   if (found) return createAttack(found, options);
-  if (!/\.[cm]?[jt]s$/.test(name))
+  if (!isModulePath(name))
     throw new UserError(
       `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received ` +
         `"${name}"${didYouMean(name, attackNames)}`,
@@ -73,13 +71,11 @@ export async function loadAttack(attack: string | z.input<typeof attackSpecSchem
 }
 
 async function importDefinition(path: string): Promise<AttackDefinition> {
-  const module = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
-    throw new UserError(`attack ${path}: cannot load the file: ${getErrorMessage(error)}`, { cause: error });
-  })) as { default?: unknown };
-  if (isDefinition(module.default)) return module.default;
+  const definition = await importDefault(path, "attack");
+  if (isDefinition(definition)) return definition;
   throw new UserError(
     `attack ${path}: expected a default export of defineAttack({ name, options, resources, build }), received ` +
-      `${typeof module.default}`,
+      `${typeof definition}`,
   );
 }
 

@@ -2,7 +2,6 @@ import { createRequire } from "node:module";
 import { UserError } from "./errors.js";
 import { getErrorCode } from "./files.js";
 
-/** Packages with binaries for many platforms. */
 type BinaryPackage = "onnxruntime-node" | "tokenizers";
 
 /**
@@ -14,7 +13,6 @@ export function requireBinaryPackage(name: BinaryPackage): unknown {
   return createRequire(import.meta.url)(resolveBinaryPackage(name));
 }
 
-/** The path of the main file of a package with binaries. */
 export function resolveBinaryPackage(name: BinaryPackage): string {
   const { resolve } = createRequire(import.meta.url);
   const platform = `${process.platform}-${process.arch}`;

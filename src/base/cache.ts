@@ -2,27 +2,20 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { writeFileAtomic } from "./files.js";
-import { tryLock } from "./lock.js";
+import { waitForLock } from "./lock.js";
 
-/**
- * Returns the folder for reproducible data: TEMPER_CACHE, or `temper` in the user's cache folder.
- */
+/** Returns the folder for reproducible data: TEMPER_CACHE, or `temper` in the user's cache folder. */
 export function getCacheFolder(): string {
   const { TEMPER_CACHE, XDG_CACHE_HOME } = process.env;
   return TEMPER_CACHE || join(XDG_CACHE_HOME || join(homedir(), ".cache"), "temper");
 }
 
-/** How often to check whether another process has finished computing an entry. */
-const pollMilliseconds = 100;
-
 /**
  * Returns the cached result of `compute`. The key parts must contain everything that the result
  * depends on. An entry starts with the hash of its content, so a damaged entry is detected and
- * recomputed. Processes can share the folder: entries are written atomically, and while one process
- * computes an entry the others wait. If the folder is not writable, the result is computed every
- * time.
+ * recomputed. Processes can share the folder: while one computes an entry, the others wait. If the
+ * folder is not writable, the result is computed every time.
  */
 export async function getCachedBytes(
   kind: string,
@@ -30,23 +23,19 @@ export async function getCachedBytes(
   compute: () => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
   const path = join(getCacheFolder(), kind, sha256(JSON.stringify(parts)));
-  for (;;) {
-    const cached = await readEntry(path);
-    if (cached) return cached;
-    const lock = await lockEntry(path);
-    if (lock === "locked") {
-      await delay(pollMilliseconds);
-      continue;
-    }
-    try {
-      const justWritten = await readEntry(path);
-      if (justWritten) return justWritten;
-      const bytes = await compute();
-      await writeFileAtomic(path, Buffer.concat([Buffer.from(sha256(bytes), "latin1"), bytes])).catch(() => undefined);
-      return bytes;
-    } finally {
-      lock?.();
-    }
+  const cached = await readEntry(path);
+  if (cached) return cached;
+  const unlock = await mkdir(dirname(path), { recursive: true })
+    .then(() => waitForLock(`${path}.lock`))
+    .catch(() => null);
+  try {
+    const justWritten = await readEntry(path);
+    if (justWritten) return justWritten;
+    const bytes = await compute();
+    await writeFileAtomic(path, Buffer.concat([Buffer.from(sha256(bytes), "latin1"), bytes])).catch(() => undefined);
+    return bytes;
+  } finally {
+    unlock?.();
   }
 }
 
@@ -54,19 +43,6 @@ async function readEntry(path: string): Promise<Uint8Array | undefined> {
   const entry = await readFile(path).catch(() => undefined);
   const content = entry?.subarray(64);
   return content !== undefined && entry?.toString("latin1", 0, 64) === sha256(content) ? content : undefined;
-}
-
-/**
- * Locks an entry and returns a function that releases it, or null if the folder is not writable.
- */
-async function lockEntry(path: string): Promise<(() => void) | "locked" | null> {
-  try {
-    await mkdir(dirname(path), { recursive: true });
-    const lock = tryLock(`${path}.lock`);
-    return typeof lock === "function" ? lock : "locked";
-  } catch {
-    return null;
-  }
 }
 
 /** Like `getCachedBytes`, for a JSON value. */

@@ -41,14 +41,12 @@ function parseLine(line: Buffer, previous: string): { readonly value: unknown; r
   }
 }
 
-/** Formats a value as a line with its checksum. */
 function formatLine(value: unknown, previous: string): { readonly line: string; readonly checksum: string } {
   const body = JSON.stringify(value).slice(0, -1);
   const checksum = computeChecksum(previous, Buffer.from(body));
   return { line: `${body}${checksumPrefix}${checksum}"}\n`, checksum };
 }
 
-/** One line of a file. */
 export interface LineEntry {
   /** Line number, starting at 1. The header is line 1. */
   readonly line: number;
@@ -112,7 +110,6 @@ export function parseHeader<Content extends Header>(
   );
 }
 
-/** Reads the header of a file. */
 export async function readHeader<Content extends Header>(path: string, format: LineFormat<Content>): Promise<Content> {
   for await (const entry of readLineEntries(path)) return parseHeader(entry, path, format);
   throw new UserError(`${path} is empty. Run the command that wrote it again.`);

@@ -18,7 +18,6 @@ export class Interrupted extends Error {
   override name = "Interrupted";
 }
 
-/** Returns the message of a thrown value. */
 export function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

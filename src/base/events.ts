@@ -4,62 +4,51 @@
  *     const onEvent = (event: TemperEvent) => event.type === "warning" && console.warn(event.message);
  */
 export type TemperEvent =
-  | ProgressEvent
+  /** How far a long action is, except for the optimizer steps of a training. */
+  | {
+      readonly type: "progress";
+      /** What is being done: "validation", "attack pwws", … */
+      readonly stage: string;
+      readonly done: number;
+      readonly total: number;
+    }
   | { readonly type: "warning"; readonly message: string }
-  | DownloadEvent
-  | StartEvent
-  | StepEvent
+  | {
+      readonly type: "download";
+      readonly file: string;
+      /** Bytes, also those of an earlier attempt. */
+      readonly received: number;
+      readonly total: number;
+    }
+  /** A training begins. From now on `signal` makes it save its work. */
+  | {
+      readonly type: "start";
+      /** The optimizer steps that a resumed run has already done. */
+      readonly step: number;
+      readonly totalSteps: number;
+      readonly parameters: number;
+    }
+  /** An optimizer step is done. */
+  | {
+      readonly type: "step";
+      readonly step: number;
+      readonly totalSteps: number;
+      readonly epoch: number;
+      readonly examples: number;
+      readonly seconds: number;
+      /** The last loss that was read from the device. */
+      readonly loss: number;
+      readonly learningRate: number;
+    }
   | {
       readonly type: "evaluation";
       readonly step: number;
       /** Validation metrics by name. */
       readonly metrics: Readonly<Record<string, number>>;
-      /** Whether this is the best model so far. */
       readonly isBest: boolean;
     }
   /** A line of events.jsonl, when it is written. */
   | { readonly type: "log"; readonly entry: Readonly<Record<string, unknown>> };
-
-/** How far a long action is, except for the optimizer steps of a training. */
-interface ProgressEvent {
-  readonly type: "progress";
-  /** What is being done: "validation", "attack pwws", … */
-  readonly stage: string;
-  readonly done: number;
-  readonly total: number;
-}
-
-/** A model or a dataset is being downloaded. */
-interface DownloadEvent {
-  readonly type: "download";
-  readonly file: string;
-  /** Bytes, also those of an earlier attempt. */
-  readonly received: number;
-  readonly total: number;
-}
-
-/** A training begins. From now on `signal` makes it save its work. */
-interface StartEvent {
-  readonly type: "start";
-  /** The optimizer steps that a resumed run has already done. */
-  readonly step: number;
-  readonly totalSteps: number;
-  /** Trained parameters. */
-  readonly parameters: number;
-}
-
-/** An optimizer step is done. */
-interface StepEvent {
-  readonly type: "step";
-  readonly step: number;
-  readonly totalSteps: number;
-  readonly epoch: number;
-  readonly examples: number;
-  readonly seconds: number;
-  /** The last loss that was read from the device. */
-  readonly loss: number;
-  readonly learningRate: number;
-}
 
 /**
  * What every action of the library accepts besides its request.
@@ -73,7 +62,6 @@ export interface Callbacks {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Reports a warning. */
 export function warn({ onEvent }: Pick<Callbacks, "onEvent">, message: string): void {
   onEvent?.({ type: "warning", message });
 }

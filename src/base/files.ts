@@ -92,7 +92,6 @@ function createFolders(path: string): void {
   }
 }
 
-/** Lists the entries of a folder. */
 export async function readFolder(path: string): Promise<Dirent[]> {
   return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
     throw createFileError(error, path, "read the folder");
@@ -301,7 +300,6 @@ async function checkLinks(path: string, root: string, what: string): Promise<voi
   );
 }
 
-/** Computes the SHA-256 of a file in hex. */
 export async function sha256File(path: string, file?: FolderFile): Promise<string> {
   return hashFile(path, "sha256", "", file);
 }
@@ -330,7 +328,6 @@ export async function* streamFile(path: string, what: string, file?: FolderFile)
   }
 }
 
-/** Reads a file. `what` names it in messages. */
 export async function readBytes(path: string, what: string, file?: FolderFile): Promise<Buffer> {
   const handle = await openRegularFile(path, what, file);
   try {

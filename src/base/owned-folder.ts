@@ -4,7 +4,6 @@ import { z } from "zod";
 import { UserError } from "./errors.js";
 import { createFolder, exists, readJson, writeFileAtomic } from "./files.js";
 
-/** The file by which a command recognizes a folder that it made. */
 const markerFile = ".temper.json";
 const markerSchema = z.object({ format: z.literal(1), kind: z.string() });
 

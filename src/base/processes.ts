@@ -9,7 +9,6 @@ export const interruptedExitCode = 130;
  */
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Calls the listener on each of these signals until the returned function is called. */
 export function onStopSignals(listener: () => void): () => void {
   for (const signal of stopSignals) process.on(signal, listener);
   return () => {
@@ -61,7 +60,6 @@ export function readSystem(): string | null {
 
 const crashSignals = ["SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"];
 
-/** Says what a signal has done to a process that computes. */
 export function describeSignal(signal: string): string {
   return crashSignals.includes(signal) ? `libtorch crashed with ${signal}` : `the process was killed by ${signal}`;
 }

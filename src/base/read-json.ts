@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import type { z } from "zod";
-import { exists, readJson } from "./files.js";
+import { UserError } from "./errors.js";
+import { exists, readFolder, readJson, readText, writeFileAtomic } from "./files.js";
 import { validate } from "./validate.js";
 
 /** Reads and validates a JSON file; null if there is none. `what` names it in messages. */
@@ -9,4 +11,51 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
   what: string,
 ): Promise<z.output<Schema> | null> {
   return (await exists(path)) ? validate(schema, await readJson(path, what, { kind: "settings" }), path) : null;
+}
+
+/** Reads the JSON files in a folder whose names have an ending, in the order of their names. */
+export async function readJsonFiles<Schema extends z.ZodType>(
+  folder: string,
+  ending: string,
+  schema: Schema,
+  what: string,
+): Promise<z.output<Schema>[]> {
+  const names = (await exists(folder)) ? (await readFolder(folder)).map(({ name }) => name).sort() : [];
+  const found = await Promise.all(
+    names
+      .filter((name) => name.endsWith(ending))
+      .map((name) => readJsonIfExists(join(folder, name), schema, `${what} ${name}`)),
+  );
+  return found.filter((each) => each !== null);
+}
+
+export async function writeJson(path: string, value: unknown): Promise<void> {
+  await writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`);
+}
+
+/**
+ * Reads a JSON Lines file; no lines if there is none. `what` names it in messages. A last line
+ * without a line break is skipped, because its writer has not finished or was killed. Other invalid
+ * lines are reported as file:line.
+ */
+export async function readJsonLines<Schema extends z.ZodType>(
+  path: string,
+  schema: Schema,
+  what: string,
+): Promise<z.output<Schema>[]> {
+  if (!(await exists(path))) return [];
+  const lines = (await readText(path, what, { kind: "lines" })).split("\n").slice(0, -1);
+  return lines.map((line, i) => validate(schema, parseLine(line, `${path}:${i + 1}`, what), `${path}:${i + 1}`));
+}
+
+function parseLine(line: string, location: string, what: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    const shown = line.length > 60 ? `${line.slice(0, 57)}…` : line;
+    throw new UserError(
+      `${location}: expected a line of JSON (${what}), received "${shown}". The line is damaged; remove it.`,
+      { cause: error },
+    );
+  }
 }

@@ -1,15 +1,6 @@
-import {
-  appendFileSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-} from "node:fs";
+import { appendFileSync, closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { createFileError, getErrorCode } from "./files.js";
+import { createFileError } from "./files.js";
 
 /**
  * Finished pieces of a long computation, stored on disk at once, so that a stopped computation can
@@ -24,49 +15,47 @@ export interface ResultCache<T> {
 
 /** Opens a cache of JSON lines, one per piece. Nothing in it is ever removed. */
 export function openResultCache<T>(path: string): ResultCache<T> {
-  const entries = new Map<string, T>();
-  try {
+  const explainErrors = <Result>(work: () => Result): Result => {
+    try {
+      return work();
+    } catch (error) {
+      throw createFileError(error, path, "write");
+    }
+  };
+  const { file, entries } = explainErrors(() => {
     mkdirSync(dirname(path), { recursive: true });
-    const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
-    const completeBytes = bytes.lastIndexOf(0x0a) + 1;
-    for (const line of bytes.toString("utf8", 0, completeBytes).split("\n")) parseLine(line, entries);
-    const file = openSync(path, "a");
+    const opened = openSync(path, "a+");
+    const bytes = readFileSync(path);
     // A killed process, or a full disk, may have left a half-written line.
-    if (completeBytes < bytes.length) ftruncateSync(file, completeBytes);
-    const tryToWrite = (write: () => void): void => {
-      try {
-        write();
-      } catch (error) {
-        throw createFileError(error, path, "write");
-      }
-    };
-    return {
-      get: (name) => entries.get(name),
-      add(name, value) {
-        entries.set(name, value);
-        tryToWrite(() => appendFileSync(file, `${JSON.stringify([name, value])}\n`));
-      },
-      close() {
-        tryToWrite(() => {
-          try {
-            fsyncSync(file);
-          } finally {
-            closeSync(file);
-          }
-        });
-      },
-    };
-  } catch (error) {
-    throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
-  }
+    const completeBytes = bytes.lastIndexOf(0x0a) + 1;
+    if (completeBytes < bytes.length) ftruncateSync(opened, completeBytes);
+    return { file: opened, entries: parseEntries<T>(bytes.toString("utf8", 0, completeBytes)) };
+  });
+  return {
+    get: (name) => entries.get(name),
+    add(name, value) {
+      entries.set(name, value);
+      explainErrors(() => appendFileSync(file, `${JSON.stringify([name, value])}\n`));
+    },
+    close: () =>
+      explainErrors(() => {
+        try {
+          fsyncSync(file);
+        } finally {
+          closeSync(file);
+        }
+      }),
+  };
 }
 
-/** A line that is not complete is skipped. */
-function parseLine<T>(line: string, entries: Map<string, T>): void {
-  try {
-    const [name, value] = JSON.parse(line) as [string, T];
-    entries.set(name, value);
-  } catch {
-    return;
-  }
+function parseEntries<T>(text: string): Map<string, T> {
+  const entries = new Map<string, T>();
+  for (const line of text.split("\n").slice(0, -1))
+    try {
+      const [name, value] = JSON.parse(line) as [string, T];
+      entries.set(name, value);
+    } catch {
+      // A damaged piece is computed again.
+    }
+  return entries;
 }

@@ -47,7 +47,6 @@ export class Rng {
     return Math.floor(this.next() * n);
   }
 
-  /** A standard normal number. */
   normal(): number {
     // 1 - next() is never 0, so the logarithm is finite.
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());

@@ -2,12 +2,10 @@ import { createHash } from "node:crypto";
 
 // A page of the browser has its own version of this file (examples/browser/sha256.ts).
 
-/** The 32 bytes of the SHA-256 of a text. */
 export function sha256(text: string): Uint8Array {
   return createHash("sha256").update(text).digest();
 }
 
-/** The SHA-256 of a text in hexadecimal digits. */
 export function sha256Hex(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }

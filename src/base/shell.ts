@@ -1,4 +1,3 @@
-/** Quotes a word for a shell. */
 export function shellQuote(word: string): string {
   return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

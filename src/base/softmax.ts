@@ -1,4 +1,3 @@
-/** The probabilities of one row of logits. */
 export function softmax(logits: Float32Array): Float32Array {
   let highest = Number.NEGATIVE_INFINITY;
   for (const logit of logits) highest = Math.max(highest, logit);

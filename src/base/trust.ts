@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import { UserError } from "./errors.js";
+import { pathToFileURL } from "node:url";
+import { getErrorMessage, UserError } from "./errors.js";
 
 /**
  * Who wrote the settings that name a module (`./my-method.js`), because naming it runs its code.
@@ -35,14 +36,26 @@ export function resolveModule(name: string, { trust, folder }: ModulePolicy, loc
   return resolve(folder, name);
 }
 
+/** Imports a module of the user's and returns its default export. `what` names it in messages. */
+export async function importDefault(path: string, what: string): Promise<unknown> {
+  const module: { readonly default?: unknown } = await import(pathToFileURL(resolve(path)).href).catch(
+    (error: unknown) => {
+      throw new UserError(`${what} ${path}: cannot load the file: ${getErrorMessage(error)}`, { cause: error });
+    },
+  );
+  return module.default;
+}
+
 /**
  * Refuses data in which any text names a module, in whatever key: as a path, or as a path with
  * options (`./x.js:samples=5`).
  */
 export function rejectModules(data: unknown, trust: Trust, location: string): void {
   if (trust === "user") return;
-  if (typeof data === "string" && isModulePath(data.replace(/(\.[cm]?[jt]s):.*$/s, "$1")))
-    resolveModule(data.replace(/(\.[cm]?[jt]s):.*$/s, "$1"), { trust: "data", folder: "." }, location);
+  if (typeof data === "string") {
+    const name = data.replace(/(\.[cm]?[jt]s):.*$/s, "$1");
+    resolveModule(name, { trust: "data", folder: "." }, location);
+  }
   if (typeof data !== "object" || data === null) return;
   for (const [key, value] of Object.entries(data))
     rejectModules(value, trust, Array.isArray(data) ? location : `${location}: ${key}`);

@@ -5,7 +5,6 @@ import { UserError } from "./errors.js";
 /** Where data comes from: one name for all of it, or a function that locates each key. */
 export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
 
-/** A positive whole number. */
 export const countSchema = z.number().int().positive();
 
 /** Whole numbers from 0 are random seeds. */
@@ -135,7 +134,6 @@ function getValueAt(data: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** Formats a value for a message, shortened. */
 function formatValue(value: unknown): string {
   return value === undefined ? "nothing" : shortenText(formatStart(value, 0));
 }

@@ -84,7 +84,6 @@ export function parseAssignment(assignment: string): [string, unknown] {
   return [path, checkTree(value, `--set ${path}`)];
 }
 
-/** Splits `a.b.c` into its parts. */
 export function splitKey(key: string): string[] {
   const parts = key.split(".");
   const forbidden = parts.find((part) => forbiddenKeys.has(part));

@@ -15,7 +15,6 @@ import {
   readHubSettings,
 } from "./hub-connection.js";
 
-/** Options of a download. */
 export interface HubOptions {
   readonly onEvent?: Callbacks["onEvent"];
 }
@@ -32,7 +31,6 @@ export interface HubSnapshot {
   readonly online: boolean;
 }
 
-/** A file of a snapshot. */
 export interface HubFile {
   readonly path: string;
   readonly size: number;
@@ -140,7 +138,6 @@ async function fetchCommit(repo: HubRepo, settings: HubSettings, revision: strin
   return sha;
 }
 
-/** A file on the hub. */
 interface HubBlob {
   readonly path: string;
   readonly size: number;

@@ -95,7 +95,6 @@ export function isUnreachable(error: unknown): boolean {
   return status === null ? !(error instanceof UserError) : status >= 500 || status === 429 || status === 408;
 }
 
-/** Explains a failure to download from a hub, and what to do. */
 export function explainHubFailure(error: unknown, repo: HubRepo, settings: HubSettings): UserError {
   if (error instanceof UserError) return error;
   const problem = `cannot download ${describeRepo(repo)} from ${settings.endpoint}`;

@@ -7,11 +7,9 @@
  *
  * @module
  */
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { didYouMean } from "../base/did-you-mean.js";
-import { getErrorMessage, UserError } from "../base/errors.js";
-import { isModulePath, type Reference } from "../base/trust.js";
+import { UserError } from "../base/errors.js";
+import { importDefault, isModulePath, type Reference } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { metrics } from "../evaluation/metrics.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
@@ -135,10 +133,7 @@ export function loadMethods(specs: readonly MethodSpec[]): Promise<MethodSpec[]>
 }
 
 async function importMethod(path: string): Promise<MethodDefinition> {
-  const module = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
-    throw new UserError(`Cannot load method ${path}: ${getErrorMessage(error)}`, { cause: error });
-  })) as { default?: unknown };
-  const definition = module.default as MethodDefinition | undefined;
+  const definition = (await importDefault(path, "method")) as MethodDefinition | undefined;
   if (typeof definition?.create !== "function" || typeof definition.options?.safeParse !== "function")
     throw new UserError(`method ${path}: the default export must be a method. Create it with defineMethod.`);
   return definition;

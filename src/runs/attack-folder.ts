@@ -5,9 +5,9 @@ import { parseJournalHeader } from "../attacks/journal.js";
 import { getTimingPath } from "../attacks/run-attack.js";
 import { readLineEntries } from "../base/checked-lines.js";
 import { UserError } from "../base/errors.js";
-import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
-import { acquireLock } from "../base/lock.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { lockFolder } from "../base/lock.js";
+import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import {
   type AttackSuiteSummary,
   attackSuiteSummarySchema,
@@ -54,7 +54,6 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
  */
 export type AttackReport = z.output<typeof attackReportSchema>;
 
-/** A folder of attack journals, of a run or of any other model. */
 export interface AttackFolder {
   readonly folder: string;
   /** The journals that have at least one result, by attack. */
@@ -70,7 +69,6 @@ export function isAttackFile(name: string): boolean {
   return name.endsWith(journalSuffix) || name.endsWith(".json") || name === files.lock || name === files.shards;
 }
 
-/** Path of an attack's journal. */
 export function getJournalPath(folder: string, attack: string): string {
   return join(folder, `${attack}${journalSuffix}`);
 }
@@ -92,7 +90,6 @@ function getSimilaritiesPath(folder: string, attack: string): string {
   return join(folder, `${attack}.similarity.json`);
 }
 
-/** Writes the similarities of the texts that fooled the model, by example. */
 export async function writeSimilarities(
   folder: string,
   attack: string,
@@ -136,7 +133,6 @@ export async function findJournals(folder: string): Promise<string[]> {
   return found;
 }
 
-/** Reads the journals and the report of a folder. */
 export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   const journals = new Map<string, JournalSummary>();
   for (const attack of await findJournals(folder)) {
@@ -158,21 +154,13 @@ export function readAttackReport(folder: string): Promise<AttackReport | null> {
   return readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report");
 }
 
-/** Writes the report of an `attack` call. */
 export async function writeAttackReport(folder: string, report: AttackReport): Promise<void> {
-  await writeFileAtomic(join(folder, files.report), `${JSON.stringify(report, null, 2)}\n`);
+  await writeJson(join(folder, files.report), report);
 }
 
-/**
- * Creates a folder for journals and keeps other processes out until the returned function is
- * called.
- */
+/** Creates a folder for journals and keeps other processes out until the returned function is called. */
 export function lockAttackFolder(folder: string): () => void {
-  createFolder(folder, "create the folder of the journals");
-  return acquireLock(
-    join(folder, files.lock),
-    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-  );
+  return lockFolder(folder, files.lock, "create the folder of the journals");
 }
 
 async function isJournal(path: string): Promise<boolean> {

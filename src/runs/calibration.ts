@@ -1,13 +1,11 @@
 import { basename } from "node:path";
 import { z } from "zod";
-import { writeFileAtomic } from "../base/files.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import { getRunPath } from "./run-files.js";
 
 const calibrationSchema = z.object({
   /** A text is flagged if the score of the positive label is above. */
   threshold: z.number(),
-  /** The promised false-positive rate. */
   fpr: z.number(),
   /** The number of benign texts. */
   examples: z.int(),
@@ -31,7 +29,6 @@ export async function createCalibrationFiles(folder: string): Promise<{ path: st
   return calibration ? [{ path, content: `${JSON.stringify(calibration, null, 2)}\n` }] : [];
 }
 
-/** Stores the threshold of a run. */
 export async function writeCalibration(folder: string, calibration: Calibration): Promise<void> {
-  await writeFileAtomic(getRunPath(folder, "calibration"), `${JSON.stringify(calibration, null, 2)}\n`);
+  await writeJson(getRunPath(folder, "calibration"), calibration);
 }

@@ -1,9 +1,7 @@
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../base/errors.js";
-import { createFolder, exists, readFolder, writeFileAtomic } from "../base/files.js";
-import { acquireLock } from "../base/lock.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { lockFolder } from "../base/lock.js";
+import { readJsonFiles, writeJson } from "../base/read-json.js";
 import { certificateSummarySchema } from "../proofs/certificates/index.js";
 
 /** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
@@ -24,36 +22,20 @@ export const certificateReportSchema = certificateSummarySchema.extend({
  */
 export type CertificateReport = Readonly<z.output<typeof certificateReportSchema>>;
 
-/** The journal of a kind of certificate. */
 export function getCertificateJournalPath(folder: string, kind: string): string {
   return join(folder, `${kind}.jsonl`);
 }
 
-/** Writes what `certify` found. */
 export async function writeCertificateReport(folder: string, report: CertificateReport): Promise<void> {
-  await writeFileAtomic(join(folder, `${report.kind}.json`), `${JSON.stringify(report, null, 2)}\n`);
+  await writeJson(join(folder, `${report.kind}.json`), report);
 }
 
 /** Reads what `certify` found, by kind in the order of their names. */
 export async function readCertificateReports(folder: string): Promise<CertificateReport[]> {
-  if (!(await exists(folder))) return [];
-  const names = (await readFolder(folder)).map(({ name }) => name).filter((name) => name.endsWith(".json"));
-  const found = await Promise.all(
-    names
-      .sort()
-      .map((name) => readJsonIfExists(join(folder, name), certificateReportSchema, `certificates ${basename(name)}`)),
-  );
-  return found.filter((report) => report !== null);
+  return readJsonFiles(folder, ".json", certificateReportSchema, "certificates");
 }
 
-/**
- * Creates a folder for certificates and keeps other processes out until the returned function is
- * called.
- */
+/** Creates a folder for certificates and keeps other processes out until the returned function is called. */
 export function lockCertificateFolder(folder: string): () => void {
-  createFolder(folder, "create the folder of the certificates");
-  return acquireLock(
-    join(folder, "certify.lock"),
-    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-  );
+  return lockFolder(folder, "certify.lock", "create the folder of the certificates");
 }

@@ -34,7 +34,6 @@ export const environmentSchema = z.object({
 });
 export type Environment = z.output<typeof environmentSchema>;
 
-/** The version of this package. */
 export function readPackageVersion(): string {
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return version;

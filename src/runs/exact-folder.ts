@@ -1,8 +1,6 @@
-import { join } from "node:path";
 import { z } from "zod";
-import { exists, readFolder, writeFileAtomic } from "../base/files.js";
 import { formatCount, formatInterval, formatPercent } from "../base/format.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { readJsonFiles, writeJson } from "../base/read-json.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 
 const number = z.number();
@@ -25,9 +23,7 @@ export const exactReportSchema = z.object({
   ),
   texts: z.array(
     z.object({
-      /** Index in the sample. */
       index: count,
-      /** The example's ID. */
       id: z.string(),
       /**
        * The smallest known number of substitutions that fools the model; null if none is known. It
@@ -86,19 +82,13 @@ export type ExactReport = z.output<typeof exactReportSchema>;
 
 const ending = ".report.json";
 
-/** Writes what `exact` found beside its proof. */
 export async function writeExactReport(report: ExactReport): Promise<void> {
-  await writeFileAtomic(report.proof.replace(/\.jsonl$/, ending), `${JSON.stringify(report, null, 2)}\n`);
+  await writeJson(report.proof.replace(/\.jsonl$/, ending), report);
 }
 
 /** Reads what `exact` found, in the order of the names of the proofs. */
 export async function readExactReports(folder: string): Promise<ExactReport[]> {
-  if (!(await exists(folder))) return [];
-  const names = (await readFolder(folder)).map(({ name }) => name).filter((name) => name.endsWith(ending));
-  const found = await Promise.all(
-    names.sort().map((name) => readJsonIfExists(join(folder, name), exactReportSchema, `exact ${name}`)),
-  );
-  return found.filter((report) => report !== null);
+  return readJsonFiles(folder, ending, exactReportSchema, "exact");
 }
 
 /**

@@ -49,7 +49,6 @@ export async function listRuns(folder: string): Promise<RunSummary[]> {
   return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
 }
 
-/** One run as `listRuns` lists it. */
 export function summarizeRunFolder(folder: string): Promise<RunSummary> {
   return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
 }
@@ -104,14 +103,12 @@ function describeDamage(folder: string, error: unknown): RunSummary {
     tags: [],
     started: null,
     seconds: 0,
-    ...{
-      accuracy: null,
-      testExamples: null,
-      underAttack: null,
-      degeneracy: null,
-      bestValidation: null,
-      metricForBestModel: null,
-      failure: error.message,
-    },
+    accuracy: null,
+    testExamples: null,
+    underAttack: null,
+    degeneracy: null,
+    bestValidation: null,
+    metricForBestModel: null,
+    failure: error.message,
   };
 }

@@ -46,7 +46,6 @@ const underfitLossRatio = 0.95;
 
 /** What decides the loss of guessing: the labels that the batches have, and the loss itself. */
 export interface LossBaseline {
-  /** The number of training examples of each label. */
   readonly counts: readonly number[];
   readonly settings: Pick<TrainSettings, "batchSampler" | "focalGamma">;
   /** The factor of each label; null if all are 1. */

@@ -5,7 +5,6 @@ import { guardSummarySchema } from "../proofs/certificates/index.js";
 
 const numbers = z.record(z.string(), z.number());
 
-/** What a model scored on one split. */
 export const evaluationResultSchema = z.object({
   task: z.string(),
   split: z.string(),
@@ -58,14 +57,12 @@ export type EvaluationResult = z.output<typeof evaluationResultSchema>;
 export const advglueResultSchema = z.object({
   task: z.literal("advglue"),
   part: z.string(),
-  /** How much accuracy the adversarial texts cost. */
   drop: z.number(),
   glue: evaluationResultSchema,
   advglue: evaluationResultSchema,
 });
 export type AdvglueResult = z.output<typeof advglueResultSchema>;
 
-/** results.json of a finished run. */
 export const resultsSchema = z.object({
   format: z.literal(3),
   model: z.string(),

@@ -39,7 +39,6 @@ export const files = {
 /** The examples of a resumed run, until they are compared with those that it started with. */
 export const freshDataFile = `.${files.data}.fresh`;
 
-/** What a run folder contains, by a stable name. */
 export type RunFile = keyof typeof files;
 
 /** Depth of the search for runs: runs/TASK/METHOD/seed0. */
@@ -76,7 +75,6 @@ export async function listPrunable(folder: string, checkpoints: boolean): Promis
   return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
 }
 
-/** Removes parts of a finished run to save disk space. */
 export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
@@ -106,7 +104,6 @@ export async function* walkRunFolders(
   }
 }
 
-/** Whether a folder is a run. */
 export async function isRunFolder(folder: string): Promise<boolean> {
   return (await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)));
 }

@@ -12,9 +12,8 @@ import {
   readText,
   writeFileAtomic,
 } from "../base/files.js";
-import { readJsonLines } from "../base/json-lines.js";
 import { findLivingOwner } from "../base/lock.js";
-import { readJsonIfExists } from "../base/read-json.js";
+import { readJsonIfExists, readJsonLines } from "../base/read-json.js";
 import { findTrainedCertificate } from "../methods/index.js";
 import { readModelConfig } from "../models/config.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
@@ -46,7 +45,6 @@ export interface RunEvent {
 const eventSchema = z.looseObject({ step: z.number() });
 const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples: z.number().optional() });
 
-/** A figure that an analysis wrote into the run folder. */
 export interface SavedFigure {
   readonly title: string;
   readonly svg: Buffer;
@@ -54,7 +52,6 @@ export interface SavedFigure {
   readonly summary: string | null;
 }
 
-/** A run and its results. */
 export interface FinishedRun {
   readonly run: RunFolder;
   readonly results: Results;
@@ -117,7 +114,6 @@ export class RunFolder {
     return Promise.all([...found.values()].map(RunFolder.open));
   }
 
-  /** Every finished run at or below the folders. */
   static async findFinished(folders: string | readonly string[]): Promise<FinishedRun[]> {
     const finished = new Map<string, FinishedRun>();
     for (const folder of [folders].flat()) {
@@ -134,7 +130,6 @@ export class RunFolder {
     return [...finished.values()];
   }
 
-  /** The path of one of the run's files. */
   path(file: RunFile): string {
     return getRunPath(this.folder, file);
   }
@@ -154,7 +149,6 @@ export class RunFolder {
     return findTrainedCertificate(this.config.methods);
   }
 
-  /** config.yaml as it is on disk. */
   configText(): Promise<string> {
     return readText(this.path("config"), "the run's config", { kind: "settings" });
   }
@@ -169,18 +163,16 @@ export class RunFolder {
     return readJsonIfExists(this.path("status"), statusSchema, "the run's status");
   }
 
-  /** What the run ran on. Null before it has started. */
   environment(): Promise<Environment | null> {
     return readJsonIfExists(this.path("environment"), environmentSchema, "the run's environment");
   }
 
-  /** The results of a finished run; null before. */
   results(): Promise<Results | null> {
     return readResults(this.folder);
   }
 
-  async events(): Promise<RunEvent[]> {
-    return (await this.#readLines("events", eventSchema, "the run's events")) as RunEvent[];
+  events(): Promise<RunEvent[]> {
+    return readJsonLines(this.path("events"), eventSchema as z.ZodType<RunEvent>, "the run's events");
   }
 
   /**
@@ -209,7 +201,7 @@ export class RunFolder {
 
   /** How long each optimizer step took, and over how many examples. */
   timings(): Promise<z.output<typeof timingSchema>[]> {
-    return this.#readLines("timings", timingSchema, "the run's timings");
+    return readJsonLines(this.path("timings"), timingSchema, "the run's timings");
   }
 
   /** The class names in the model's order; empty before the model is saved. */
@@ -220,7 +212,6 @@ export class RunFolder {
     return [];
   }
 
-  /** The attacks on the run's model. */
   attacks(): Promise<AttackFolder> {
     return readAttackFolder(this.path("attacks"));
   }
@@ -239,11 +230,6 @@ export class RunFolder {
       })),
     );
   }
-
-  async #readLines<Schema extends z.ZodType>(file: RunFile, schema: Schema, what: string): Promise<z.output<Schema>[]> {
-    const path = this.path(file);
-    return (await exists(path)) ? readJsonLines(path, schema, what) : [];
-  }
 }
 
 /** The title and the summary of a figure. Damaged data loses them, not the report. */
@@ -259,7 +245,6 @@ async function readTexts(root: string, path: string): Promise<Partial<Pick<Saved
   }
 }
 
-/** The results in a run folder; null before the run has finished. */
 export async function readResults(folder: string): Promise<Results | null> {
   return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
 }

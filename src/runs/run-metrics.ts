@@ -17,7 +17,6 @@ import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";
 
-/** One number of a run. */
 export interface MetricValue {
   readonly value: number;
   /** The number of examples it is a fraction of; null if it is not a fraction of examples. */

@@ -9,7 +9,6 @@ export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">)
   return name.replace(/[^\w.-]+/g, "-");
 }
 
-/** The folder of a run if none is named. */
 export function getDefaultRunFolder(config: RunConfig): string {
   return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
 }

@@ -1,20 +1,11 @@
-import {
-  accessSync,
-  constants,
-  existsSync,
-  readdirSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  statfsSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, readdirSync, renameSync, rmdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { UserError } from "../base/errors.js";
-import { createFileError, createFolder, exists, sha256File, writeFileAtomic } from "../base/files.js";
+import { createFileError, exists, sha256File, writeFileAtomic } from "../base/files.js";
 import { formatBytes } from "../base/format.js";
-import { acquireLock } from "../base/lock.js";
+import { lockFolder } from "../base/lock.js";
+import { writeJson } from "../base/read-json.js";
 import type { RunConfig } from "../settings/config.js";
 import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
 import type { Environment } from "./environment.js";
@@ -47,16 +38,7 @@ export class RunWriter {
       throw new UserError(
         `${folder} already contains a run. Pass --resume to continue it, or choose a different --out.`,
       );
-    createFolder(folder, "write the run folder");
-    try {
-      accessSync(folder, constants.W_OK);
-    } catch (error) {
-      throw createFileError(error, folder, "write the run folder");
-    }
-    this.#unlock = acquireLock(
-      this.path("lock"),
-      (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-    );
+    this.#unlock = lockFolder(folder, files.lock, "write the run folder");
     this.wasEmpty = this.#contents().length === 0;
   }
 
@@ -89,7 +71,7 @@ export class RunWriter {
   }
 
   async writeEnvironment(environment: Environment): Promise<void> {
-    await writeFileAtomic(this.path("environment"), `${JSON.stringify(environment, null, 2)}\n`);
+    await writeJson(this.path("environment"), environment);
   }
 
   /** Writes how far the run is. It is small, and the first step waits for it. */
@@ -114,12 +96,12 @@ export class RunWriter {
   }
 
   async writeResults(results: Results): Promise<void> {
-    await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
+    await writeJson(this.path("results"), results);
   }
 
   /** Writes the settings or the results of a pre-training. */
   async writePretraining(file: "pretraining" | "pretrainingResults", content: object): Promise<void> {
-    await writeFileAtomic(this.path(file), `${JSON.stringify(content, null, 2)}\n`);
+    await writeJson(this.path(file), content);
   }
 
   /** Removes what a finished run no longer needs. */

@@ -1,7 +1,6 @@
 import { UserError } from "../base/errors.js";
 import type { RunConfig } from "./config.js";
 
-/** The settings of a training. */
 type Settings = Pick<RunConfig, "train">;
 
 /** Settings that do not change the result of a run. */

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
+import { toFlag } from "../base/shell.js";
 import { isModulePath, type ModulePolicy, resolveModule, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { type KeyPath, parseAssignment, readYaml, splitKey } from "../base/yaml.js";
@@ -11,7 +12,6 @@ import { getDataRoots } from "../tasks/find-dataset.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { dataFile, dataOptions, flattenData, type RunConfig, runConfigSchema } from "./config.js";
 
-/** A tree of settings. */
 export type ConfigObject = Record<string, unknown>;
 
 /** Sets `a.b.c` in a tree of plain objects. */
@@ -39,13 +39,10 @@ export interface SettingsSource extends ModulePolicy {
 /** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
-  /** Whether the methods of the file may be modules. */
   readonly trust?: Trust;
-  /** Settings instead of a file. */
   readonly base?: SettingsSource;
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
-  /** `--set` assignments. */
   readonly set?: readonly string[];
 }
 
@@ -66,7 +63,7 @@ export async function readRun({
   for (const [path, value] of Object.entries(flags)) {
     if (value === undefined) continue;
     setConfigValue(tree, path, value);
-    origins.set(path, toFlagName(path));
+    origins.set(path, path === "methods" ? "--method" : toFlag(path));
   }
   for (const [path, value] of set.map(parseAssignment)) {
     setConfigValue(tree, path, value);
@@ -180,7 +177,7 @@ function fillRequirements(
     if (missing.length === 0) continue;
     filled = { ...filled, ...Object.fromEntries(missing) };
     const list = missing.map(([key, value]) => `${key}: ${value}`).join(" and ");
-    const flags = missing.map(([key, value]) => `${toFlagName(key)} ${value}`).join(" ");
+    const flags = missing.map(([key, value]) => `${toFlag(key)} ${value}`).join(" ");
     notes.push(`${name} needs ${list}. Nothing else was set, so this is used (${flags}).`);
   }
   return { config: filled, notes };
@@ -201,12 +198,6 @@ function toConfigObject(value: unknown, file: string | undefined): ConfigObject 
     return structuredClone(value) as ConfigObject;
   const received = value === null ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
   throw new UserError(`${file}: expected a config (keys and values), received ${received}.`);
-}
-
-/** The flag of a key: train.batchSize is --batch-size. */
-function toFlagName(path: string): string {
-  const name = path === "methods" ? "method" : path.slice(path.lastIndexOf(".") + 1);
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /**

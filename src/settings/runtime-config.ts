@@ -60,9 +60,7 @@ export function chooseGpuPrecision(
   return wanted ?? (requiresFloat32 ? "tf32" : "bf16");
 }
 
-/** What the precision of a CPU depends on besides the request. */
 export interface PrecisionNeeds {
-  /** Default: inference. */
   readonly use?: PrecisionUse;
   /** Whether float32 repeats what is within the measured error. That of fp8 is too large to save time. */
   readonly isConfirmed?: boolean;

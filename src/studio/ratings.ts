@@ -4,8 +4,8 @@ import { join } from "node:path";
 import type { Hono } from "hono";
 import { z } from "zod";
 import type { AttackResult } from "../attacks/result.js";
-import { createFolder, exists } from "../base/files.js";
-import { readJsonLines } from "../base/json-lines.js";
+import { createFolder } from "../base/files.js";
+import { readJsonLines } from "../base/read-json.js";
 import { Rng } from "../base/rng.js";
 import { computeFleissKappa } from "../evaluation/rater-agreement.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
@@ -98,7 +98,6 @@ export class RatingStore {
   /** The last judgment of a person on a pair counts. */
   async #read(run: string, attack: string): Promise<StoredRating[]> {
     const path = this.#path(run, attack);
-    if (!(await exists(path))) return [];
     const all = await readJsonLines(path, storedSchema, "the judgments");
     return [...new Map(all.map((rating) => [JSON.stringify([rating.rater, rating.id]), rating])).values()];
   }

@@ -12,7 +12,6 @@ import { parseExamples, type ReadOptions, readCell } from "./parse-examples.js";
 import { parseJsonArray, readTable, tableExtensions } from "./read-table.js";
 import { createTask, once, type Split, type Task } from "./task.js";
 
-/** How to read custom data. */
 export interface CustomTaskOptions extends ReadOptions, ColumnOptions {
   /** Use a single file or array as the test split, without splitting it. */
   readonly evaluationOnly?: boolean | undefined;
@@ -21,10 +20,8 @@ export interface CustomTaskOptions extends ReadOptions, ColumnOptions {
   readonly testData?: string | undefined;
 }
 
-/** The paths of the files of each split. */
 export type SplitFiles = Partial<Record<Split, readonly string[]>>;
 
-/** File names of splits. */
 const fileNames: Record<Split, RegExp> = {
   train: /^train(ing)?\b/i,
   validation: /^(dev|val|valid|validation|development)(_matched)?\b/i,

@@ -1,4 +1,3 @@
-/** One row of a table. */
 export interface DataRow {
   /** Its line (or row) number, from 1. */
   readonly at: number;
@@ -7,7 +6,6 @@ export interface DataRow {
   readonly problem?: string;
 }
 
-/** Rows with named columns. */
 export interface DataTable {
   /** Its name in messages. */
   readonly file: string;

@@ -15,7 +15,6 @@ export interface Example {
   readonly label: number;
 }
 
-/** An example as it is hashed. */
 export function formatExample({ id, texts, label }: Example): string {
   return `${JSON.stringify([id, texts, label])}\n`;
 }

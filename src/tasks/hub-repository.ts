@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { parse } from "yaml";
 import { warn } from "../base/events.js";
 import {
   describeNotCached,
@@ -8,11 +9,9 @@ import {
   listHubFiles,
   openHubSnapshot,
 } from "../hub/hub-cache.js";
-import { type DatasetCard, formatLicense, parseDatasetCard } from "./dataset-card.js";
 import type { ReadOptions } from "./parse-examples.js";
 import { type DatasetSource, once } from "./task.js";
 
-/** How to read a dataset that may be on the Hugging Face Hub. */
 export interface HubReadOptions extends ReadOptions {
   /** A branch, tag or commit of the dataset on the hub. Default: main. */
   readonly revision?: string | undefined;
@@ -69,4 +68,51 @@ export function describeMissingPart({ snapshot, repository }: DatasetRepository,
   if (!snapshot.online) return describeNotCached(snapshot.repo, snapshot.settings, part);
   const { commit } = snapshot;
   return `The dataset ${repository} has no Parquet file of ${part} at commit ${commit}. Pass another revision.`;
+}
+
+interface DatasetInfo {
+  readonly config_name?: string;
+  readonly features?: readonly {
+    readonly name: string;
+    readonly dtype?: { readonly class_label?: { readonly names?: Record<string, string> } };
+  }[];
+}
+
+/** The metadata in the YAML block of a dataset's README. */
+export interface DatasetCard {
+  readonly license?: string | readonly string[];
+  readonly license_name?: string;
+  readonly configs?: readonly {
+    readonly config_name: string;
+    readonly data_files?: readonly { readonly path: string | readonly string[] }[];
+  }[];
+  readonly dataset_info?: DatasetInfo | readonly DatasetInfo[];
+}
+
+function parseDatasetCard(readme: string): DatasetCard {
+  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(readme)?.[1];
+  if (front === undefined) return {};
+  try {
+    return (parse(front) as DatasetCard | null) ?? {};
+  } catch {
+    // Without a valid card, the file names decide.
+    return {};
+  }
+}
+
+function formatLicense({ license, license_name: name }: DatasetCard): string {
+  const stated = [license ?? []].flat().map(String);
+  if (typeof name === "string") stated.push(name);
+  return stated.length > 0 ? stated.join(", ") : "none stated";
+}
+
+export function readCardClassNames(card: DatasetCard, config: string | undefined): Record<string, readonly string[]> {
+  const infos = [card.dataset_info ?? []].flat() as readonly DatasetInfo[];
+  const info = infos.find((entry) => entry.config_name === config) ?? infos[0];
+  return Object.fromEntries(
+    (info?.features ?? []).flatMap(({ name, dtype }) => {
+      const names = dtype?.class_label?.names;
+      return names === undefined ? [] : [[name, Object.values(names)]];
+    }),
+  );
 }

@@ -3,8 +3,13 @@ import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import type { HubFile } from "../hub/hub-cache.js";
 import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
-import { type DatasetCard, readCardClassNames } from "./dataset-card.js";
-import { type DatasetRepository, type HubReadOptions, openDatasetRepository } from "./hub-repository.js";
+import {
+  type DatasetCard,
+  type DatasetRepository,
+  type HubReadOptions,
+  openDatasetRepository,
+  readCardClassNames,
+} from "./hub-repository.js";
 import type { DatasetSource, Task } from "./task.js";
 
 /** Datasets with a short name without an owner. */

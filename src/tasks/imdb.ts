@@ -2,49 +2,32 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { exists } from "../base/files.js";
+import type { BuiltInTask } from "./built-in-task.js";
 import type { Example } from "./example.js";
-import { findDataset } from "./find-dataset.js";
-import type { HubReadOptions } from "./hub-repository.js";
 import { readExamples } from "./parse-examples.js";
 import { readUtf8 } from "./read-table.js";
-import { createTask, type Task } from "./task.js";
 
 /** The names of the folders and of the labels, in the official order. */
 const labels = ["neg", "pos"];
+const columns = { texts: ["text"], label: "label", values: ["0", "1"], clean: removeLineBreakTags };
 
-/** Loads IMDB from the folders of aclImdb, from train.jsonl and test.jsonl, or from the hub. */
-export async function loadImdbTask(data: string | undefined, options: HubReadOptions): Promise<Task> {
-  const { folder, hub } = await findDataset(
-    {
-      name: "imdb",
-      folders: ["imdb", "aclImdb", join("imdb", "aclImdb")],
-      markerFiles: ["train.jsonl", join("train", "pos")],
-      instructions:
-        "Expected aclImdb/{train,test}/{pos,neg}/*.txt (from ai.stanford.edu/~amaas/data/sentiment), " +
-        "or train.jsonl and test.jsonl with the columns text and label.",
-      hub: {
-        repository: "stanfordnlp/imdb",
-        folder: "plain_text",
-        splits: ["train", "test"],
-        texts: ["text"],
-        labels,
-        clean: removeLineBreakTags,
-      },
-    },
-    data,
-    options,
-  );
-  const columns = { texts: ["text"], label: "label", values: ["0", "1"], clean: removeLineBreakTags };
-  const isJsonLines = folder !== null && (await exists(join(folder, "train.jsonl")));
-  const read = (split: string) => () => {
-    if (hub) return hub.read(split);
-    return isJsonLines
+export const imdb: BuiltInTask = {
+  name: "imdb",
+  labels,
+  fields: ["review"],
+  splits: ["train", "test"],
+  folders: ["imdb", "aclImdb", join("imdb", "aclImdb")],
+  markerFiles: ["train.jsonl", join("train", "pos")],
+  instructions:
+    "Expected aclImdb/{train,test}/{pos,neg}/*.txt (from ai.stanford.edu/~amaas/data/sentiment), " +
+    "or train.jsonl and test.jsonl with the columns text and label.",
+  hub: { repository: "stanfordnlp/imdb", folder: "plain_text", texts: ["text"], clean: removeLineBreakTags },
+  async read(folder, split, options) {
+    return (await exists(join(folder, "train.jsonl")))
       ? readExamples(join(folder, `${split}.jsonl`), columns, options, undefined, split)
       : readFolders(folder, split);
-  };
-  const splits = { train: read("train"), test: read("test") };
-  return createTask({ name: "imdb", labels, fields: ["review"], read: splits, source: hub?.source });
-}
+  },
+};
 
 async function readFolders(folder: string, split: string): Promise<Example[]> {
   const examples: Example[] = [];

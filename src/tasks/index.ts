@@ -1,15 +1,15 @@
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { toFlag } from "../base/shell.js";
-import { advglueParts, loadAdvglueTask } from "./advglue.js";
-import { loadAgNewsTask } from "./ag-news.js";
+import { advglueTasks } from "./advglue.js";
+import { agNews } from "./ag-news.js";
+import { type BuiltInTask, loadBuiltInTask } from "./built-in-task.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
-import { type GlueName, glueDatasets, glueNames, loadGlueTask } from "./glue.js";
-import type { HubReadOptions } from "./hub-repository.js";
-import { loadImdbTask } from "./imdb.js";
-import { loadMrTask } from "./mr.js";
-import { loadMsgsTask, msgsProbes } from "./msgs.js";
-import { loadSnliTask, snliModifiableFields } from "./snli.js";
+import { type GlueName, glueTasks } from "./glue.js";
+import { imdb } from "./imdb.js";
+import { mr } from "./mr.js";
+import { createMsgsTask, msgsProbes } from "./msgs.js";
+import { snli } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
 import type { DatasetSource, Task } from "./task.js";
 
@@ -45,26 +45,16 @@ type TaskName =
  */
 export type TaskReference = TaskName | `${TaskName}@${string}` | `hf:${string}`;
 
-type TaskLoader = (data: string | undefined, options: HubReadOptions) => Promise<Task>;
-
-const loaders: ReadonlyMap<string, TaskLoader> = new Map<TaskName, TaskLoader>([
-  ...glueNames.map((name): [TaskName, TaskLoader] => [name, (...rest) => loadGlueTask(name, ...rest)]),
-  ...advglueParts.map((part): [TaskName, TaskLoader] => [
-    `advglue:${part}`,
-    (...rest) => loadAdvglueTask(part, ...rest),
+const builtIn: ReadonlyMap<string, BuiltInTask> = new Map(
+  [...glueTasks, ...advglueTasks, snli, imdb, mr, agNews, ...msgsProbes.map(createMsgsTask)].map((task) => [
+    task.name,
+    task,
   ]),
-  ["snli", loadSnliTask],
-  ["imdb", loadImdbTask],
-  ["mr", loadMrTask],
-  ["ag-news", loadAgNewsTask],
-  ["spam", loadSpamTask],
-  ...msgsProbes.map((probe): [TaskName, TaskLoader] => [`msgs:${probe}`, (...rest) => loadMsgsTask(probe, ...rest)]),
-]);
+);
 
 /** The names of the built-in tasks. */
-export const taskNames: readonly string[] = [...loaders.keys()];
+export const taskNames: readonly string[] = [...builtIn.keys(), "spam"];
 
-/** Shows in error messages how to pass custom data. */
 const customDataExample = "--data reviews.csv --text-column review --label-column stars";
 
 /**
@@ -99,30 +89,24 @@ export async function loadTask(options: LoadTaskOptions): Promise<Task> {
       throw new UserError(`Expected a task (--task ${taskNames[0]}) or custom data (${customDataExample}).`);
     return loadCustomTask(data, options);
   }
-  const [name = "", revision] = task.split(/@(.*)/, 2);
-  const load = loaders.get(normalizeTaskName(name));
-  if (load === undefined) {
+  const [given = "", revision] = task.split(/@(.*)/, 2);
+  const name = normalizeTaskName(given);
+  if (!taskNames.includes(name))
     throw new UserError(
       `Unknown task "${name}"${didYouMean(name, taskNames)}. Use one of ${taskNames.join(", ")}, or hf:OWNER/NAME. ` +
         `For custom data, omit --task: ${customDataExample}`,
     );
-  }
-  if (revision !== undefined && tasksWithoutHub.test(normalizeTaskName(name)))
+  const definition = builtIn.get(name);
+  if (revision !== undefined && !definition?.hub)
     throw new UserError(`${task}: ${name} is not on the Hugging Face Hub and has no revisions. Use --task ${name}.`);
-  return load(data, { ...options, revision });
+  return definition ? loadBuiltInTask(definition, data, { ...options, revision }) : loadSpamTask(data, options);
 }
-
-/** Tasks that come with a package or from the user's disk only. */
-const tasksWithoutHub = /^(spam|msgs:.*)$/;
 
 /** The fields of a task that may be edited, without its data; null if all may be. */
 export function findModifiableFields(task: string): readonly number[] | null {
-  const name = normalizeTaskName(task.split("@", 1)[0]!).replace(/^advglue:/, "");
-  if (name === "snli") return snliModifiableFields;
-  return glueDatasets[name as GlueName]?.modifiableFields ?? null;
+  return builtIn.get(normalizeTaskName(task.split("@", 1)[0]!))?.modifiableFields ?? null;
 }
 
-/** Whether data is on the Hugging Face Hub. */
 export function isRemoteData(data: string): boolean {
   return data.startsWith("hf:");
 }

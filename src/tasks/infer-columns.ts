@@ -39,7 +39,6 @@ function findTextColumns({ columns }: DataTable, given: readonly string[] | unde
   return given ?? defaultTextColumns.find((names) => names.every((name) => columns.includes(name)));
 }
 
-/** Returns the text columns of a table without labels. */
 export function inferTextColumns(table: DataTable, given: readonly string[]): readonly string[] {
   const texts = findTextColumns(table, given.length > 0 ? given : undefined);
   if (texts === undefined)

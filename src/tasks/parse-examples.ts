@@ -23,7 +23,6 @@ export interface ColumnMapping {
   readonly values: readonly string[];
   /** Replaces the values in the label column before they are looked up. */
   readonly labelMap?: Readonly<Record<string, string>> | undefined;
-  /** Cleans each text. */
   readonly clean?: (text: string) => string;
 }
 
@@ -114,7 +113,6 @@ export function parseExamples(
   return examples;
 }
 
-/** Returns a value as trimmed text, or undefined if it is missing or empty. */
 export function readCell(row: DataRow, column: string): string | undefined {
   // A row without a column named "constructor" must not get the constructor of all objects.
   const value = Object.hasOwn(row.values, column) ? row.values[column] : undefined;

@@ -5,7 +5,6 @@ import { readBytes, readJson } from "../base/files.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import { readParquet } from "./read-parquet.js";
 
-/** Extensions of the files that `readTable` reads. */
 export const tableExtensions: readonly string[] = [".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet"];
 
 /**
@@ -119,7 +118,6 @@ function parseJsonLines(file: string, text: string): DataTable {
   return { file, columns: collectColumns(rows), unit: "line", rows };
 }
 
-/** Creates a table from a parsed JSON array of objects. */
 export function parseJsonArray(file: string, value: unknown): DataTable {
   if (!Array.isArray(value))
     throw new UserError(`${file}: expected an array of objects. For one object per line, use the extension .jsonl.`);

@@ -94,7 +94,6 @@ async function decodeEmails(folder: string, onProgress: OnProgress): Promise<Exa
   });
 }
 
-/** The program of a thread. */
 const program = `
 const { parentPort, workerData: { module, paths } } = require("node:worker_threads");
 import(module)

@@ -65,13 +65,11 @@ export function formatSplit(task: Pick<Task, "name" | "sourceNames" | "benchmark
   return `${task.name} ${split}${source === undefined ? "" : ` (${prefix}${source} set)`}`;
 }
 
-/** What `createTask` needs to know about a dataset. */
-interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark" | "source"> {
+export interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark" | "source"> {
   /** Default: all fields. */
   readonly modifiableFields?: readonly number[] | undefined;
   /** Default: accuracy. */
   readonly metrics?: readonly string[] | undefined;
-  /** Reads the splits that the dataset is published with. */
   readonly read: Readonly<Partial<Record<Split, () => Promise<Example[]>>>>;
   /** The dataset's own names of these splits, if they differ. */
   readonly names?: Readonly<Partial<Record<Split, string | undefined>>> | undefined;

@@ -1,4 +1,3 @@
-/** A table in memory: one array of values per column. */
 type Columns = ReadonlyMap<string, readonly unknown[]>;
 type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
 

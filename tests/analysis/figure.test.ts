@@ -85,7 +85,7 @@ describe("surface panels", () => {
 
   it("contours: one area per level", () => {
     const { content } = renderContourPanel("bowl", grid, [0.5, 1, 1.5], span);
-    expect(content.match(/<path d="M[\d.]/g)!.length).toBeGreaterThanOrEqual(3);
+    expect(content.match(/<path fill="rgb|<path[^>]*fill="#/g)!.length).toBeGreaterThanOrEqual(3);
     expect(content).not.toMatch(/NaN/);
   });
 

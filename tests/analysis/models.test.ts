@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
+import { linspace } from "../../src/analysis/define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
-import { linspace, measureLine } from "../../src/analysis/interpolation.js";
-import { measureLandscape } from "../../src/analysis/landscape.js";
-import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
+import { measureLine } from "../../src/analysis/interpolation.js";
+import { measureLandscape, type SurfacePoint } from "../../src/analysis/landscape.js";
+import { createFixedBatch } from "../../src/analysis/shared-sample.js";
 import { listen } from "../../src/base/events.js";
+import { standardDeviation } from "../../src/evaluation/statistics.js";
 import { createMethods } from "../../src/methods/index.js";
 import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";
@@ -59,8 +61,14 @@ describe("interpolation", () => {
     const alphas = linspace(-0.5, 1.5, 5);
     const { points } = await measureLine(model.weights, other.weights, alphas, batch.measure);
     expect(points.map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
-    expect(points[1]).toEqual({ alpha: 0, ...batch.measure(model.weights) });
-    expect(points[3]).toEqual({ alpha: 1, ...batch.measure(other.weights) });
+    for (const [i, { weights }] of [
+      [1, model],
+      [3, other],
+    ] as const) {
+      const { losses: each, ...expected } = batch.measure(weights);
+      const lossError = standardDeviation(each) / Math.sqrt(each.length);
+      expect(points[i]).toEqual({ alpha: (i - 1) / 2, ...expected, lossError });
+    }
     const losses = [0.75, 0.25].map((factor) => batch.measure(scaled(factor)).loss);
     await expectComputedAsync(async () => {
       const line = await measureLine(model.weights, other.weights, alphas, batch.measure);
@@ -108,15 +116,15 @@ describe("landscape", () => {
     expectClose(moved, expected, { terms: 4, scale: getLargest(sizes) });
   });
 
-  const measure = (entries: Map<string, ExampleLosses>, stopAfter = Number.POSITIVE_INFINITY) => {
+  const measure = (entries: Map<string, SurfacePoint>, stopAfter = Number.POSITIVE_INFINITY) => {
     let left = stopAfter;
     return measureLandscape({
       label: "tiny",
       cacheKey: "tiny",
       weights: model.weights,
-      loss(weights) {
+      measure(weights) {
         if (left-- === 0) throw new Error("killed");
-        return batch.measureEach(weights);
+        return batch.measure(weights);
       },
       seed: 7,
       axis: [-0.2, 0, 0.2],
@@ -125,7 +133,7 @@ describe("landscape", () => {
   };
 
   it("has the loss of the model in its center", async () => {
-    const entries = new Map<string, ExampleLosses>();
+    const entries = new Map<string, SurfacePoint>();
     const { center, losses, cosine, meanChange, intervals } = await measure(entries);
     expect(center).toBe(batch.measure(model.weights).loss);
     expect(losses[1]![1]).toBe(center);
@@ -140,7 +148,7 @@ describe("landscape", () => {
   });
 
   it("stopped and resumed equals uninterrupted, and computes only the missing points", async () => {
-    const entries = new Map<string, ExampleLosses>();
+    const entries = new Map<string, SurfacePoint>();
     await expect(measure(entries, 4)).rejects.toThrow("killed");
     expect(entries.size).toBe(4);
     expect(await measure(entries, 5)).toEqual(await measure(new Map()));

@@ -1,16 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { computeDisagreementRates } from "../../src/analysis/consistency.js";
-import {
-  averageWithinClasses,
-  bootstrapFeatureMetrics,
-  computeAlignment,
-  computeUniformity,
-  normalizeL2,
-} from "../../src/analysis/feature-metrics.js";
+import { linspace } from "../../src/analysis/define-analysis.js";
+import { measureFeatures, normalizeL2 } from "../../src/analysis/feature-metrics.js";
 import { bootstrapFlatness, computeFlatness, getCenterValue } from "../../src/analysis/flatness.js";
 import { projectToCircle } from "../../src/analysis/geometry.js";
-import { linspace } from "../../src/analysis/interpolation.js";
-import { createAxis, measureGrid as measureLosses } from "../../src/analysis/landscape.js";
+import { measureGrid as measureLosses } from "../../src/analysis/landscape.js";
 import { squaredDistance, tsne } from "../../src/analysis/tsne.js";
 import { Rng } from "../../src/base/rng.js";
 import { matthewsCorrelation } from "../../src/evaluation/metrics.js";
@@ -25,44 +19,50 @@ const square = [
 ];
 
 describe("alignment and uniformity", () => {
+  const measure = (own: number[][], theirs = own, labels = own.map(() => 0)) =>
+    measureFeatures(own, theirs, labels, new Rng(0));
+
   it("equal the formulas computed by hand", () => {
-    expect(computeAlignment(square, square)).toBe(0);
+    expect(measure(square).overall.alignment).toBe(0);
     // The squared distance of a corner to the next one is 2, to the opposite one 4.
-    expect(computeAlignment(square, [...square.slice(1), square[0]!])).toBe(2);
-    expect(computeAlignment(square, [...square.slice(2), ...square.slice(0, 2)])).toBe(4);
+    expect(measure(square, [...square.slice(1), square[0]!]).overall.alignment).toBe(2);
+    expect(measure(square, [...square.slice(2), ...square.slice(0, 2)]).overall.alignment).toBe(4);
     // Four pairs have a squared distance of 2, two pairs of 4.
-    expectClose(computeUniformity(square), Math.log((4 * Math.exp(-4) + 2 * Math.exp(-8)) / 6), float64);
-    expect(computeUniformity([square[0]!, square[0]!, square[0]!])).toBe(0);
+    const expected = Math.log((4 * Math.exp(-4) + 2 * Math.exp(-8)) / 6);
+    expectClose(measure(square).overall.uniformity, expected, float64);
+    expect(measure([square[0]!, square[0]!, square[0]!]).overall.uniformity).toBe(0);
   });
 
-  it("uniformity is lower for evenly spread points, and can be averaged within classes", () => {
+  it("uniformity is lower for evenly spread points", () => {
     const narrow = [0, 0.1, 0.2, 0.3].map((angle) => [Math.cos(angle), Math.sin(angle)]);
-    expect(computeUniformity(square)).toBeLessThan(computeUniformity(narrow));
-    const labels = [0, 0, 1, 1];
-    const pairs = averageWithinClasses(labels, (members) => computeUniformity(members.map((i) => square[i]!)));
-    expectClose(pairs, -4, float64);
-    expect(averageWithinClasses([0, 0, 1], (members) => members.length)).toBe(2);
+    expect(measure(square).overall.uniformity).toBeLessThan(measure(narrow).overall.uniformity);
+  });
+
+  it("are averaged over the classes that have at least two examples", () => {
+    expectClose(measure(square, square, [0, 0, 1, 1]).withinClass.uniformity, -4, float64);
+    const moved = [square[1]!, square[0]!, square[0]!, square[0]!];
+    // The distances in the first class are 2 and 2, in the second 4 and 2. The third has one example.
+    expect(measure([...square, [1, 0]], [...moved, [0, 1]], [0, 0, 1, 3, 1]).withinClass.alignment).toBe(2.5);
   });
 
   it("95% CIs cover the numbers, and shrink with more examples", () => {
     const rng = new Rng("points");
     const draw = (count: number): Float64Array[] =>
       Array.from({ length: count }, () => normalizeL2([rng.normal(), rng.normal(), rng.normal()]));
-    const measure = (count: number) => {
+    const measureWidth = (count: number): number => {
       const [own, theirs, labels] = [draw(count), draw(count), Array.from({ length: count }, (_, i) => i % 2)];
-      const intervals = bootstrapFeatureMetrics(own, theirs, labels, new Rng(0));
-      const within = averageWithinClasses(labels, (members) => computeUniformity(members.map((i) => own[i]!)));
+      const { overall, withinClass, intervals } = measureFeatures(own, theirs, labels, new Rng(0));
       for (const [value, { low, high }] of [
-        [computeAlignment(own, theirs), intervals.overall.alignment],
-        [computeUniformity(own), intervals.overall.uniformity],
-        [within, intervals.withinClass.uniformity],
+        [overall.alignment, intervals.overall.alignment],
+        [overall.uniformity, intervals.overall.uniformity],
+        [withinClass.uniformity, intervals.withinClass.uniformity],
       ] as const) {
         expect(low).toBeLessThan(value);
         expect(high).toBeGreaterThan(value);
       }
       return intervals.overall.alignment.high - intervals.overall.alignment.low;
     };
-    expect(measure(160)).toBeLessThan(0.75 * measure(40));
+    expect(measureWidth(160)).toBeLessThan(0.75 * measureWidth(40));
   });
 
   it("normalizeL2 scales to length 1 and keeps a zero vector", () => {
@@ -110,7 +110,7 @@ describe("loss surfaces", () => {
     0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2 + 0.2 * alpha - 0.1 * beta + 0.5 * alpha * beta;
 
   it.each([3, 5, 51])("the curvature of a quadratic bowl is exact with %i points per axis", async (points) => {
-    const grid = await measureGrid(createAxis(0.25, points), bowl, "bowl");
+    const grid = await measureGrid(linspace(-0.25, 0.25, points), bowl, "bowl");
     expect(getCenterValue(grid)).toBe(0.7);
     // Rounded losses are divided by squared distances in the inner half.
     expectClose(computeFlatness(grid).curvature, (3 + 8) / 2, { ...float64, scale: 0.7 / 0.125 ** 2 });
@@ -118,7 +118,7 @@ describe("loss surfaces", () => {
 
   it("the mean change of a bowl without slope equals its mean", async () => {
     const grid = await measureGrid(
-      createAxis(0.25, 51),
+      linspace(-0.25, 0.25, 51),
       (alpha, beta) => 0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2,
       "bowl",
     );
@@ -156,7 +156,7 @@ describe("loss surfaces", () => {
   });
 
   it("axes contain 0 and both ends exactly", () => {
-    const axis = createAxis(0.25, 51);
+    const axis = linspace(-0.25, 0.25, 51);
     expect([axis[0], axis[25], axis[50], axis[1]]).toEqual([-0.25, 0, 0.25, -0.24]);
     const line = linspace(-0.5, 1.5, 51);
     expect([line[0], line[25], line[50]]).toEqual([-0.5, 0.5, 1.5]);

@@ -91,7 +91,7 @@ describe("loadMethods", () => {
     const path = join(folder, "no-method.mjs");
     writeFileSync(path, "export default 3;");
     await expect(loadMethods([{ name: path, options: {} }])).rejects.toThrow("the default export must be a method");
-    await expect(loadMethods([{ name: join(folder, "none.js"), options: {} }])).rejects.toThrow("Cannot load method");
+    await expect(loadMethods([{ name: join(folder, "none.js"), options: {} }])).rejects.toThrow("cannot load the file");
     expect(() => createMethods([{ name: "./my-method.js", options: {} }])).toThrow("Load it with loadMethods first.");
   });
 });

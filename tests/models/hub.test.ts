@@ -8,16 +8,17 @@ import {
   readlinkSync,
   rmSync,
   symlinkSync,
-  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { listen } from "../../src/base/events.js";
+import { waitForLock } from "../../src/base/lock.js";
 import * as hubFiles from "../../src/hub/hub-cache.js";
 import { createHubFetch, type HubRepo, readHubSettings } from "../../src/hub/hub-connection.js";
 import { resolveModel } from "../../src/models/checkpoint/resolve-model.js";
@@ -187,29 +188,25 @@ describe("download", () => {
     expect(partials()).toEqual([]);
   });
 
-  const host = hostname().replace(/\W/g, "_");
-  function createPartial(pid: number, ownerHost = host): string {
+  test("continues what a dead process has left, and waits for a running one", async () => {
+    const pid = Number(execFileSync("sh", ["-c", "echo $$"], { encoding: "utf8" }));
+    const lock = `${blob}.temper.lock`;
     mkdirSync(join(storage, "blobs"), { recursive: true });
-    const path = `${blob}.temper-${ownerHost}-${pid}-00000000.incomplete`;
-    writeFileSync(path, weights.subarray(0, 1000));
-    return path;
-  }
-
-  test("adopts the partial file of a dead process, not of a running one", async () => {
-    const dead = Number(execFileSync("sh", ["-c", "echo $$"], { encoding: "utf8" }));
-    const running = createPartial(process.pid);
-    const elsewhere = createPartial(dead, "another_host");
-    createPartial(dead);
+    writeFileSync(lock, JSON.stringify({ pid, host: hostname(), started: "1" }));
+    writeFileSync(`${blob}.temper.incomplete`, weights.subarray(0, 1000));
     await getWeights();
     expect(hub.requests.at(-1)).toMatch(/bytes=1000-$/);
-    expect(partials().sort()).toEqual(
-      [running, elsewhere].map((path) => path.slice(join(storage, "blobs").length + 1)).sort(),
-    );
+    expect(readdirSync(join(storage, "blobs"))).toEqual([sha256(weights)]);
     rmSync(blob);
-    rmSync(running);
-    utimesSync(elsewhere, 0, 0);
-    await getWeights();
-    expect(hub.requests.at(-1)).toMatch(/bytes=1000-$/);
+    const unlock = await waitForLock(lock);
+    hub.requests.length = 0;
+    const waiting = getWeights();
+    await delay(300);
+    expect(hub.requests.filter((request) => request.includes("/resolve/"))).toEqual([]);
+    writeFileSync(blob, weights);
+    unlock();
+    await waiting;
+    expect(hub.requests.filter((request) => request.includes("/resolve/"))).toEqual([]);
   });
 
   test("starts over if the server does not support ranges or the partial file is wrong", async () => {

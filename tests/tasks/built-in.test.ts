@@ -3,7 +3,6 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { listen } from "../../src/base/events.js";
 import { getDataRoots } from "../../src/tasks/find-dataset.js";
 import { loadTask, taskNames } from "../../src/tasks/index.js";
-import { loadMsgsPart } from "../../src/tasks/msgs.js";
 import { formatSplit, parseSplit, type Task } from "../../src/tasks/task.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
@@ -106,7 +105,8 @@ describe("AdvGLUE", () => {
     await expect(task.load("train")).rejects.toThrow(/has no train split.*train on mnli-mm instead/);
     const file = join(data, "advglue", "dev.json");
     expect(await sizes(await loadTask({ task: "advglue:sst2", data: file }))).toEqual({ test: 1 });
-    await expect(loadTask({ task: "advglue:rte", data })).rejects.toThrow(/no part "rte"/);
+    const missing = await loadTask({ task: "advglue:rte", data });
+    await expect(missing.load("test")).rejects.toThrow(/no part "rte"/);
   });
 
   it("rejects an unknown label", async () => {
@@ -241,7 +241,6 @@ describe("MSGS", () => {
     });
     const data = await makeFolder({
       "control_raising_length/train.jsonl": jsonLines([row("a", "training", 1, 1), row("b", "training", 0, 0)]),
-      "control_raising_length/inoculating.jsonl": jsonLines([row("c", "control", 1, 0)]),
       "control_raising_length/test.jsonl": jsonLines([
         row("d", "training", 1, 1),
         row("e", "test", 0, 1),
@@ -256,9 +255,6 @@ describe("MSGS", () => {
     expect(task.sourceNames).toEqual({ validation: "in-domain", test: "disambiguating" });
     expect((await task.load("test")).map(({ texts, label }) => [texts[0], label])).toEqual([["e", 0]]);
     expect((await task.load("validation")).map(({ texts }) => texts[0])).toEqual(["d"]);
-    const part = async (name: "inoculating" | "control") =>
-      (await loadMsgsPart("control_raising_length", name, data, {})).map(({ texts }) => texts[0]);
-    expect([await part("inoculating"), await part("control")]).toEqual([["c"], ["f"]]);
   });
 });
 

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { train } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
-import type { DownloadProgress } from "../../src/hub/download.js";
 import { loadTask, type Task } from "../../src/tasks/index.js";
 import { sha256, startFakeHub } from "../models/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";
@@ -98,7 +97,7 @@ const loadAll = async (task: Task) =>
 describe("a named task that is not on disk", () => {
   test("is read from the hub, split by split, with one message about its license", async () => {
     const warnings: string[] = [];
-    const progress: DownloadProgress[] = [];
+    const progress: { readonly file: string; readonly received: number; readonly total: number }[] = [];
     const callbacks = listen({
       warning: ({ message }) => warnings.push(message),
       download: ({ type: _, ...state }) => progress.push(state),
