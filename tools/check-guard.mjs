@@ -26,7 +26,7 @@ const [run] = positionals;
 if (!run || !values.benign) throw new Error("expected a run folder and --benign FILE.jsonl");
 const load = (path) => import(join(root, "dist", path));
 const { loadClassifier } = await load("actions/predict/text-classifier.js");
-const { loadConfiguredTask } = await load("actions/train/prepare-run.js");
+const { loadConfiguredTask } = await load("actions/load/load-task.js");
 const { RunFolder } = await load("runs/run-folder.js");
 const { calibrateThreshold, createGuardModel, getTieMargin, summarizeGuard } =
   await load("proofs/certificates/index.js");

@@ -272,8 +272,10 @@ export const targets = {
     const { createInferenceApp } = await context.load("serve/inference-app");
     const handler = {
       modelInfo: { model: "lengths", labels: ["long", "short"] },
-      encode: ([text]) => text.length,
-      predict: async (lengths) => lengths.map((length) => [length, -length]),
+      predictor: {
+        prepare: (texts) => texts.map(([text]) => ({ content: text, length: text.length })),
+        predict: async (items) => items.map(({ length }) => ({ probabilities: [length, -length] })),
+      },
     };
     const { app } = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
     return {
