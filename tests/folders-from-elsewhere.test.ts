@@ -164,6 +164,7 @@ const otherReaders: Record<string, string> = {
   "src/models/inference/score-cache.ts": "the cache of this user",
   "src/actions/train/tensorboard.ts": "writes a new file",
   "src/runs/environment.ts": "the package",
+  "src/sweeps/estimate.ts": "the log of its own process, in a temporary folder",
   "src/tasks/hub-repository.ts": "the cache of this user",
   "src/tasks/spam.ts": "a package",
   "src/tensor/kernels.ts": "the package and the cache of this user",

@@ -74,6 +74,8 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const { labels, tokenization, maxLength, tokenizer } = model;
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
   const base = tokenization === "subword" ? loaded.base : readUnknownTokens(loaded.base, model, unkToken);
+  // The first call casts the weights. The first client does not wait for it.
+  await base.predict(base.prepare([[unkToken]]));
   const predictor = wrapUse(base, use);
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
