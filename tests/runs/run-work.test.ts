@@ -7,6 +7,7 @@ import { train } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import type { RunConfig } from "../../src/settings/config.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
+import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun, writeReviews } from "../tiny-run.js";
 
@@ -80,9 +81,9 @@ test("the time of a run is scaled by its steps, its FLOPs and the size of its mo
   };
   const { flops, steps, evaluations } = work!;
   const seconds = computeRunSeconds(work!, benchmark);
-  expect(seconds.prepare).toBeCloseTo(3 * flops.train, 6);
-  expect(seconds.train).toBeCloseTo(steps * (10 + 2 * flops.step), 6);
-  expect(seconds.evaluate).toBeCloseTo(5 * evaluations * flops.validation + 7 * flops.test, 6);
+  expectClose(seconds.prepare, 3 * flops.train, { format: "float64" });
+  expectClose(seconds.train, steps * (10 + 2 * flops.step), { format: "float64" });
+  expectClose(seconds.evaluate, 5 * evaluations * flops.validation + 7 * flops.test, { format: "float64" });
   const small = { ...benchmark, modelParameters: work!.parameters / 3 };
-  expect(computeRunSeconds(work!, small).train).toBeCloseTo(steps * (30 + 2 * flops.step), 6);
+  expectClose(computeRunSeconds(work!, small).train, steps * (30 + 2 * flops.step), { format: "float64" });
 });

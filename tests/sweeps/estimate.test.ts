@@ -7,6 +7,7 @@ import { isAlive } from "../../src/base/processes.js";
 import { type EstimateOptions, estimateSweep } from "../../src/sweeps/estimate.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
@@ -85,10 +86,10 @@ describe("the estimate of a sweep", () => {
       ...{ diskBytes: 4000 + 10 * 4000, memoryBytes: 5000 + 100 * 8, scaled: { methods: [], data: [] } },
     });
     const { seconds: estimated, low, high } = outcome as { seconds: number; low: number; high: number };
-    expect(estimated).toBeCloseTo(seconds, 6);
+    expectClose(estimated, seconds, { format: "float64" });
     // The step of the run does twice the work of the largest measured one.
-    expect(high / estimated).toBeCloseTo(1.3 * 1.1, 6);
-    expect(estimated / low).toBeCloseTo(1.3 * 1.1, 6);
+    expectClose(high / estimated, 1.3 * 1.1, { format: "float64" });
+    expectClose(estimated / low, 1.3 * 1.1, { format: "float64" });
   });
 
   it("scales other batch sizes and epochs without measuring them", async () => {
@@ -96,7 +97,7 @@ describe("the estimate of a sweep", () => {
     const { outcome, labels } = await estimate(sizes);
     expect(labels).toEqual(["reads reviews.tsv", "measures standard"]);
     const seconds = [4, 8, 16].map((batchSize) => secondsPerRun(batchSize, 1)).reduce((sum, each) => sum + each);
-    expect((outcome as { seconds: number }).seconds).toBeCloseTo(seconds, 6);
+    expectClose((outcome as { seconds: number }).seconds, seconds, { format: "float64" });
   });
 
   it("measures methods again if an option can change their cost", async () => {
@@ -131,10 +132,10 @@ describe("the estimate of a sweep", () => {
     expect(left).toEqual([]);
     expect(outcome).toMatchObject({ scaled: { methods: ["rose", "r-drop"], data: [] } });
     const { seconds, low, high } = outcome as { seconds: number; low: number; high: number };
-    expect(seconds).toBeCloseTo(5 * secondsPerRun(8, 1), 6);
+    expectClose(seconds, 5 * secondsPerRun(8, 1), { format: "float64" });
     const single = 1.3 * 1.1;
-    expect(high).toBeCloseTo(secondsPerRun(8, 1) * (single + 4 * 2 * single), 6);
-    expect(low).toBeCloseTo(secondsPerRun(8, 1) * (1 / single + 4 / (2 * single)), 6);
+    expectClose(high, secondsPerRun(8, 1) * (single + 4 * 2 * single), { format: "float64" });
+    expectClose(low, secondsPerRun(8, 1) * (1 / single + 4 / (2 * single)), { format: "float64" });
   });
 
   it("says that nothing was measured if the first step takes too long", async () => {
