@@ -90,7 +90,7 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 600_000,
     // No test reaches the real hub. Tests with a hub of their own are online.
-    env: { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? "1", HF_HUB_OFFLINE: "1" },
+    env: { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS || "1", HF_HUB_OFFLINE: "1" },
     sequence: { sequencer: SlowFirst },
     setupFiles: ["tests/restore-environment.ts"],
     globalSetup: ["tests/suite-setup.ts"],
