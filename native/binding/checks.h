@@ -11,7 +11,7 @@ namespace temper {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/** Whether autograd needs an operator to save what its gradient needs. */
+/** Returns true if autograd needs an operator to save what its gradient needs. */
 inline bool needsGradient(std::initializer_list<at::Tensor> tensors) {
   if (!c10::GradMode::is_enabled()) return false;
   for (const auto& tensor : tensors)
@@ -25,7 +25,7 @@ inline void rejectGradients(std::initializer_list<at::Tensor> tensors) {
               "this operator has no gradient, but an argument requires one; call it inside noGrad, or detach its arguments");
 }
 
-/** Whether the type is one that our kernels compute with. */
+/** Returns true if the type is one that our kernels compute with. */
 inline bool isFloatOrBf16(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }

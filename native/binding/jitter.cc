@@ -119,7 +119,7 @@ double move(double value, double error, uint64_t key, int64_t index) {
   return value + direction * error;
 }
 
-/** Whether a value has so few digits that it was most likely computed without rounding. */
+/** Returns true if a value has so few digits that it was most likely computed without rounding. */
 bool isShort(double value, double roundoff) {
   int exponent;
   double digits = std::frexp(value, &exponent) / std::sqrt(roundoff);

@@ -72,7 +72,7 @@ napi_value create(const Call& call) {
 }
 
 /**
- * Whether the elements of a typed array match the dtype. A Uint8Array is raw memory and always
+ * Returns true if the elements of a typed array match the dtype. A Uint8Array is raw memory and always
  * matches.
  */
 bool matchesDType(napi_typedarray_type array, c10::ScalarType type) {

@@ -284,7 +284,7 @@ void attendTexts(const Tensor& query, const Tensor& key, const Tensor& value, co
   });
 }
 
-/** Whether the starts of texts rise from 0 to the number of tokens. */
+/** Returns true if the starts of texts rise from 0 to the number of tokens. */
 bool areStarts(const Tensor& starts, int64_t tokens) {
   if (!starts.device().is_cpu() || starts.scalar_type() != at::kInt || !starts.is_contiguous() || starts.numel() < 1)
     return false;

@@ -13,7 +13,7 @@ namespace {
  */
 struct Heartbeat {
   std::atomic<bool> stopped{false};
-  /** Whether the store has ended, or another process has not counted for a while. */
+  /** True if the store has ended, or another process has not counted for a while. */
   std::atomic<bool> lost{false};
   std::thread thread;
 };

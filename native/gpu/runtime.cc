@@ -46,7 +46,7 @@ napi_value devices(const Call& call) {
 
 #ifdef TEMPER_CUDA
 
-/** Whether other processes use the GPU, too. Then a process that waits must not occupy a core. */
+/** Returns true if other processes use the GPU, too. Then a process that waits must not occupy a core. */
 bool isGpuShared() { return std::getenv("TEMPER_SHARED_GPU") != nullptr; }
 
 /**

@@ -38,9 +38,9 @@ export interface AnalysisDefinition<
   readonly request: Request;
   /** The data in NAME.json. */
   readonly data: Data;
-  /** Whether it looks at one run at a time. A sweep repeats it for each run. */
+  /** True if it looks at one run at a time. A sweep repeats it for each run. */
   readonly isPerRun?: boolean;
-  /** Whether it reads the results of attacks. A sweep repeats it when the attacks change. */
+  /** True if it reads the results of attacks. A sweep repeats it when the attacks change. */
   readonly readsAttacks?: boolean;
   /** The metrics that it adds to the runs, for the options of a request. */
   listMetrics?(options: Readonly<Record<string, unknown>>): string[];

@@ -104,7 +104,7 @@ export function getNeeds({ resources }: AttackDefinition, options: unknown): rea
   return typeof resources === "function" ? resources(options) : resources;
 }
 
-/** Whether an attack uses gradients, so it is a white-box attack. */
+/** Returns true if an attack uses gradients, so it is a white-box attack. */
 export function usesGradients({ resources }: AttackDefinition): boolean {
   return typeof resources !== "function" && (resources.includes("gradient") || resources.includes("model"));
 }

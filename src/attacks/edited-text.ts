@@ -87,7 +87,7 @@ export class EditedText {
     return this.texts[field]!.slice(start, end);
   }
 
-  /** Whether the word at a position was replaced or inserted. */
+  /** Returns true if the word at a position was replaced or inserted. */
   isChanged(position: number): boolean {
     const { origin } = this.slots[position]!;
     return origin < 0 || this.original.getWord(origin) !== this.getWord(position);
@@ -244,7 +244,7 @@ export class EditedText {
 }
 
 /**
- * Whether two words without a space would be read as one, as "did" and "not" in place of "didn't".
+ * Returns true if two words without a space would be read as one, as "did" and "not" in place of "didn't".
  * The ending n't is always a word of its own.
  */
 function wouldJoin(left: string, right: string): boolean {

@@ -25,9 +25,9 @@ export interface Transformation {
 /** Limits what an attack may do. A constraint has one of the three functions, or several. */
 export interface Constraint {
   readonly name: string;
-  /** Whether a word may change. */
+  /** Returns true if a word may change. */
   isOpen?(text: EditedText, position: number, kind: TransformationKind): boolean;
-  /** Whether a candidate, made from the current text, is allowed. */
+  /** Returns true if a candidate, made from the current text, is allowed. */
   allows?(candidate: EditedText, current: EditedText): boolean;
   /** The same for all candidates of a text, with the help of a resource. */
   filter?(candidates: readonly EditedText[], current: EditedText): ResourceGenerator<readonly EditedText[]>;
@@ -77,7 +77,7 @@ export interface Problem {
   readonly isMaximized: boolean;
   /** The positions that the constraints allow to change. */
   findOpenPositions(text: EditedText): number[];
-  /** Whether a text that was combined from others satisfies the constraints on its words. */
+  /** Returns true if a text that was combined from others satisfies the constraints on its words. */
   isAllowed(text: EditedText): boolean;
 }
 

@@ -18,7 +18,7 @@ export interface AttackResult {
   readonly queries: number;
   /** True if the query budget ended the search. */
   readonly exhausted: boolean;
-  /** Whether a failure proves that no candidate works. Only some searches can tell. */
+  /** True if a failure proves that no candidate works. Only some searches can tell. */
   readonly exact?: boolean;
   /** True if a margin below 1e-4 decided a prediction. Another batch shape may change it. */
   readonly nearTie: boolean;
@@ -134,7 +134,7 @@ export function getWordFields(fieldSizes: readonly number[]): Uint8Array {
   return Uint8Array.from(fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }
 
-/** Whether each final word differs from the original word that it comes from. */
+/** Returns true if each final word differs from the original word that it comes from. */
 export function findNewWords({ words, finalWords, origins }: AttackResult): boolean[] {
   return finalWords.map((word, i) => words[origins[i]!] !== word);
 }

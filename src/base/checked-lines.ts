@@ -88,7 +88,7 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
   if (rest.length > 0) yield Buffer.concat(rest);
 }
 
-/** Whether a value is the header of a format, of any version. */
+/** Returns true if a value is the header of a format, of any version. */
 export function isHeaderOf(value: unknown, { format }: Pick<LineFormat<Header>, "format">): boolean {
   return typeof value === "object" && value !== null && "format" in value && value.format === format;
 }

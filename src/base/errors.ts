@@ -22,12 +22,12 @@ export function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the operating system reported an error, such as ENOSPC or EIO. */
+/** Returns true if the operating system reported an error, such as ENOSPC or EIO. */
 export function isSystemError(error: unknown): boolean {
   return error instanceof Error && "syscall" in error && "code" in error;
 }
 
-/** Whether an error means that CUDA or cuBLAS is out of memory. */
+/** Returns true if an error means that CUDA or cuBLAS is out of memory. */
 export function isCudaOutOfMemory(error: unknown): boolean {
   return /out of memory|ALLOC_FAILED/i.test(getErrorMessage(error));
 }

@@ -52,7 +52,7 @@ export function createFileError(error: unknown, path: string, action: string): U
   );
 }
 
-/** Whether a path exists. A dangling link does not. */
+/** Returns true if a path exists. A dangling link does not. */
 export async function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,

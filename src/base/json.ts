@@ -15,7 +15,7 @@ export class JsonError extends Error {
 /** Deep enough for any real file. The limit keeps a malicious one from exhausting the stack. */
 export const maxJsonDepth = 256;
 
-/** Whether a value has more levels than `maxJsonDepth`. It does not use the stack. */
+/** Returns true if a value has more levels than `maxJsonDepth`. It does not use the stack. */
 export function isNestedTooDeeply(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth++) {

@@ -7,7 +7,7 @@ import { createFolder, exists, readJson, writeFileAtomic } from "./files.js";
 const markerFile = ".temper.json";
 const markerSchema = z.object({ format: z.literal(1), kind: z.string() });
 
-/** Whether a folder has the marker of this kind. A link, a pipe or a damaged file is no marker. */
+/** Returns true if a folder has the marker of this kind. A link, a pipe or a damaged file is no marker. */
 async function hasMarker(folder: string, kind: string): Promise<boolean> {
   const path = join(folder, markerFile);
   if (!(await lstat(path).catch(() => null))?.isFile()) return false;

@@ -17,7 +17,7 @@ export function onStopSignals(listener: () => void): () => void {
 }
 
 /**
- * Whether a process with this ID runs on this host. A zombie has ended; without an init process,
+ * Returns true if a process with this ID runs on this host. A zombie has ended; without an init process,
  * nobody may ever reap it.
  */
 export function isAlive(pid: number): boolean {

@@ -24,7 +24,7 @@ export type ModulePath = `${string}.${"" | "c" | "m"}${"js" | "ts"}`;
 /** A name, a name with options (`rose:variant=first`), or a module in its place. */
 export type Reference<Name extends string> = Name | ModulePath | `${Name | ModulePath}:${string}`;
 
-/** Whether the name of an attack or of a method is the path of a module. */
+/** Returns true if the name of an attack or of a method is the path of a module. */
 export function isModulePath(name: string): boolean {
   return /\.[cm]?[jt]s$/.test(name);
 }
@@ -87,7 +87,7 @@ export function rejectOutputs(data: object, trust: Trust, folders: readonly stri
 }
 
 /**
- * Whether a path, which need not exist, is below one of the folders. Links are followed, so a link
+ * Returns true if a path, which need not exist, is below one of the folders. Links are followed, so a link
  * inside a folder does not lead out of it.
  */
 export function isBelow(path: string, folders: readonly string[]): boolean {

@@ -53,7 +53,7 @@ export interface CompareOptions {
   /** Called for models, seeds and metrics that cannot be compared. */
   readonly onEvent?: Callbacks["onEvent"];
   /**
-   * Whether models that cannot be compared with the first are left out. Default: they are
+   * True if models that cannot be compared with the first are left out. Default: they are
    * errors.
    */
   readonly skipIncomparable?: boolean;

@@ -77,14 +77,14 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
   return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
 }
 
-/** Whether a metric is the accuracy under one attack. */
+/** Returns true if a metric is the accuracy under one attack. */
 export function isAttackMetric(id: string): boolean {
   const isOther = [inconsistencyPrefix, exactPrefix].some((prefix) => id.startsWith(prefix));
   return !byId.has(id) && !isOther && getRecallLabel(id) === null;
 }
 
 /**
- * Whether one value of a metric is better than another. A method's own metric has the direction
+ * Returns true if one value of a metric is better than another. A method's own metric has the direction
  * that the method declares.
  */
 export function isBetter(id: string, value: number, than: number, direction = describeMetric(id).direction): boolean {

@@ -7,7 +7,7 @@ export const outcomeTitles: Readonly<Record<AttackOutcome, string>> = {
   skipped: "misclassified before the attack",
 };
 
-/** Whether a model classified each example correctly, by the example's ID. */
+/** True if a model classified each example correctly, by the example's ID. */
 export type ExampleOutcomes = ReadonlyMap<string, boolean>;
 
 /**

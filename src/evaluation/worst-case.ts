@@ -5,7 +5,7 @@ import type { ExampleOutcomes, ModelOutcomes } from "./outcomes.js";
 export const worstCaseId = "worst-case";
 
 /**
- * Whether each example stays correct under all attacks, over the examples that all of them have.
+ * Tells for each example if it stays correct under all attacks, over the examples that all of them have.
  */
 export function combineAttacks(attacks: readonly ExampleOutcomes[]): ExampleOutcomes {
   const [first, ...others] = attacks;

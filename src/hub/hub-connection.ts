@@ -44,7 +44,7 @@ export function readHubSettings(): HubSettings {
   };
 }
 
-/** Whether nobody on the way can read the request: it is encrypted or stays on this host. */
+/** Returns true if nobody on the way can read the request: it is encrypted or stays on this host. */
 function isPrivate({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 }

@@ -16,7 +16,7 @@ export interface Work extends WorkFiles {
 export interface WorkerSettings {
   readonly environment?: Readonly<Record<string, string>>;
   readonly program?: readonly string[];
-  /** Whether the worker may run the modules that a request names. Default: data. */
+  /** True if the worker may run the modules that a request names. Default: data. */
   readonly trust?: Trust;
 }
 

@@ -49,7 +49,7 @@ export const mixout = defineMethod({
   },
 });
 
-/** Whether a parameter is the matrix of a linear layer: [output, input]. */
+/** Returns true if a parameter is the matrix of a linear layer: [output, input]. */
 function isLinearWeight({ weights }: Pick<Model, "weights">, name: string): boolean {
   return weights.get(name)?.shape.length === 2 && getEncoderPart(name) !== "embeddings";
 }

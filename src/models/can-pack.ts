@@ -3,7 +3,7 @@ import type { DeviceConfig } from "./device-config.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 
-/** Whether a model can leave out padding: on a GPU, in bfloat16, if its family supports it. */
+/** Returns true if a model can leave out padding: on a GPU, in bfloat16, if its family supports it. */
 export function canPackTexts(config: EncoderConfig, { device, computeDtype }: DeviceConfig): boolean {
   const width = config.hiddenSize / config.numAttentionHeads;
   return (
@@ -18,7 +18,7 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
   );
 }
 
-/** Whether a classifier on a CPU leaves out padding. */
+/** Returns true if a classifier on a CPU leaves out padding. */
 export function canPackOnCpu(config: EncoderConfig, { device }: DeviceConfig): boolean {
   return device === "cpu" && (getFamily(config).packable ?? false);
 }

@@ -30,7 +30,7 @@ export type EncoderInput = {
   | {
       /** Output of the embedding layer [batch, length, hidden]; ASCC perturbs it. */
       readonly embeddingOutput: Tensor;
-      /** Whether it leaves out the padding already: [1, token, hidden]. */
+      /** True if it leaves out the padding already: [1, token, hidden]. */
       readonly isPacked?: boolean;
     }
 );
@@ -75,7 +75,7 @@ function isPackable(config: EncoderConfig, { dtype, device }: Tensor): boolean {
   return (getFamily(config).packable ?? false) && (dtype === "bfloat16" || device === "cpu");
 }
 
-/** Whether texts can be packed: on a GPU, the kernels of packed attention need 16 bits. */
+/** Returns true if texts can be packed: on a GPU, the kernels of packed attention need 16 bits. */
 export function canPackStates(config: EncoderConfig, weights: Weights): boolean {
   return isPackable(config, getParameter(weights, `${getFamily(config).wordEmbeddings}.weight`));
 }

@@ -141,7 +141,7 @@ export function getParameterShapes({ config, head, pooling, numLabels }: Archite
   ]);
 }
 
-/** Whether the head classifies by the features, or by something that is computed from them. */
+/** Returns true if the head classifies by the features, or by something that is computed from them. */
 export function doesHeadReadFeatures({ config, head, pooling }: Architecture): boolean {
   if (head === "masked-lm") return false;
   const headPooling = getFamily(config).classification.pooling(config);

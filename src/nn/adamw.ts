@@ -23,7 +23,7 @@ export interface AdamWSettings {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
-  /** Whether epsilon is added to the root of the second moment after its bias correction. */
+  /** True if epsilon is added to the root of the second moment after its bias correction. */
   readonly epsilonMode: EpsilonMode;
 }
 

@@ -7,7 +7,7 @@ const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Te
 
 const aminmaxOp = operator<(self: Tensor) => [Tensor, Tensor]>("aminmax");
 
-/** Whether no tensor contains NaN or infinity. Both are always an extreme value of their tensor. */
+/** Returns true if no tensor contains NaN or infinity. Both are always an extreme value of their tensor. */
 export function areFinite(tensors: readonly Tensor[]): boolean {
   const extremes = scope(() =>
     noGrad(() => {

@@ -1,6 +1,6 @@
 import type { DropoutSeeds } from "./dropout-seeds.js";
 
-/** Whether a forward pass is in training mode, with dropout. */
+/** True if a forward pass is in training mode, with dropout. */
 export interface ForwardMode {
   readonly training: boolean;
   /** The seeds of the next dropout masks on a GPU, if they are drawn already. */

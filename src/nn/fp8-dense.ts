@@ -33,7 +33,7 @@ const scaledMmOp =
 /** The first GPUs with products in 8 bits are those of compute capability 8.9. */
 const minCapability = 8.9;
 
-/** Whether a GPU multiplies matrices of these widths in 8 bits. Loads the kernels. */
+/** Returns true if a GPU multiplies matrices of these widths in 8 bits. Loads the kernels. */
 export function canUseFp8(device: Device, hidden: number, intermediate: number, tanh: boolean): boolean {
   const properties = device === "cpu" ? undefined : native().devices()[getGpuIndex(device)];
   if (!properties || Number(properties.capability) < minCapability) return false;
@@ -55,7 +55,7 @@ export function prepareFp8Weight(weight: Tensor): { readonly fp8: Tensor; readon
   return { fp8: levels.t(), fp8Scales: scales.reshape(1, -1) };
 }
 
-/** Whether a dense layer is in 8 bits. */
+/** Returns true if a dense layer is in 8 bits. */
 export function hasFp8Weight(weights: Weights, name: string): boolean {
   return weights.has(`${name}.fp8`);
 }

@@ -66,7 +66,7 @@ interface AdamWConstants {
   readonly epsilonMode: EpsilonMode;
 }
 
-/** Whether this process can update parameters on a device with our kernel. */
+/** Returns true if this process can update parameters on a device with our kernel. */
 export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }

@@ -76,7 +76,7 @@ interface SublayerOptions {
   readonly p: number;
   readonly epsilon: number;
   readonly mode: ForwardMode;
-  /** Whether the next dense layer multiplies in 8 bits on a GPU. */
+  /** True if the next dense layer multiplies in 8 bits on a GPU. */
   readonly isQuantized?: boolean;
 }
 

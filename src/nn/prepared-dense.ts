@@ -50,7 +50,7 @@ export function getMaxInputLevel(): number {
 
 const supported = new Map<CpuPrecision, boolean>();
 
-/** Whether this libtorch has kernels for a precision, and this processor the instructions. */
+/** Returns true if this libtorch has kernels for a precision, and this processor the instructions. */
 export function canPrepare(precision: CpuPrecision): boolean {
   const known = supported.get(precision);
   if (known !== undefined) return known;

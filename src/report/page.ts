@@ -16,7 +16,7 @@ export interface Section {
   readonly id: string;
   readonly title: string;
   readonly content: Html;
-  /** Whether only the heading is shown until somebody opens it. */
+  /** True if only the heading is shown until somebody opens it. */
   readonly isFolded?: boolean;
 }
 

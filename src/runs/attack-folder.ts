@@ -64,7 +64,7 @@ export interface AttackFolder {
   readonly report: AttackReport | null;
 }
 
-/** Whether an attack writes files of this name into its folder. */
+/** Returns true if an attack writes files of this name into its folder. */
 export function isAttackFile(name: string): boolean {
   return name.endsWith(journalSuffix) || name.endsWith(".json") || name === files.lock || name === files.shards;
 }

@@ -62,9 +62,9 @@ export function chooseGpuPrecision(
 
 export interface PrecisionNeeds {
   readonly use?: PrecisionUse;
-  /** Whether float32 repeats what is within the measured error. That of fp8 is too large to save time. */
+  /** True if float32 repeats what is within the measured error. That of fp8 is too large to save time. */
   readonly isConfirmed?: boolean;
-  /** Whether a method needs more digits than bf16 has. */
+  /** True if a method needs more digits than bf16 has. */
   readonly requiresFloat32?: boolean;
 }
 

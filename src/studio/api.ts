@@ -249,7 +249,7 @@ export interface FormField {
   readonly default: unknown;
   readonly description: string;
   readonly required: boolean;
-  /** Whether the field is shown without opening "All settings". */
+  /** True if the field is shown without opening "All settings". */
   readonly isMain: boolean;
   /** Values to choose from. Others can be typed. */
   readonly options: readonly FormOption[];

@@ -224,14 +224,14 @@ export class RunCatalog {
   }
 }
 
-/** Whether a folder has an ONNX model and its config. */
+/** Returns true if a folder has an ONNX model and its config. */
 async function hasOnnxModel(folder: string): Promise<boolean> {
   if (!(await exists(join(folder, "config.json")))) return false;
   const files = [...onnxNames.full, ...onnxNames.quantized].map((name) => exists(join(folder, name)));
   return (await Promise.all(files)).includes(true);
 }
 
-/** Whether a folder is below another one. A link that leads elsewhere is not. */
+/** Returns true if a folder is below another one. A link that leads elsewhere is not. */
 async function isBelow(outer: string, folder: string): Promise<boolean> {
   const path = await realpath(folder).catch(() => null);
   return path !== null && (path === outer || path.startsWith(outer.endsWith(sep) ? outer : `${outer}${sep}`));

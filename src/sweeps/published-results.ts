@@ -55,7 +55,7 @@ export function getPublishedValue(table: PublishedTable, row: string, key: strin
 }
 
 /**
- * Whether the confidence intervals of our number and the published one are disjoint; null if one is
+ * True if the confidence intervals of our number and the published one are disjoint; null if one is
  * unknown.
  */
 export function hasDisjointIntervals(ours: TableCell, published: PublishedValue): boolean | null {

@@ -45,7 +45,7 @@ export interface SweepSource {
   readonly file: string;
   readonly profile?: string | null | undefined;
   readonly set?: readonly string[] | undefined;
-  /** Whether the modules that the file names may be imported. Default: they are refused. */
+  /** True if the modules that the file names may be imported. Default: they are refused. */
   readonly trust?: Trust | undefined;
 }
 

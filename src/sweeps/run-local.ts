@@ -14,7 +14,7 @@ interface LocalOptions extends Omit<WorkerSettings, "environment">, WorkSignals 
   /** Concurrent work items. Null: one per GPU, or one. */
   readonly jobs: number | null;
   readonly onEvent?: SweepCallbacks["onEvent"];
-  /** Whether all runs use the CPU only. */
+  /** True if all runs use the CPU only. */
   readonly isCpuOnly: boolean;
 }
 
@@ -84,7 +84,7 @@ async function executePhases(
   return failures;
 }
 
-/** Whether no run may use a GPU. */
+/** Returns true if no run may use a GPU. */
 export function usesOnlyCpu(configs: NewSweepPlan["configs"]): boolean {
   return Object.values(configs).every(({ device }) => device === "cpu");
 }

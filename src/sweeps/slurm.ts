@@ -40,7 +40,7 @@ export interface SlurmOptions {
   /** Aborted: the jobs are canceled. */
   readonly stop?: AbortSignal | undefined;
   readonly pollMilliseconds?: number;
-  /** Whether the jobs may run the modules that the sweep names. */
+  /** True if the jobs may run the modules that the sweep names. */
   readonly trust: Trust;
 }
 

@@ -33,7 +33,7 @@ export interface TableCell {
    */
   readonly test: "McNemar" | "bootstrap" | "one-tailed t-test" | null;
   /**
-   * Whether the value is significantly better than the baseline's. Never for a degenerate model.
+   * True if the value is significantly better than the baseline's. Never for a degenerate model.
    */
   readonly better: boolean;
   /** Why nothing may be concluded from the difference: a model is degenerate. */

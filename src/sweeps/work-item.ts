@@ -262,7 +262,7 @@ async function findSelectedRun(
 }
 
 /**
- * Whether the last result is that of this request, and says done. A run is done when it has results:
+ * Returns true if the last result is that of this request, and says done. A run is done when it has results:
  * its name says which run it is.
  */
 export async function isWorkDone({ folder, request, resultPath }: ResolvedWork): Promise<boolean> {
@@ -276,7 +276,7 @@ export async function isWorkItemDone(out: string, plan: SweepPlan, item: WorkIte
   return work !== null && isWorkDone(work);
 }
 
-/** Whether the run that an unfinished training starts from has no results. */
+/** Returns true if the run that an unfinished training starts from has no results. */
 export async function isBlocked(out: string, { startsFrom }: SweepPlan, item: WorkItem): Promise<boolean> {
   if (item.kind !== "train" || !(item.run in startsFrom)) return false;
   const hasResults = (run: string): Promise<boolean> => exists(getRunPath(getRunFolder(out, run), "results"));

@@ -35,7 +35,7 @@ export interface BuiltInTask extends DatasetLocation, Omit<TaskSource, "read" | 
   readonly splits: readonly Split[];
   /** Undefined if the dataset is not on the hub. */
   readonly hub?: HubLocation;
-  /** Whether `--data` may be this file itself instead of its folder. */
+  /** True if `--data` may be this file itself instead of its folder. */
   readonly acceptsFile?: (path: string) => boolean;
   readonly hasBrokenRows?: boolean;
   /** Reads a split, by the name that the dataset uses, from the folder (or the file). */

@@ -112,7 +112,7 @@ function selectConfigFiles(
 }
 
 /**
- * Whether a path matches a pattern in which * stands for any characters. A regular expression would
+ * Returns true if a path matches a pattern in which * stands for any characters. A regular expression would
  * take exponential time for some patterns; here the parts between the stars are found in order.
  */
 export function matchesGlob(path: string, pattern: string): boolean {

@@ -178,7 +178,7 @@ function getAddonFile(): string {
   return join(getBuildFolder(), "temper.node");
 }
 
-/** Whether models that have an ONNX file are computed with it: by choice, or without an addon. */
+/** Returns true if models that have an ONNX file are computed with it: by choice, or without an addon. */
 export function prefersOnnx(): boolean {
   const backend = readBackend();
   return backend === null ? !existsSync(getAddonFile()) : backend === "onnx";
@@ -226,7 +226,7 @@ export function getLoadedNative(): Native | undefined {
   return loaded;
 }
 
-/** Whether libtorch can compute here: the addon loads, and TEMPER_BACKEND does not forbid it. */
+/** Returns true if libtorch can compute here: the addon loads, and TEMPER_BACKEND does not forbid it. */
 export function hasNative(): boolean {
   try {
     native();

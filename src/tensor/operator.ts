@@ -80,7 +80,7 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
 
 const available = new Map<string, boolean>();
 
-/** Whether this addon has an operator. A build without CUDA lacks those of a GPU. */
+/** Returns true if this addon has an operator. A build without CUDA lacks those of a GPU. */
 export function hasOperator(name: string, overload = ""): boolean {
   const key = `${name}.${overload}`;
   let found = available.get(key);

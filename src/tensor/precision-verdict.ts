@@ -37,7 +37,7 @@ export type PrecisionUse = "search" | "inference" | "training";
 /** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
 const minSpeedup = 1.2;
 
-/** Whether the inference in a precision works and is worth its errors. */
+/** Returns true if the inference in a precision works and is worth its errors. */
 export function isClearlyFaster({ failure, inference }: PrecisionVerdict): boolean {
   return failure === null && (inference ?? 0) > minSpeedup;
 }

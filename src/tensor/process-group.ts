@@ -147,7 +147,7 @@ export class ProcessGroup {
     );
   }
 
-  /** Whether any process says so. All processes get the same answer. */
+  /** Returns true if any process says so. All processes get the same answer. */
   any(flag: boolean): boolean {
     return scope(() => {
       const mean = tensor([flag ? 1 : 0]);

@@ -38,7 +38,7 @@ export function allowTf32(allowed: boolean): void {
   nativeCuda().allowTf32(allowed);
 }
 
-/** Whether float32 products on a GPU may use TF32. It changes results, so cache keys contain it. */
+/** Returns true if float32 products on a GPU may use TF32. It changes results, so cache keys contain it. */
 export function isTf32Allowed(): boolean {
   return native().useStream !== undefined && nativeCuda().isTf32Allowed();
 }

@@ -54,7 +54,7 @@ export function locateWords(
   });
 }
 
-/** Whether a text is exactly one word. */
+/** Returns true if a text is exactly one word. */
 export function isOneWord(text: string): boolean {
   const [first, second] = findWords(text);
   return first !== undefined && second === undefined && first.start === 0 && first.end === text.length;

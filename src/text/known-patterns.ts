@@ -33,7 +33,7 @@ const knownPatterns: ReadonlySet<string> = new Set([
   getCaseSensitiveWordPattern(true),
 ]);
 
-/** Whether a regular expression of a tokenizer is one of the known ones. */
+/** Returns true if a regular expression of a tokenizer is one of the known ones. */
 export function isKnownPattern(pattern: string): boolean {
   return knownPatterns.has(pattern);
 }

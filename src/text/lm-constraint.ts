@@ -15,7 +15,7 @@ export interface LmConstraint {
   readonly hash: string;
   /** The number of texts in the file. */
   readonly size: number;
-  /** Whether the file contains the text. */
+  /** Returns true if the file contains the text. */
   covers(text: string): boolean;
   /**
    * Returns the allowed lowercase substitutes of some words of a text, or undefined if the file does

@@ -12,7 +12,7 @@ const maxWords = 5000;
 /** Fewer words say too little. */
 const minWords = 100;
 
-/** Whether texts look English, by their fraction of frequent English words. Few words are taken for English. */
+/** Returns true if texts look English, by their fraction of frequent English words. Few words are taken for English. */
 export function looksEnglish(texts: Iterable<string>): boolean {
   let [words, found] = [0, 0];
   for (const text of texts) {

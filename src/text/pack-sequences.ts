@@ -68,7 +68,7 @@ export function packTexts(
 
 const wordCharacter = /[\p{L}\p{M}\p{N}]/u;
 
-/** Whether a token continues the word of the token before it: no space or punctuation between. */
+/** Returns true if a token continues the word of the token before it: no space or punctuation between. */
 function continuesWord(
   text: string,
   [previousStart, previousEnd]: readonly [number, number],

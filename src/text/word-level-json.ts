@@ -70,7 +70,7 @@ export function createWordLevelJson(tokenizer: Tokenizer, source: string, keepsH
   };
 }
 
-/** Whether a normalizer is a table of SentencePiece. transformers.js uses NFKC instead of the table. */
+/** Returns true if a normalizer is a table of SentencePiece. transformers.js uses NFKC instead of the table. */
 function hasCharsmap(normalizers: readonly object[]): boolean {
   return normalizers.some((part) => "type" in part && part.type === "Precompiled");
 }

@@ -96,7 +96,7 @@ interface ScoredModel {
 }
 
 /**
- * Whether a model replaces the best one so far. A degenerate model can have the best robust
+ * Returns true if a model replaces the best one so far. A degenerate model can have the best robust
  * accuracy, so it never replaces a sound one, and a sound one always replaces it.
  */
 export function isBetterModel(

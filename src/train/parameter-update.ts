@@ -13,7 +13,7 @@ export interface UpdateStrategy {
 
 /** The update of one optimizer step. */
 export interface StepUpdate {
-  /** Whether the gradients of the total loss may stay in the compute dtype. */
+  /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype: boolean;
   clip(gradients: NamedTensors): ClippedGradients;
   /** Lets the methods transform the update. Returns the function that changes the parameters. */
@@ -77,7 +77,7 @@ function fusedUpdate(training: UpdatedTraining): UpdateStrategy {
   // If a method may change the weights after the update, each step refreshes the copy first. This
   // does not depend on the step: a captured step relies on all others.
   const keepsCopyCurrent = !stack.hasHook("afterStep");
-  /** Whether the low-precision weights are those of the parameters. */
+  /** True if the low-precision weights are those of the parameters. */
   let isCopyCurrent = false;
   const plain = createPlainStep(training);
 

@@ -23,7 +23,7 @@ export interface BatchContextOptions {
   readonly input?: EncoderInput;
   readonly extraLeaves?: NamedTensors;
   readonly log?: (name: string, value: Tensor) => void;
-  /** Whether the gradients of the total loss may stay in the compute dtype. */
+  /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype?: boolean;
 }
 

@@ -246,7 +246,7 @@ class Trainer {
     if (improved) await this.#saveCheckpoint();
   }
 
-  /** Whether the model is evaluated after this step. The last step always is. */
+  /** Returns true if the model is evaluated after this step. The last step always is. */
   #isEvaluationStep(step: number): boolean {
     const { evalSteps, evalEpochs } = this.#job.settings;
     const { stepsPerEpoch, totalSteps } = this.#training;

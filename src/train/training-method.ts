@@ -155,11 +155,11 @@ export interface TrainingJob extends Callbacks {
   readonly validation: Dataset | null;
   readonly seed: number;
   readonly deviceConfig: DeviceConfig;
-  /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
+  /** True if a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
   /** Where checkpoints and logs go. If null, nothing is written. */
   readonly files: TrainingFiles | null;
-  /** Whether to continue from the newest checkpoint. */
+  /** True if to continue from the newest checkpoint. */
   readonly resume: boolean;
   /** Called only by methods that need word substitutions. */
   readonly loadSubstitutions?: () => Promise<Substitutions>;

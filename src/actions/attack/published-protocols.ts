@@ -8,7 +8,7 @@ import type { Example } from "../../tasks/example.js";
 interface Protocol {
   readonly attacks: readonly Pick<Attack, "name" | "options">[];
   readonly queriesPerWord: number;
-  /** Whether a text can be drawn for the attacked sample. */
+  /** Returns true if a text can be drawn for the attacked sample. */
   isAttacked(example: Example): boolean;
   /** The largest fraction of changed words, by task. */
   getMaxModificationRate(task: string): number;

@@ -115,7 +115,7 @@ function readEngineInfo() {
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
     /** The highest level of oneDNN's instructions, by the user or because the CPU needs it; null: all. */
     isaLimit: engine.isaLimit(),
-    /** Whether the CPU reports AMX, but oneDNN cannot use it. */
+    /** True if the CPU reports AMX, but oneDNN cannot use it. */
     hasBrokenAmx: engine.cpuFeatures(engine.cpuid()).isaLimit !== null,
     /** The result of the self-test of each low precision. */
     lowPrecision: testLowPrecisions(),

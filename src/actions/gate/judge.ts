@@ -33,7 +33,7 @@ export interface GateCheck {
   readonly reason: string;
 }
 
-/** Whether the candidate and the baseline classify a text correctly. */
+/** True if the candidate and the baseline classify a text correctly. */
 type PairedOutcome = readonly [candidate: boolean, baseline: boolean];
 type Pairs = ReadonlyMap<string, { readonly baseline: Measurement; readonly candidate: Measurement }>;
 

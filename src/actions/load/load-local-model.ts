@@ -47,7 +47,7 @@ export async function loadLocalModel(
 /** In smaller models, most of the time is not spent in products. */
 const minFp8Width = 768;
 
-/** Whether a search in 8 bits is faster than in bf16 on this GPU, and passed its self-test. */
+/** Returns true if a search in 8 bits is faster than in bf16 on this GPU, and passed its self-test. */
 function shouldSearchInFp8({ device, precision }: RuntimeConfig, { architecture: { config } }: Model): boolean {
   if (precision !== "bf16" || config.hiddenSize < minFp8Width || !canMultiplyInFp8(config, device)) return false;
   return isClearlyFaster(getPrecisionVerdict("fp8"));

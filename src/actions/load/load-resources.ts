@@ -44,7 +44,7 @@ export interface ResourceRequest {
   readonly caseSensitiveSubstitutes?: boolean | null;
   readonly minContextSimilarity?: number | null;
   readonly lmConstraint?: string | null;
-  /** Whether similarities in context are stored on disk. */
+  /** True if similarities in context are stored on disk. */
   readonly cache?: boolean;
 }
 

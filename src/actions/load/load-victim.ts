@@ -101,7 +101,7 @@ async function loadPlainVictim(
   return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
 }
 
-/** Whether a reference is the URL of an endpoint. */
+/** Returns true if a reference is the URL of an endpoint. */
 export function isEndpoint(reference: string): boolean {
   return /^https?:/i.test(reference);
 }

@@ -50,7 +50,7 @@ export async function findCertifiedUse(
 export interface UsedAnswer extends Score {
   readonly truncated?: boolean;
   readonly certified?: CertifiedEdits;
-  /** Whether the guard flags the text, if there is one. */
+  /** True if the guard flags the text, if there is one. */
   readonly flagged?: boolean;
 }
 

@@ -11,6 +11,6 @@ export interface Goal {
   /** Higher is closer to the goal. `original` is the score of the original text. */
   computeValue(score: Score, label: number, text: EditedText, original: Score): number;
   isReached(score: Score, label: number, text: EditedText): boolean;
-  /** Whether examples of a class are attacked. Default: all are. */
+  /** Returns true if examples of a class are attacked. Default: all are. */
   attacksLabel?(label: number): boolean;
 }

@@ -7,7 +7,7 @@ import { free, keep, noGrad, scope } from "../../tensor/index.js";
 import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
 interface RobustAccuracyOptions extends HullOptions {
-  /** Whether a text must be classified correctly before the attack, too. */
+  /** True if a text must be classified correctly before the attack, too. */
   readonly robustAccuracy: "clean-and-attacked" | "attacked";
 }
 
@@ -28,7 +28,7 @@ export async function computeRobustAccuracy(
   return rows.filter(([isRobust]) => isRobust).length / items.length;
 }
 
-/** Whether each text is robust. */
+/** Returns true if each text is robust. */
 async function findRobust(
   { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],

@@ -28,7 +28,7 @@ export interface ModelFolder {
 
 /** How a model is found. */
 interface ResolveOptions extends HubOptions {
-  /** Whether the ONNX file with 8-bit weights is downloaded, too. */
+  /** True if the ONNX file with 8-bit weights is downloaded, too. */
   readonly isQuantized?: boolean;
 }
 
@@ -114,7 +114,7 @@ async function resolveHubModel(reference: string, options: ResolveOptions): Prom
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }
 
-/** Whether a model is a folder, a file or a package, which may be missing. Otherwise it is on the hub. */
+/** Returns true if a model is a folder, a file or a package, which may be missing. Otherwise it is on the hub. */
 async function isLocalModel(reference: string): Promise<boolean> {
   return reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference));
 }

@@ -61,7 +61,7 @@ export function mergeHeads(tensor: Tensor): Tensor {
   return tensor.transpose(1, 2).reshape(batch, length, heads * width);
 }
 
-/** Whether an attention gets the texts without padding. */
+/** Returns true if an attention gets the texts without padding. */
 function isPacked(mask: Tensor | Packing | null): mask is Packing {
   return mask !== null && "starts" in mask;
 }

@@ -42,12 +42,12 @@ function findFamilyByPrefix(name: string): EncoderFamily | null {
   return families.find(({ prefix }) => name.startsWith(prefix)) ?? null;
 }
 
-/** Whether a parameter belongs to a head, not to the encoder. */
+/** Returns true if a parameter belongs to a head, not to the encoder. */
 export function isHeadParameter(name: string): boolean {
   return findFamilyByPrefix(name) === null;
 }
 
-/** Whether a parameter belongs to a pooler, which not every checkpoint has. */
+/** Returns true if a parameter belongs to a pooler, which not every checkpoint has. */
 export function isPoolerParameter(name: string): boolean {
   const family = findFamilyByPrefix(name);
   return family !== null && name.startsWith(`${family.prefix}pooler.`);

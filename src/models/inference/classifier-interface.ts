@@ -12,7 +12,7 @@ export interface Classifier {
   readonly batchTokens: number;
   /** The number of padding tokens that cost as much as one more batch. */
   readonly batchCost: number;
-  /** Whether batches have no padding, so that any lengths fit together. */
+  /** True if batches have no padding, so that any lengths fit together. */
   readonly isPacked?: boolean;
   /** The number of batches that may run concurrently. Default: 1. */
   readonly depth?: number;

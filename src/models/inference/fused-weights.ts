@@ -77,7 +77,7 @@ export function castToFp8(config: EncoderConfig, weights: Weights): Map<string, 
   return result;
 }
 
-/** Whether the layers of a model can multiply in 8 bits on a GPU. */
+/** Returns true if the layers of a model can multiply in 8 bits on a GPU. */
 export function canMultiplyInFp8(config: EncoderConfig, device: Device): boolean {
   const { activation, hiddenSize, intermediateSize } = config;
   return (

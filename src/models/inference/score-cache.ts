@@ -76,7 +76,7 @@ export class ScoreCache {
     if (options.path !== undefined) this.#open(options.path);
   }
 
-  /** Whether scores are stored in a file, for a later run. */
+  /** Returns true if scores are stored in a file, for a later run. */
   get isStored(): boolean {
     return this.#file !== undefined;
   }

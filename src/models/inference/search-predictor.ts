@@ -13,7 +13,7 @@ export interface SearchRuntime {
   readonly runtime: DeviceConfig & { readonly precision: string };
   /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
   readonly quantized: ModelSession | null;
-  /** Whether decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
+  /** True if decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
   readonly confirmsOnGpu: boolean;
   /** True if answers are votes. Their margins are no logit margins, so every decision is confirmed. */
   readonly isVote: boolean;
@@ -22,7 +22,7 @@ export interface SearchRuntime {
 /** The predictor of a search. */
 export interface SearchPredictor<Created extends Predictor> {
   readonly predictor: Created;
-  /** Whether float32 confirms the decisions. */
+  /** True if float32 confirms the decisions. */
   readonly isConfirmed: boolean;
   /** Frees everything except the weights of the model. */
   close(): void;

@@ -117,7 +117,7 @@ export interface CertificateParts<Found extends z.ZodRawShape = z.ZodRawShape> {
   readonly rows: readonly EditRow[];
   /** Certifies one text. `rng` is the stream of this text. */
   certify(text: LabeledText, rng: Rng): ScoringProcess<Output<Found> & { readonly predicted: number }>;
-  /** Whether the edits of a row, by its index, cannot change the prediction. */
+  /** Returns true if the edits of a row, by its index, cannot change the prediction. */
   isCertified(line: CertificateLine & Output<Found>, row: number): boolean;
   /**
    * Returns why a line differs from the one that was computed again; null if it does not. Near ties

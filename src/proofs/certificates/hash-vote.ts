@@ -49,7 +49,7 @@ export const hashVote = defineCertificate({
   recorded: {
     maxEdits: maxEditsSchema,
     ...trainingSchema.shape,
-    /** Whether what each deleted word changes was computed, instead of assumed. */
+    /** True if what each deleted word changes was computed, instead of assumed. */
     enumeratesDeletions: z.boolean().default(false),
   },
   line: {

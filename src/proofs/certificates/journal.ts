@@ -27,7 +27,7 @@ export const certificateFormat: LineFormat<CertificateHeader> = {
   parts: ["settings", "certificate", "hashes"],
 };
 
-/** Whether a file is a journal of certificates. */
+/** Returns true if a file is a journal of certificates. */
 export async function isCertificateJournal(path: string): Promise<boolean> {
   for await (const { value } of readLineEntries(path)) return isHeaderOf(value, certificateFormat);
   return false;

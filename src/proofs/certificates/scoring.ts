@@ -61,7 +61,7 @@ export function getTieMargin(precision: string): number {
   return precision === "fp32" ? 1e-4 : 0.05;
 }
 
-/** Whether the two largest scores differ by less than a margin. */
+/** Returns true if the two largest scores differ by less than a margin. */
 export function isUndecided(scores: LabelScores, margin: number): boolean {
   if (margin <= 0) return false;
   const best = findLargestScore(scores);

@@ -157,7 +157,7 @@ function countChangedGroups({ substitutions, insertions }: WordEdits): number {
   return 2 * substitutions + insertions;
 }
 
-/** Whether a prediction by groups stays the same under these edits. */
+/** Returns true if a prediction by groups stays the same under these edits. */
 export function coversEdits(
   { changeableGroups }: Pick<GroupCertificate, "changeableGroups">,
   edits: WordEdits,

@@ -133,7 +133,7 @@ export class LevelScorer {
   #started: number;
   /** The next call, which the victim answers while the host prepares the one after it. */
   #next: Call | null = null;
-  /** Whether no further block will be scored. */
+  /** True if no further block will be scored. */
   #isOver = false;
 
   constructor(

@@ -13,7 +13,7 @@ interface Column {
   readonly id: string;
   readonly header: string;
   readonly note: string;
-  /** Whether all rows have the same number of texts. */
+  /** True if all rows have the same number of texts. */
   readonly isCommon: boolean;
 }
 
