@@ -167,8 +167,9 @@ test.each<[string, MethodSpec[]]>([
   const complete = await trainWithLimit(100);
   const split = await trainWithLimit(2);
   expect(warnings).toEqual([0, 2]);
-  if (name === "ascc") {
-    // The random start of the adversary differs in each micro-batch: the losses are only similar.
+  // The random start of the adversary differs in each micro-batch. Without dropout, both passes of ROSE are equal, so that
+  // risks of the first order, and the masks that follow from them, are rounding errors. The losses are only similar.
+  if (name === "ascc" || name === "rose, first order") {
     const differences = split.losses!.map((loss, i) => Math.abs(loss - complete.losses![i]!));
     expect(Math.max(...differences)).toBeLessThan(Math.abs(complete.losses![0]!) / 100);
     return;
