@@ -114,6 +114,7 @@ describe("the estimate of a sweep", () => {
   });
 
   it("gives the worker the threads of a run", async () => {
+    vi.stubEnv("OMP_NUM_THREADS", "");
     const { outcome, threads } = await estimate({ rows: { standard: null } }, { jobs: 64 });
     expect(threads).toBe("1");
     expect(outcome).toMatchObject({ concurrentRuns: 64 });
