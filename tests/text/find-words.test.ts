@@ -21,12 +21,10 @@ test("words are those of TextAttack 0.3.11", () => {
   ]);
 });
 
-test("a run of a million marks takes a moment, also between letters", () => {
+// In quadratic time, this test would take an hour.
+test("a run of a million marks is read in linear time, also between letters", () => {
   const marks = "-".repeat(1 << 20);
-  const started = performance.now();
   expect(findWords(marks)).toEqual([]);
   expect(findWords(`a${marks}b`)).toEqual([{ start: 0, end: marks.length + 2 }]);
   expect(findWords(`${marks}'ab'${marks}`)).toEqual([{ start: marks.length + 1, end: marks.length + 3 }]);
-  // Quadratic time would be an hour.
-  expect(performance.now() - started).toBeLessThan(20_000);
 });
