@@ -6,8 +6,8 @@ import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer
 import { fromBytes, scope } from "../../src/tensor/index.js";
 
 /**
- * Two random models with two layers. tools/fixtures/make-model-fixtures.py creates them and the
- * expected values of transformers.
+ * Two random models with two layers. The expected values come from transformers
+ * (tests/fixtures/README.md).
  */
 export const tinyModels = ["bert-tiny", "roberta-random"] as const;
 export type TinyModel = (typeof tinyModels)[number];

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { type Tensor, tensor } from "../../../src/tensor/index.js";
 import { expectClose, getLargest, type Rounding } from "../../rounding.js";
 
-/** A tensor as tools/fixtures/make-rose-fixtures.py writes it. */
+/** A tensor of the fixture. */
 export interface Saved {
   readonly shape: readonly number[];
   readonly values: readonly number[];

@@ -32,7 +32,7 @@ const victims = {
   geneticOnPairs: { unknown: /(?!)/g, original: [4, 0, -1] },
 };
 
-/** A victim: how it reads texts, and its logits, which depend on what it reads only. released_attacks.py has the same. */
+/** A victim: how it reads texts, and its logits, which depend on what it reads only. */
 function createVictim(inputs, { unknown, original }) {
   const read = (texts) => texts.join(" [SEP] ").replaceAll(unknown, "[UNK]");
   const originals = new Set(inputs.map(read));
@@ -95,15 +95,6 @@ function createScores(texts, table, rng) {
   return `${lines.join("\n")}\n`;
 }
 
-/** Writes the vocabulary of a victim for the authors' tokenizer. */
-function writeVocabulary(folder, name) {
-  const words = Array.from({ length: numWords }, (_, i) => `w${i}`);
-  const known = words.filter((word) => word.replaceAll(victims[name].unknown, "") === word);
-  const path = join(folder, `${name}.vocab.txt`);
-  writeFileSync(path, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ...known].join("\n"));
-  return path;
-}
-
 export async function prepareAttacks(folder) {
   const rng = new Rng("released attacks");
   const table = createTable(rng);
@@ -138,15 +129,7 @@ export async function prepareAttacks(folder) {
     const ready = attacks.map((attack) => equipAttack(attack, resources, [onlyFields(fields)]));
     return [name, { inputs, attacks: ready, victim: createVictim(inputs, victims[name]) }];
   });
-  const requests = Object.entries(runs).map(([name, { inputs }]) => {
-    return [name, { inputs, original: victims[name].original, vocabularyPath: writeVocabulary(folder, name) }];
-  });
-  const request = { table, texts, population, iterations, mixing, mutation, tablePath, scoresPath };
-  return {
-    request: { ...request, ...Object.fromEntries(requests) },
-    ...Object.fromEntries(live),
-    constraint: await loadLmConstraint(out),
-  };
+  return { ...Object.fromEntries(live), texts, mixing, mutation, constraint: await loadLmConstraint(out) };
 }
 
 const isSuccess = ({ outcome }) => outcome === "success";
@@ -196,14 +179,13 @@ function compareGenetic(name, released, { inputs, attacks, victim }, { mixing, m
   ];
 }
 
-export function compareAttacks(released, { request, constraint, ...live }) {
-  const { texts } = request;
+export function compareAttacks(released, { texts, constraint, ...live }) {
   const countTexts = (isDifferent) => texts.filter(isDifferent).length;
   return [
     ...comparePwws("PWWS", released.pwws, live.pwws),
     ...comparePwws("PWWS, pairs, scores: probabilities", released.pwwsOnPairs, live.pwwsOnPairs),
-    ...compareGenetic("Genetic, scores: probabilities", released.genetic, live.genetic, request),
-    ...compareGenetic("Genetic, pairs", released.geneticOnPairs, live.geneticOnPairs, request),
+    ...compareGenetic("Genetic, scores: probabilities", released.genetic, live.genetic, live),
+    ...compareGenetic("Genetic, pairs", released.geneticOnPairs, live.geneticOnPairs, live),
     compareCounts(
       "Language-model constraint: texts",
       texts.length,

@@ -1,16 +1,14 @@
 // Steps of real training runs of small models beside the authors' code: FreeLB, Child-Tuning, RIFT, PTWD, and ASCC as an attack.
-import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { equipAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
 import { createCounters } from "../../../dist/attacks/query-counters.js";
-import { computeInitialStd } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { childTuning, computeFisherDiagonal, getLayerParameters } from "../../../dist/methods/child-tuning.js";
 import { freelb } from "../../../dist/methods/freelb.js";
 import { ptwd } from "../../../dist/methods/ptwd.js";
 import { rift } from "../../../dist/methods/rift/rift.js";
 import { cpuFloat32, loadModel, predictProbabilities } from "../../../dist/models/index.js";
-import { grad, keep, noGrad, Rng, rand, randn, tensor } from "../../../dist/tensor/index.js";
+import { grad, keep, noGrad, Rng, tensor } from "../../../dist/tensor/index.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
 import { toBatch, toHostBatch } from "../../../dist/train/batch-transfer.js";
 import { sumLosses, toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
@@ -62,31 +60,12 @@ async function startTraining(model, methods, settings = {}, examples = toExample
 }
 
 const loadFixture = (name, options = {}) => loadModel(join(fixtures, name), { tokenization: "word", ...options });
-const readConfig = (name) => JSON.parse(readFileSync(join(fixtures, name, "config.json"), "utf8"));
-const toJson = (value) => ({ shape: value.shape, values: [...value.toFloat32Array()] });
-const toNamedJson = (weights) => Object.fromEntries([...weights].map(([name, value]) => [name, toJson(value)]));
 
-/** A batch of texts as lists: tokens, and 1 for each that is no padding. */
-function listBatch({ job }, start, count) {
-  const host = toHostBatch(
+function createHostBatch({ job }, count) {
+  return toHostBatch(
     job,
-    Int32Array.from({ length: count }, (_, i) => start + i),
+    Int32Array.from({ length: count }, (_, i) => i),
   );
-  const { sequenceLength } = host.padded;
-  const items = host.items.map(({ encoding }) => [...encoding.ids]);
-  const pad = (list, value) => [...list, ...new Array(sequenceLength - list.length).fill(value)];
-  return {
-    host,
-    length: sequenceLength,
-    ids: items.map((ids) => pad(ids, job.model.tokenizer.special.padId)),
-    mask: items.map((ids) =>
-      pad(
-        ids.map(() => 1),
-        0,
-      ),
-    ),
-    labels: [...host.labels],
-  };
 }
 
 function createContext(training, host) {
@@ -114,13 +93,7 @@ export async function prepareFreelb() {
     const method = freelb.create(freelb.options.parse({ ...freelbOptions, steps }));
     trainings.push(await startTraining(model, [method]));
   }
-  const { host, length, ...batch } = listBatch(trainings[0], 0, texts.length);
-  // FreeLB draws the same numbers.
-  createContext(trainings[0], host).enterRandomStream("freelb");
-  const noise = toJson(rand([texts.length, length, model.architecture.config.embeddingSize]));
-  const weights = toNamedJson(model.weights);
-  const request = { config: readConfig("bert-tiny"), weights, ...batch, noise, steps: freelbSteps, ...freelbOptions };
-  return { request, trainings, host };
+  return { trainings, host: createHostBatch(trainings[0], texts.length) };
 }
 
 export function compareFreelb({ gradients }, { trainings, host }) {
@@ -139,13 +112,7 @@ export async function prepareFisher() {
   const method = childTuning.create(childTuning.options.parse({ variant: "D", updateRatio }));
   const training = await startTraining(model, [method], { batchSize: fisherBatchSize, maxGradNorm });
   const fisher = await computeFisherDiagonal(training, getLayerParameters(training));
-  const starts = [0, fisherBatchSize];
-  const batches = starts.map((start) => {
-    const { ids, mask, labels } = listBatch(training, start, Math.min(fisherBatchSize, texts.length - start));
-    return { ids, mask, labels };
-  });
-  const weights = toNamedJson(model.weights);
-  return { request: { config: readConfig("bert-tiny"), weights, batches, ...fisherSettings }, method, fisher };
+  return { method, fisher };
 }
 
 export function compareFisher({ fisher, masks }, live) {
@@ -179,7 +146,7 @@ function listHull(hull, length) {
   const rows = places.flatMap((place, i) =>
     place ? [{ place, ids: getRow(hull["ascc.candidateIds"], i), mask: getRow(hull["ascc.candidateMask"], i) }] : [],
   );
-  return { rows, width, count };
+  return rows;
 }
 
 /** rift_train.py needs the texts of a class together, and as many of each class. */
@@ -202,64 +169,33 @@ async function startInformationStep(model, examples, { conditional, isClean, ...
   const information = rift.create(rift.options.parse({ ...asReleased, conditional }));
   const methods = [ascc.create(ascc.options.parse({ beta })), information];
   const training = await startTraining(model, isClean ? methods.reverse() : methods, {}, examples);
-  const projections = toNamedJson(information.state().parameters);
-  return { ...names, training, projections, numScores: conditional ? classSize : riftTexts.length };
+  return { ...names, training, numScores: conditional ? classSize : riftTexts.length };
 }
 
-export async function prepareRiftStep(folder) {
+export async function prepareRiftStep() {
   const model = await loadFixture("bert-tiny", { pooling: "pooler", head: "mlp" });
-  const teacher = toNamedJson(model.weights);
   const examples = toExamples(riftTexts, riftLabels);
   const method = ascc.create(ascc.options.parse({ beta }));
   const training = await startTraining(model, [method], {}, examples);
   const steps = [];
   for (const term of informationTerms) steps.push(await startInformationStep(model, examples, term));
   moveWeights(model);
-  const { host, length } = listBatch(training, 0, riftTexts.length);
-  const { rows, width, count } = listHull(method.collate(host), length);
-  const std = computeInitialStd(length, 10);
-  // The method draws the same numbers.
-  createContext(training, host).enterRandomStream("search");
-  const noise = randn([count, width]).mul(std).toFloat32Array();
-  const start = rows.map((_, i) => [...noise.slice(i * width, (i + 1) * width)]);
+  const host = createHostBatch(training, riftTexts.length);
+  const length = host.padded.sequenceLength;
+  const rows = listHull(method.collate(host), length);
   const probabilities = await predictProbabilities(
     model,
     model.weights,
     host.items.map(({ encoding }) => encoding),
   );
   const predicted = probabilities.map((each) => each.indexOf(Math.max(...each)));
-  // As does the attack, whose labels are the predictions, so that no text is skipped.
-  const stream = new Rng(attackSeed).fork("attack", "ascc");
-  const attackStart = riftTexts.flatMap((_, i) => {
-    const rng = stream.fork(String(i));
-    return rows
-      .filter(({ place }) => place[0] === i)
-      .map(() => Array.from({ length: width }, () => Math.fround(std * rng.normal())));
-  });
   const victim = { model, weights: model.weights, device: "cpu", hashes: {} };
   const { recipe } = equipAttack(await loadAttack("ascc"), { substitutions, model: victim });
   const attacked = [];
   const predictedExamples = toExamples(riftTexts, predicted);
   for await (const result of recipe.search.runAll(recipe, predictedExamples, { seed: attackSeed }, createCounters()))
     attacked.push(result);
-  const vocabularyPath = join(folder, "vocab.txt");
-  const { vocab } = JSON.parse(readFileSync(join(fixtures, "bert-tiny/tokenizer.json"), "utf8")).model;
-  writeFileSync(vocabularyPath, Object.keys(vocab).join("\n"));
-  const toy = { texts: riftTexts, table, labels: riftLabels, predicted, numLabels: 3, length, vocabularyPath };
-  const request = {
-    config: readConfig("bert-tiny"),
-    weights: toNamedJson(model.weights),
-    teacher,
-    ...toy,
-    alpha,
-    beta,
-    tau: rift.options.parse({}).tau,
-    places: rows.map(({ place }) => place),
-    start,
-    attackStart,
-    terms: steps.map(({ term, projections }) => ({ term, projections })),
-  };
-  return { request, training, steps, host, length, rows, attacked };
+  return { training, steps, host, length, rows, attacked };
 }
 
 export function compareRiftStep(released, { training, steps, host, length, rows, attacked }) {
@@ -310,17 +246,8 @@ export async function prepareRobertaDistance() {
   const model = await loadFixture("roberta-random", { pooling: "pooler" });
   const method = ptwd.create(ptwd.options.parse({ lambda: 1, newPooler: "included" }));
   const training = await startTraining(model, [method]);
-  const pretrained = toNamedJson(training.getPretrainedWeights());
-  const prefix = "ptwd.";
-  const pooler = [...method.state().buffers].map(([name, value]) => [name.slice(prefix.length), toJson(value)]);
   moveWeights(model);
-  const current = toNamedJson(model.weights);
-  const request = {
-    config: readConfig("roberta-random"),
-    current,
-    pretrained: { ...pretrained, ...Object.fromEntries(pooler) },
-  };
-  return { request, training, method, model };
+  return { training, method, model };
 }
 
 export function compareRobertaDistance({ distance, gradients }, { training, method, model }) {

@@ -1,6 +1,5 @@
 // The tokens and substitutes of RoBERTa's words beside RIFT's code. The only differences must be those that
 // docs/explanation/fidelity.md names.
-import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findModifiableWords } from "../../../dist/hull/convex-hull.js";
 import { buildAttackSpace } from "../../../dist/text/replacements.js";
@@ -40,15 +39,7 @@ const table = {
 };
 const length = 32;
 
-export async function prepareWords(folder) {
-  const source = join(fixtures, "roberta-tiny");
-  const { vocab, merges } = JSON.parse(readFileSync(join(source, "tokenizer.json"), "utf8")).model;
-  const paths = [join(folder, "vocab.json"), join(folder, "merges.txt")];
-  writeFileSync(paths[0], JSON.stringify(vocab));
-  writeFileSync(paths[1], ["#version: 0.2", ...merges.map((pair) => pair.join(" "))].join("\n"));
-  const request = { paths, table, length, texts: [...plain, ...split].flat(), pairs };
-  return { request, tokenizer: await loadTokenizer(source) };
-}
+export const prepareWords = async () => ({ tokenizer: await loadTokenizer(join(fixtures, "roberta-tiny")) });
 
 const isEqual = (a, b) => JSON.stringify([...a]) === JSON.stringify([...b]);
 /** The positions of the first pieces in a sequence with special tokens at both ends. */

@@ -1,16 +1,12 @@
 #!/usr/bin/env node
-// Compares Temper with the authors' released code on the same toy inputs, and prints a table. It fetches nothing:
-// clone the repositories that docs/explanation/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
-//   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--freelb DIR]
-//     [--mixout DIR] [--child-tuning DIR] [--python PYTHON] [--save DIR]
-// PYTHON (default: python3) needs torch, numpy, transformers 4 and attrs. --save writes the authors' numbers, gzipped,
-// for tests/scripts/released-parity.test.ts (tests/fixtures/released).
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+// Compares Temper with numbers of the authors' released code on the same toy inputs, and prints a table. The numbers are in
+// tests/fixtures/released; docs/explanation/fidelity.md names the commit whose programs computed them from clones of the
+// repositories. The exit code is 1 if a part differs.
+//   node tools/parity/released/compare.mjs [FOLDER [PART ...]]
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
-import { gzipSync } from "node:zlib";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { searchHull } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { mix, mixWithRowMask } from "../../../dist/methods/mixout.js";
@@ -31,6 +27,7 @@ import {
   compareFreelb,
   compareRiftStep,
   compareRobertaDistance,
+  fixtures,
   prepareFisher,
   prepareFreelb,
   prepareRiftStep,
@@ -215,10 +212,8 @@ function compareChildTuning({ start, mask, gradients, weights, ...released }, li
 }
 
 async function prepareRift(folder) {
-  const [step, roberta] = [await prepareRiftStep(folder), await prepareRobertaDistance()];
-  const [attacks, words] = [await prepareAttacks(folder), await prepareWords(folder)];
-  const request = { step: step.request, roberta: roberta.request, attacks: attacks.request, words: words.request };
-  return { request, step, roberta, attacks, words };
+  const [step, roberta] = [await prepareRiftStep(), await prepareRobertaDistance()];
+  return { step, roberta, attacks: await prepareAttacks(folder), words: await prepareWords() };
 }
 
 function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary, ...released }, live) {
@@ -243,68 +238,17 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
   ];
 }
 
-/** The name of each repository, and one of its files. */
 const parts = {
-  rift: {
-    repository: "dongxinshuai/RIFT-NeurIPS2021",
-    file: "models/AdvPLM.py",
-    prepare: prepareRift,
-    compare: compareRift,
-  },
-  rose: { repository: "jiangllan/ROSE", file: "robustSSANs/utils/optimization.py", compare: compareRose },
-  smart: { repository: "namisan/mt-dnn", file: "mt_dnn/perturbation.py", compare: compareSmart },
-  "r-drop": {
-    repository: "dropreg/R-Drop",
-    file: "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py",
-    compare: compareRDrop,
-  },
-  freelb: {
-    repository: "zhuchen03/FreeLB",
-    file: "huggingface-transformers/examples/run_glue_freelb.py",
-    prepare: prepareFreelb,
-    compare: compareFreelb,
-  },
-  mixout: { repository: "bloodwass/mixout", file: "mixout/mixout.py", compare: compareMixout },
-  "child-tuning": {
-    repository: "alibaba/AliceMind",
-    file: "ChildTuning/ChildTuningOptimizer.py",
-    prepare: prepareFisher,
-    compare: compareChildTuning,
-  },
+  rift: { prepare: prepareRift, compare: compareRift },
+  rose: { compare: compareRose },
+  smart: { compare: compareSmart },
+  "r-drop": { compare: compareRDrop },
+  freelb: { prepare: prepareFreelb, compare: compareFreelb },
+  mixout: { compare: compareMixout },
+  "child-tuning": { prepare: prepareFisher, compare: compareChildTuning },
 };
 
-const names = Object.keys(parts);
-const options = Object.fromEntries([...names, "save"].map((name) => [name, { type: "string" }]));
-const { values } = parseArgs({ options: { ...options, python: { type: "string", default: "python3" } } });
-const given = names.filter((name) => values[name] !== undefined);
-const fail = (message) => {
-  console.error(message);
-  process.exit(2);
-};
-if (given.length === 0)
-  fail(`Expected the folder of at least one repository: ${names.map((n) => `--${n} DIR`).join(", ")}`);
-for (const name of given)
-  if (!existsSync(join(values[name], parts[name].file)))
-    fail(
-      `--${name} ${values[name]}: ${parts[name].file} is not there. Pass a clone that docs/explanation/fidelity.md names.`,
-    );
-
-const fidelity = readFileSync(join(import.meta.dirname, "../../../docs/explanation/fidelity.md"), "utf8");
-
-/** The commit of a clone. Warns if it is not the one that docs/explanation/fidelity.md names. */
-function checkCommit(name) {
-  const git = spawnSync("git", ["-C", values[name], "rev-parse", "HEAD"], { encoding: "utf8" });
-  const commit = git.status === 0 ? git.stdout.trim() : null;
-  const [, expected] = new RegExp(`${parts[name].repository} \\| (\\w+) \\|`).exec(fidelity);
-  if (!commit?.startsWith(expected))
-    console.error(
-      `Warning: --${name} ${values[name]} is ${commit === null ? "no clone" : `commit ${commit.slice(0, 7)}`}, but ` +
-        `docs/explanation/fidelity.md was compared with ${expected}. Check out ${expected}.`,
-    );
-  return commit?.slice(0, expected.length) ?? "unknown";
-}
-
-const script = join(import.meta.dirname, "released.py");
+const [frozen = join(fixtures, "released"), ...given] = process.argv.slice(2);
 /** Computations are repeated with other last bits, without and with those of native/binding/jitter.cc. */
 const jitterSeeds = [null, 1, 2, 3, 4];
 
@@ -318,20 +262,8 @@ async function preparePart(name) {
 
 async function comparePart(name) {
   const { compare } = parts[name];
-  const commit = checkCommit(name);
+  const released = JSON.parse(gunzipSync(readFileSync(join(frozen, `${name}.json.gz`))).toString());
   const live = await preparePart(name);
-  const run = spawnSync(values.python, [script, name, resolve(values[name])], {
-    input: JSON.stringify(live?.request ?? null),
-    encoding: "utf8",
-    maxBuffer: 1 << 28,
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  if (run.status !== 0) fail(`--${name}: ${run.error?.message ?? `${values.python} failed, see above`}`);
-  if (values.save !== undefined) {
-    mkdirSync(values.save, { recursive: true });
-    writeFileSync(join(values.save, `${name}.json.gz`), gzipSync(run.stdout, { level: 9 }));
-  }
-  const released = JSON.parse(run.stdout);
   const rows = scope(() => compare(released, live));
   const repeats = [];
   for (const seed of jitterSeeds) {
@@ -340,16 +272,16 @@ async function comparePart(name) {
     repeats.push(scope(() => compare(released, again)));
     native().jitter(before);
   }
-  return judgeRows(rows, repeats).map((each) => ({ ...each, commit }));
+  return judgeRows(rows, repeats);
 }
 
 const folder = mkdtempSync(join(tmpdir(), "temper-released-"));
 process.once("exit", () => rmSync(folder, { recursive: true }));
 const rows = [];
-for (const name of given) rows.push(...(await comparePart(name)));
-console.log("| part | commit | largest value | largest difference | |\n|---|---|---|---|---|");
-for (const { name, commit, scale, difference, isEqual } of rows)
+for (const name of given.length > 0 ? given : Object.keys(parts)) rows.push(...(await comparePart(name)));
+console.log("| part | largest value | largest difference | |\n|---|---|---|---|");
+for (const { name, scale, difference, isEqual } of rows)
   console.log(
-    `| ${name} | ${commit} | ${scale.toPrecision(3)} | ${difference.toPrecision(2)} | ${isEqual ? "equal" : "DIFFERS"} |`,
+    `| ${name} | ${scale.toPrecision(3)} | ${difference.toPrecision(2)} | ${isEqual ? "equal" : "DIFFERS"} |`,
   );
 process.exitCode = rows.every(({ isEqual }) => isEqual) ? 0 : 1;
