@@ -1,7 +1,7 @@
 import type { Command, OptionValues } from "@commander-js/extra-typings";
 import type { z } from "zod";
 import { createRequestedShardRunner, shardOptions } from "../jobs/attack-in-processes.js";
-import { slurmKeys } from "../jobs/slurm-settings.js";
+import { slurmKeys } from "../jobs/slurm.js";
 import { addOptions } from "./options.js";
 
 /** Adds the flags of work in several processes, on this host or on a cluster. */

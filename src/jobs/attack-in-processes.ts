@@ -9,13 +9,10 @@ import { UserError } from "../base/errors.js";
 import { createFolder, writeFileAtomic } from "../base/files.js";
 import { interruptedExitCode, onStopSignals } from "../base/processes.js";
 import { formatCommandLine, shellQuote } from "../base/shell.js";
-import { hashRequest } from "./hash-request.js";
 import { processOptions } from "./rendezvous.js";
-import { cancelJobs, checkSlurm, listQueuedJobs, submitWorkers } from "./slurm.js";
-import { type SlurmSettings, slurmSchema } from "./slurm-settings.js";
-import { temperProgram } from "./temper-program.js";
-import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
-import { formatTrust, runWorker } from "./worker-process.js";
+import { cancelJobs, checkSlurm, listQueuedJobs, type SlurmSettings, slurmSchema, submitWorkers } from "./slurm.js";
+import { hashRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { formatTrust, runWorker, temperProgram } from "./worker-process.js";
 
 /** The keys of an attack with several processes. */
 export const shardOptions = {

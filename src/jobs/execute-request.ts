@@ -11,8 +11,7 @@ import { rejectModules, rejectOutputs, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
 import { readConfigFile, resolveRun } from "../settings/read-config.js";
-import { hashRequest } from "./hash-request.js";
-import type { WorkRequest, WorkResult } from "./work-request.js";
+import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 
 /**
  * Executes one request with the function of the library. Work that was stopped before is continued.

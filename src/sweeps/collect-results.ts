@@ -8,10 +8,9 @@ import { RunFolder, readResults } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { type ColumnRow, compareColumn } from "./compare-column.js";
 import { getRunFolder } from "./plan.js";
-import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
-import { listBaselines } from "./schema.js";
-import { addSeedTests } from "./seed-tests.js";
+import { type GridPoint, listBaselines, type SweepCell, type SweepPlan } from "./schema.js";
 import {
+  addSeedTests,
   addSignificanceTests,
   averageCells,
   getMetric,

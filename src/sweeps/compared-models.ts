@@ -4,8 +4,7 @@ import { groupRuns } from "../report/groups.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readSweepPlan } from "./plan.js";
-import type { SweepPlan } from "./plan-schema.js";
-import { listBaselines } from "./schema.js";
+import { listBaselines, type SweepPlan } from "./schema.js";
 
 /** Models to compare on one task, the baseline first. */
 export interface ComparedModels {

@@ -10,9 +10,8 @@ import type { WorkRequest } from "../jobs/work-request.js";
 import { Worker, type WorkerSettings } from "../jobs/worker-process.js";
 import { formatMethodNames } from "../settings/config.js";
 import type { NewSweepPlan } from "./plan.js";
-import { listRunKinds, type RunKind } from "./run-kinds.js";
 import { createWorkerEnvironments, usesOnlyCpu } from "./run-local.js";
-import { formatDataName, type SweepEstimate, scaleCosts } from "./scale-costs.js";
+import { formatDataName, listRunKinds, type RunKind, type SweepEstimate, scaleCosts } from "./scale-costs.js";
 import { resolveInitialModel } from "./stages.js";
 
 export interface EstimateOptions extends Callbacks, Pick<WorkerSettings, "program" | "trust"> {

@@ -11,9 +11,8 @@ import { formatMethodNames, type RunConfig } from "../settings/config.js";
 import { formatConfigIdentity } from "../settings/config-identity.js";
 import { type ConfigObject, resolveRun, type SettingsSource } from "../settings/read-config.js";
 import { ConfigOverlay } from "./config-overlay.js";
-import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
-import { type Grid, runAnalyses } from "./schema.js";
+import { type Grid, type GridPoint, runAnalyses, type SweepCell, type SweepPlan } from "./schema.js";
 import { linkToStageRuns, parseStageModel, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;

@@ -9,8 +9,8 @@ import { planRun } from "../runs/run-folder.js";
 import type { RunConfig } from "../settings/config.js";
 import { readConfigFile } from "../settings/read-config.js";
 import { expandSweep } from "./expand.js";
-import { type SweepPlan, sweepPlanSchema } from "./plan-schema.js";
 import type { SweepFile } from "./read-sweep.js";
+import { type SweepPlan, sweepPlanSchema } from "./schema.js";
 import { parseStageModel } from "./stages.js";
 
 /** The files of a sweep folder. */

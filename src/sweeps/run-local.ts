@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
 import type { NewSweepPlan } from "./plan.js";
-import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
+import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from "./work-item.js";
 

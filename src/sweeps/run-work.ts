@@ -8,12 +8,11 @@ import { UserError } from "../base/errors.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { findLivingOwner, tryLock } from "../base/lock.js";
 import { formatCommandLine } from "../base/shell.js";
-import { hashRequest } from "../jobs/hash-request.js";
-import { readWorkRequest, type WorkRequest } from "../jobs/work-request.js";
+import { hashRequest, readWorkRequest, type WorkRequest } from "../jobs/work-request.js";
 import type { Worker, WorkSignals } from "../jobs/worker-process.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
-import type { SweepPlan } from "./plan-schema.js";
+import type { SweepPlan } from "./schema.js";
 import { describeBlockedRuns } from "./stages.js";
 import {
   isBlocked,

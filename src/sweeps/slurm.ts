@@ -8,16 +8,13 @@ import { createFolder } from "../base/files.js";
 import { findLivingOwner, tryLock } from "../base/lock.js";
 import { formatCommandLine } from "../base/shell.js";
 import type { Trust } from "../base/trust.js";
-import { hashRequest } from "../jobs/hash-request.js";
-import { cancelJobs, listQueuedJobs, submitWorkers } from "../jobs/slurm.js";
-import type { SlurmSettings } from "../jobs/slurm-settings.js";
-import { temperProgram } from "../jobs/temper-program.js";
-import { readWorkResult } from "../jobs/work-request.js";
-import { formatTrust, Worker } from "../jobs/worker-process.js";
+import { cancelJobs, listQueuedJobs, type SlurmSettings, submitWorkers } from "../jobs/slurm.js";
+import { hashRequest, readWorkResult } from "../jobs/work-request.js";
+import { formatTrust, temperProgram, Worker } from "../jobs/worker-process.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
-import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemFailure } from "./run-local.js";
 import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import {
   formatWorkItem,

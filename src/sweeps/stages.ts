@@ -1,7 +1,7 @@
 import { UserError } from "../base/errors.js";
 import type { RunConfig } from "../settings/config.js";
-import type { SweepPlan } from "./plan-schema.js";
 import { checkName } from "./read-sweep.js";
+import type { SweepPlan } from "./schema.js";
 
 /** A model that a sweep trains itself: stage:NAME in the file, stage:RUN in the plan. */
 const prefix = "stage:";

@@ -1,7 +1,7 @@
 import type { TemperEvent } from "../base/events.js";
-import type { SweepPlan } from "./plan-schema.js";
 import type { WorkItemResult } from "./run-work.js";
 import type { SweepEstimate } from "./scale-costs.js";
+import type { SweepPlan } from "./schema.js";
 import type { WorkItem, WorkPhase } from "./work-item.js";
 
 /** A sweep before it runs. */

@@ -1,15 +1,13 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { exists } from "../base/files.js";
-import { hashRequest } from "../jobs/hash-request.js";
-import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
+import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import type { RunConfig } from "../settings/config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readPlannedConfig } from "./plan.js";
-import type { SweepCell, SweepPlan } from "./plan-schema.js";
-import { attackOptionsSchema, runAnalyses } from "./schema.js";
+import { attackOptionsSchema, runAnalyses, type SweepCell, type SweepPlan } from "./schema.js";
 import { listTrainingLevels } from "./stages.js";
 
 /**

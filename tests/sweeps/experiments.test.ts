@@ -6,9 +6,9 @@ import { createMethods, methods } from "../../src/methods/index.js";
 import { readRun } from "../../src/settings/read-config.js";
 import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
-import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
-import { getPublishedValue, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { getPublishedValue, readPublishedTable } from "../../src/sweeps/render-table.js";
+import type { SweepPlan } from "../../src/sweeps/schema.js";
 import { isLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 

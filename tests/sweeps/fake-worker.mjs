@@ -3,8 +3,8 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path";
 
 // Nothing else of the library is imported, because many of these processes are started.
-const library = new URL("../../dist/jobs/hash-request.js", import.meta.url).href;
-/** @type {typeof import("../../src/jobs/hash-request.js")} */
+const library = new URL("../../dist/jobs/work-request.js", import.meta.url).href;
+/** @type {typeof import("../../src/jobs/work-request.js")} */
 const { hashRequest } = await import(library);
 if (process.argv[2] !== "worker") throw new Error(`expected the command worker, received ${process.argv[2]}`);
 process.on("SIGTERM", () => process.exit(130));

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { RunConfig } from "../../src/settings/config.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
-import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import type { SweepPlan } from "../../src/sweeps/schema.js";
 import { createAttackWork, listWorkPhases } from "../../src/sweeps/work-item.js";
 
 // Every value here is typed from the papers: RIFT sections 3.1, 3.2 and A.1, ROSE sections 3.3 to

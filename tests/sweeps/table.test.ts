@@ -3,10 +3,21 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { normalQuantile, studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilsonInterval } from "../../src/evaluation/statistics.js";
-import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
-import { addPublishedNumbers, toCsv, toMarkdown } from "../../src/sweeps/render-table.js";
-import { addSeedTests } from "../../src/sweeps/seed-tests.js";
-import { addSignificanceTests, averageCells, computeCell, type ResultsTable } from "../../src/sweeps/table.js";
+import {
+  addPublishedNumbers,
+  getPublishedValue,
+  hasDisjointIntervals,
+  readPublishedTable,
+  toCsv,
+  toMarkdown,
+} from "../../src/sweeps/render-table.js";
+import {
+  addSeedTests,
+  addSignificanceTests,
+  averageCells,
+  computeCell,
+  type ResultsTable,
+} from "../../src/sweeps/table.js";
 import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 
