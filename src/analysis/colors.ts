@@ -1,7 +1,4 @@
-/**
- * Colors of categories. Each has a contrast of at least 3 to both the light and the dark
- * background.
- */
+/** Colors of categories, with a contrast of at least 3 to the light and the dark background. */
 export const palette = [
   "#3b82d0",
   "#d2691e",
@@ -20,10 +17,7 @@ export function getColor(index: number): string {
 /** The methods that most figures show. The others share the rest of the palette. */
 const methodOrder = ["standard", "ascc", "rift", "rose"];
 
-/**
- * A color per item of a figure. A method has the same color in every figure. If a figure has several
- * labels of one method, the others get free colors. Items with the same label are seeds of it.
- */
+/** A color per item. A method has the same color in every figure; its other labels get free ones. */
 export function assignColors(items: readonly { readonly method: string; readonly label: string }[]): string[] {
   const byLabel = new Map<string, string>();
   const taken = new Set<string>();

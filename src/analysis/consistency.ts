@@ -105,9 +105,8 @@ async function retrain(
 }
 
 /**
- * A method that only observes: each step logs the fraction of predictions that differ between two
- * dropout passes. It uses the passes of the inner methods. Missing passes run without gradients and
- * with their own random streams, so that training does not change.
+ * Logs the fraction of predictions that differ between two dropout passes. Missing passes run
+ * without gradients and with their own random streams, so that training does not change.
  */
 export function createDropoutObserver(): TrainingMethod {
   return {
@@ -146,9 +145,7 @@ export async function observeConsistency(
   return [...rates].map(([step, rate]) => ({ step, rate, examples: examples.get(step) ?? 0 }));
 }
 
-/**
- * The fraction of differing predictions over the first N steps, for each N that the run reached.
- */
+/** The fraction of differing predictions over the first N steps, for each N that was reached. */
 export function computeDisagreementRates(steps: ConsistencySteps, counts: readonly number[]): ConsistencyData["first"] {
   return counts
     .filter((count) => count <= steps.length)

@@ -58,10 +58,7 @@ type RequestSchema<Name extends string, Options extends z.ZodRawShape> = z.ZodOb
   z.core.$strict
 >;
 
-/**
- * Defines an analysis. The request consists of its options, its name as `analysis`, `out` and
- * `png`.
- */
+/** Defines an analysis. Its name as `analysis`, `out` and `png` are added to its options. */
 export function defineAnalysis<Name extends string, Options extends z.ZodRawShape, Data extends z.ZodType>(
   definition: Omit<AnalysisDefinition<Name, RequestSchema<Name, Options>, Data>, "request"> & {
     readonly options: Options;

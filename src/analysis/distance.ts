@@ -24,10 +24,7 @@ import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample
 const distancesSchema = z.record(z.string(), z.number());
 const pointSchema = z.object({ step: z.number(), distance: distancesSchema });
 
-/**
- * distance.json: relative L2 distances to the weights before fine-tuning, of the encoder (`all`)
- * and its parts.
- */
+/** distance.json: relative L2 distances of the encoder and its parts from the initial weights. */
 const dataSchema = z.object({
   /** The option that the last distance is plotted against. */
   by: z.string(),

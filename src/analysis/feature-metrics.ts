@@ -31,9 +31,8 @@ export function normalizeL2(row: ArrayLike<number>): Float64Array {
 const temperature = 2;
 
 /**
- * Alignment and uniformity of vectors on the sphere (Wang and Isola 2020). Alignment is the mean
- * squared distance of pairs, 0 if the vectors of each pair are equal. Uniformity is the logarithm
- * of the mean Gaussian potential of all pairs, 0 if all vectors are equal.
+ * Alignment and uniformity on the sphere (Wang and Isola 2020): the mean squared distance of pairs,
+ * and the logarithm of the mean Gaussian potential of all pairs. Both are 0 for equal vectors.
  */
 export function measureFeatures(
   own: readonly ArrayLike<number>[],

@@ -22,10 +22,7 @@ export function computeFlatness({ axis, values }: SurfaceGrid): Flatness {
   };
 }
 
-/**
- * 95% CIs of the flatness over the examples on one plane, from the losses of each example at each
- * point. Models that share a random stream are compared on the same resamples.
- */
+/** 95% CIs over the examples on one plane. Models with one random stream share their resamples. */
 export function bootstrapFlatness(
   axis: readonly number[],
   losses: readonly (readonly (readonly number[])[])[],

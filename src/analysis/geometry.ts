@@ -22,10 +22,7 @@ const dataSchema = z.object({
   models: z.array(
     featureMetricsSchema.extend({
       label: z.string(),
-      /**
-       * One angle per example, in turns: the model's features, and the pre-trained ones in the same
-       * embedding.
-       */
+      /** One angle per example in turns. Both feature sets are in the same embedding. */
       student: z.array(z.number()),
       teacher: z.array(z.number()).nullable(),
     }),

@@ -18,10 +18,7 @@ export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAna
 export { type Figure, type LegendEntry, type Panel, renderFigure, renderPng } from "./figure.js";
 export { type TsneOptions, tsne } from "./tsne.js";
 
-/**
- * Renders a panel with Observable Plot; the options are those of `Plot.plot`. Their type is not
- * part of this package's types, because it needs types that Plot does not install.
- */
+/** Renders a panel with the options of `Plot.plot`, whose type needs types that Plot lacks. */
 export const plotPanel: (title: string, options: object) => Panel = plotTypedPanel;
 
 export { type AnalysisName, analyses };

@@ -65,10 +65,7 @@ export const interpolation = defineAnalysis({
   },
 });
 
-/**
- * Rejects two runs whose models are different functions of their weights: a mixture of the weights
- * then means nothing.
- */
+/** Rejects models that are different functions of their weights: a mixture means nothing then. */
 async function checkSameNetwork(runs: readonly RunFolder[]): Promise<void> {
   const [first, second] = await Promise.all(runs.map(describeNetwork));
   for (const [key, ours] of Object.entries(first!)) {

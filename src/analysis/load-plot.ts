@@ -1,7 +1,4 @@
-/**
- * Loads what draws a figure. It takes longer than starting most commands, and a sweep or a studio
- * that only reads the requests of analyses does not need it.
- */
+/** Loads what draws a figure on demand, because it takes longer than starting most commands. */
 export async function loadPlot() {
   const [Plot, { createCategoryAxis, plotPanel }] = await Promise.all([
     import("@observablehq/plot"),

@@ -24,10 +24,7 @@ const dataSchema = z.object({
       probe: z.enum(msgsProbes),
       method: z.string(),
       seed: z.number(),
-      /**
-       * Matthews correlation on disambiguating texts: 1 is the linguistic feature, -1 the surface
-       * feature.
-       */
+      /** Matthews correlation on disambiguating texts: 1 linguistic feature, -1 surface feature. */
       score: z.number(),
       /** The same on texts like those of training. It is near 1 if the task was learned. */
       learned: z.number(),

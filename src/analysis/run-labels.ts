@@ -29,11 +29,7 @@ export function listSettings({ seed: _, methods: specs, train, ...rest }: RunCon
   );
 }
 
-/**
- * Short names that tell runs apart: the methods, then the settings in which runs of the same
- * methods differ, such as "ascc (beta 4)". Runs with equal settings are told apart by their
- * folders.
- */
+/** Short names that tell runs apart: the methods, then differing settings: "ascc (beta 4)". */
 export function labelRuns(runs: readonly RunFolder[], { ignoreSeed = false } = {}): string[] {
   const settings = runs.map(({ config }) => ({
     ...listSettings(config),
@@ -61,10 +57,7 @@ export function labelGroups(runs: readonly RunFolder[]): string[] {
   return keys.map((key) => labels[firsts.indexOf(runs[keys.indexOf(key)]!)]!);
 }
 
-/**
- * A run's value of an option: `beta`, `rift.alpha` or a setting such as `train.learningRate`. Null
- * if it has none.
- */
+/** A run's value of `beta`, `rift.alpha` or a setting such as `train.learningRate`, or null. */
 export function getOption({ config, folder }: RunFolder, name: string): string | number | null {
   const options = resolveMethodOptions(config);
   const found = Object.keys(options).filter((key) => key === name || key.endsWith(`.${name}`));

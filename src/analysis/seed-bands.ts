@@ -5,10 +5,7 @@ export interface BandPoint {
   readonly high: number;
 }
 
-/**
- * One line for several seeds: their mean at each position that all of them have, in a band from the
- * lowest to the highest seed.
- */
+/** The mean over the seeds at each shared position, in a band from the lowest to the highest. */
 export function joinSeeds(
   curves: readonly (readonly { readonly x: number; readonly y: number }[])[],
 ): readonly BandPoint[] {

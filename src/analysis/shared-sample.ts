@@ -51,10 +51,7 @@ export function loadFineTunedModel({ folder }: RunFolder, device: Device): Promi
   return loadModel(folder, { device });
 }
 
-/**
- * Loads the model as it was before a run's first step, with its newly initialized head. The caller
- * frees its weights.
- */
+/** Loads the model as it was before a run's first step. The caller frees its weights. */
 export function loadInitialModel({ config }: RunFolder, labels: readonly string[], device: Device): Promise<Model> {
   const { head, headInit, pooling, tokenization, maxLength, seed } = config;
   return loadModel(config.model, { labels, head, headInit, pooling, tokenization, maxLength, seed, device });

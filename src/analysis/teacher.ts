@@ -108,10 +108,7 @@ async function listTrainedPoolings(request: TeacherRequest, context: AnalysisCon
   return rest;
 }
 
-/**
- * Trains a head on the frozen encoder against ascc's adversary, and attacks it. The run is in its
- * own folder, so that a stopped analysis continues and the head can be attacked again.
- */
+/** Trains a head on the frozen encoder against ascc's adversary in its own folder, and attacks it. */
 async function measurePooling(
   request: TeacherRequest,
   pooling: Pooling,

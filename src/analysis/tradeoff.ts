@@ -18,10 +18,7 @@ const dataSchema = z.object({
       label: z.string(),
       folder: z.string(),
       method: z.string(),
-      /**
-       * Weight of the robust loss, if the method has one. Runs of one method are connected in its
-       * order.
-       */
+      /** Weight of the robust loss, if there is one. It orders the runs of one method. */
       beta: z.number().nullable(),
       /** On the test split, without an attack, with the 95% CI. */
       accuracy: z.number(),
@@ -79,10 +76,7 @@ export interface AttackedRun extends LabeledRun {
   readonly robust: ReadonlyMap<string, RobustAccuracy>;
 }
 
-/**
- * Finds finished runs and reads their metrics. Attacks that are not finished are skipped with a
- * warning.
- */
+/** Finds finished runs and reads their metrics. Skips unfinished attacks with a warning. */
 export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<AttackedRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async (each) => {

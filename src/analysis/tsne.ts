@@ -15,10 +15,7 @@ export function squaredDistance(a: ArrayLike<number>, b: ArrayLike<number>): num
 const earlyExaggeration = 12;
 const earlyExaggerationSteps = 250;
 
-/**
- * Exact t-SNE in two dimensions (van der Maaten and Hinton 2008), for a few hundred points. Equal
- * random streams give equal results.
- */
+/** Exact t-SNE in two dimensions (van der Maaten and Hinton 2008), for a few hundred points. */
 export function tsne(rows: readonly ArrayLike<number>[], rng: Rng, options: TsneOptions = {}): [number, number][] {
   const { iterations = 750 } = options;
   const count = rows.length;
@@ -60,10 +57,7 @@ function computeJointProbabilities(rows: readonly ArrayLike<number>[], perplexit
   return joint;
 }
 
-/**
- * Gaussian neighbor probabilities of one point. Bisection finds the precision that gives the
- * perplexity.
- */
+/** Gaussian neighbor probabilities of one point. Bisection finds the precision. */
 function computeNeighborProbabilities(
   distances: Float64Array,
   self: number,

@@ -31,10 +31,7 @@ const stallTimeoutMs = 30_000;
 /** Consecutive attempts without any new byte. */
 const maxAttempts = 4;
 
-/**
- * Downloads a file and continues what an earlier attempt has left. Other processes that need the
- * same file wait for it.
- */
+/** Downloads a file, or continues an earlier attempt. Other processes wait for it. */
 export async function download(request: Download): Promise<void> {
   const { target, size } = request;
   if (await exists(target)) return;

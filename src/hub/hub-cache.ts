@@ -19,10 +19,7 @@ export interface HubOptions {
   readonly onEvent?: Callbacks["onEvent"];
 }
 
-/**
- * A repository at one commit, with its folder in the cache. `online` means that the hub is
- * reachable.
- */
+/** A repository at one commit, with its folder in the cache. */
 export interface HubSnapshot {
   readonly repo: HubRepo;
   readonly settings: HubSettings;
@@ -75,10 +72,7 @@ export async function downloadHubFile(snapshot: HubSnapshot, path: string, optio
   return fetchFile(snapshot, toBlob(entry), options);
 }
 
-/**
- * Returns a folder with the files of a repository that `choose` selects. Downloads those that are
- * not cached. If the hub is not reachable, the folder contains the cached files.
- */
+/** Returns a folder with the files that `choose` selects. Without the hub, only the cached ones. */
 export async function downloadHubSnapshot(
   repo: HubRepo,
   choose: (paths: string[]) => string[],
@@ -205,10 +199,7 @@ async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onEvent }: HubO
   return pointer;
 }
 
-/**
- * Creates a relative link, like huggingface_hub, so that the cache folder can be moved. Windows
- * allows links only to some users; others get a copy.
- */
+/** Creates a relative link, so that the cache can move, or a copy if Windows allows no link. */
 async function link(target: string, pointer: string): Promise<void> {
   try {
     if (await canLink(target, pointer)) return;

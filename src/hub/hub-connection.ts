@@ -4,9 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { getErrorCode } from "../base/files.js";
 
-/**
- * A repository on the Hugging Face Hub. The revision is a branch, tag or commit. Default: "main".
- */
+/** A repository on the Hugging Face Hub. The revision (branch, tag, commit) defaults to "main". */
 export interface HubRepo {
   readonly type: "model" | "dataset";
   readonly name: string;
@@ -60,10 +58,7 @@ export function createHubFetch(settings: HubSettings): typeof fetch {
   };
 }
 
-/**
- * Creates the options for calls of @huggingface/hub. That library does not read the environment,
- * rejects tokens of other hubs, and has no timeout and no retry.
- */
+/** Adds to @huggingface/hub what it lacks: the environment, other hubs, timeouts and retries. */
 export function createHubConnection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
   const hubFetch = createHubFetch(settings);
   return {

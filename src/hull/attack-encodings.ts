@@ -18,10 +18,7 @@ export interface HullSelection {
 /** `reduction` code of libtorch's cross-entropy. */
 const sumReduction = 2;
 
-/**
- * ASCC as an attack on one batch: finds the mixtures with the largest cross-entropy, then picks
- * single candidates.
- */
+/** Finds the mixtures with the largest cross-entropy, then picks single candidates. */
 export function findWorstCaseSubstitutions(
   victim: LocalModel,
   texts: readonly LabeledHullText[],

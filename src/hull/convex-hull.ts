@@ -28,10 +28,7 @@ export const hullSchema = z.strictObject({
 });
 export type HullOptions = z.output<typeof hullSchema>;
 
-/**
- * The modifiable words of one text with their candidate tokens. The first candidate is the word
- * itself.
- */
+/** The modifiable words of a text with their candidate tokens, the word itself first. */
 export interface ModifiableWords {
   /** Indices into the token IDs of the text. */
   readonly tokenPositions: Int32Array;
@@ -55,9 +52,8 @@ export function findModifiableWords(
 }
 
 /**
- * The hull of a batch on the host. It has one row per modifiable word, in the order of the texts.
- * The row count is rounded up to a quarter of the tokens of the batch, so that few shapes occur.
- * Extra rows are not used.
+ * The hull of a batch on the host, with one row per modifiable word. The row count is rounded up to
+ * a quarter of the tokens, so that few shapes occur.
  */
 type HostHull = Readonly<Record<Exclude<keyof Hull, "isPacked">, HostTensor>>;
 
@@ -156,9 +152,7 @@ export function embedHull(
 /** Its softmax is 0. Unlike minus infinity, it can be multiplied by a weight of 0. */
 const maskedLogit = -30000;
 
-/**
- * Log of the mixture weights w = softmax(v) over the candidates of each word: [word, candidate].
- */
+/** Log of the mixture weights w = softmax(v) of each word: [word, candidate]. */
 export function logMixtureWeights(logits: Tensor, candidateMask: Tensor): Tensor {
   return logSoftmaxExcept(logits, candidateMask.logicalNot());
 }

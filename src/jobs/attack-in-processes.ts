@@ -53,10 +53,7 @@ export function createRequestedShardRunner<Kind extends "attack-shards" | "exact
   return createShardRunner(kind, processes, createSlurmStarter(slurm));
 }
 
-/**
- * Returns a function that attacks the shards of a request with several workers. Every worker takes
- * the next shard that nobody else works on. If some are killed, others finish their shards.
- */
+/** Attacks the shards of a request with several workers, which take the next free shard. */
 function createShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   processes: number,

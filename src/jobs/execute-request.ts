@@ -14,9 +14,8 @@ import { readConfigFile, resolveRun } from "../settings/read-config.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 
 /**
- * Executes one request with the function of the library. Work that was stopped before is continued.
- * A request is a file, so the modules that it names run only with the trust of the user, and output
- * files are below `outputFolders`.
+ * Executes one request. Work that was stopped is continued. The file's modules need the user's
+ * trust.
  */
 export async function executeRequest(
   request: WorkRequest,

@@ -23,10 +23,7 @@ export const secretVariable = "TEMPER_RENDEZVOUS_SECRET";
 
 const torchrunVariables = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"] as const;
 
-/**
- * Reads the environment of a process that `torchrun`, `srun` or `--processes` started. Returns null
- * if it works alone.
- */
+/** Reads what `torchrun`, `srun` or `--processes` set. Returns null if the process works alone. */
 export function readRendezvous(env: Environment, timeout: number): RankRendezvous | null {
   const size = Number(env.SLURM_STEP_NUM_TASKS ?? 1);
   const found =

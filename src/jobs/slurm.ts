@@ -41,10 +41,7 @@ export const slurmSchema = z.strictObject({
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
-/**
- * Runs a command of Slurm and returns its output. If the command fails, throws the error that
- * `describe` gives. Tests replace the commands through PATH.
- */
+/** Runs a command of Slurm and returns its output, or throws the error that `describe` gives. */
 function runSlurmCommand(command: string, args: readonly string[], describe: (problem: string) => string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8", maxBuffer: 1 << 28 });
   if (error && "code" in error && error.code === "ENOENT")

@@ -25,11 +25,7 @@ interface ProcessSettings {
 /** How long the others may take to stop by themselves after one has failed, in milliseconds. */
 const graceMilliseconds = 15_000;
 
-/**
- * Trains a run in as many processes as the settings say, or as one of those that torchrun or srun has
- * started. `train` trains as process 0, or alone. Returns the exit code of this process if it is not
- * 0.
- */
+/** Trains in several processes, or as one of them. Returns this process's exit code if not 0. */
 export async function trainInProcesses(
   run: ResolvedRun,
   { processes = 1, timeout = 600, argv, report }: ProcessSettings,
@@ -89,10 +85,7 @@ async function join(run: ResolvedRun, ranks: Ranks): Promise<void> {
   }
 }
 
-/**
- * Runs the same command in several processes on this host. Returns the exit code of the first one
- * that failed, or null. `report` receives what the processes print for people.
- */
+/** Runs this command in several processes. Returns the exit code of the first failure, or null. */
 async function launchRanks(
   argv: readonly string[],
   count: number,
@@ -128,10 +121,7 @@ async function launchRanks(
   }
 }
 
-/**
- * Starts a process in its own group: Ctrl-C reaches only this one, which tells each child once.
- * Rank 0 writes to the terminal. What the others report gets their number.
- */
+/** Starts a process in its own group, so that Ctrl-C reaches only this one. Rank 0 has the terminal. */
 function startRank(argv: readonly string[], rank: number, env: NodeJS.ProcessEnv): ChildProcess {
   const [command, ...words] = [...temperProgram, ...argv] as [string, ...string[]];
   const isFirst = rank === 0;

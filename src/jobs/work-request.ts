@@ -80,10 +80,7 @@ export async function readWorkResult(path: string): Promise<WorkResult | null> {
 /** Keys that say where and how a request runs, not what it computes. */
 const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurrency", "cache", "result"]);
 
-/**
- * SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs
- * count by name.
- */
+/** SHA-256 of everything that decides a result. A sweep folder can move, so runs count by name. */
 export function hashRequest(request: WorkRequest): string {
   const config = request.kind === "train" ? request.config : null;
   const identity = config ? formatConfigIdentity(config) : sortKeys(request);
@@ -92,10 +89,7 @@ export function hashRequest(request: WorkRequest): string {
     .digest("hex");
 }
 
-/**
- * Plain data with sorted keys, without the keys that do not count. Run folders are replaced by
- * their names.
- */
+/** Plain data with sorted keys, without keys that do not count, with runs by name. */
 function sortKeys(value: unknown, key = ""): unknown {
   if (typeof value === "string") return key === "model" || key === "runs" ? basename(value) : value;
   if (Array.isArray(value)) return value.map((each) => sortKeys(each, key));

@@ -31,9 +31,8 @@ export interface WorkSignals {
 }
 
 /**
- * A worker process that executes requests one after the other, so that libtorch and the GPU are
- * initialized once. The first request starts it. A request that does not succeed ends it, so the next
- * one gets a new process.
+ * A worker process that executes requests one after the other, so that libtorch starts once. A
+ * request that fails ends it, so the next one gets a new process.
  */
 export class Worker {
   readonly #settings: WorkerSettings;
@@ -46,10 +45,7 @@ export class Worker {
     this.#settings = settings;
   }
 
-  /**
-   * Executes a request and appends to the log what the worker prints. If the worker left no result,
-   * its end is recorded as a failure.
-   */
+  /** Executes a request and logs what it prints. An end without a result is recorded as a failure. */
   async execute(work: Work, log: string, signals: WorkSignals = {}): Promise<WorkResult> {
     const { request, requestPath, resultPath } = work;
     const hash = hashRequest(request);

@@ -15,10 +15,7 @@ const traits: MethodTraits = {
 export const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
   new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
 
-/**
- * The diagonal of the Fisher information: the mean over batches of the squared gradient, with each
- * tensor's gradient clipped separately. Takes one pass over the training data.
- */
+/** The diagonal of the Fisher information: the mean over batches of the squared, clipped gradient. */
 export async function computeFisherDiagonal(
   training: TrainingContext,
   parameters: NamedTensors,
@@ -39,10 +36,7 @@ export async function computeFisherDiagonal(
   return fisher;
 }
 
-/**
- * Selects the given fraction of elements with the largest values, by one threshold over all
- * tensors.
- */
+/** Selects the fraction of elements with the largest values, by one threshold over all tensors. */
 export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
     const threshold = computeQuantile(flattenTensors([...values.values()]), 1 - fraction);
@@ -50,10 +44,7 @@ export function selectLargest(values: NamedTensors, fraction: number): Map<strin
   });
 }
 
-/**
- * Child-Tuning_D: a fixed mask on the gradient of each element. Weight decay still applies to all
- * elements.
- */
+/** Child-Tuning_D: a fixed mask on every gradient. Weight decay applies to all elements. */
 function createChildTuningD(updateRatio: number): TrainingMethod {
   let masks = new Map<string, Tensor>();
   return {
@@ -86,9 +77,7 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
   };
 }
 
-/**
- * Child-Tuning_F: a new random mask on every gradient at each step, scaled to keep the expectation.
- */
+/** Child-Tuning_F: a new random mask on every gradient, scaled to keep the expectation. */
 function createChildTuningF(updateRatio: number): TrainingMethod {
   return {
     name: "child-tuning",

@@ -38,9 +38,7 @@ export interface MethodSpec {
   readonly definition?: MethodDefinition;
 }
 
-/**
- * A method definition that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`.
- */
+/** A method that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`. */
 export type Method<Schema extends z.ZodType = z.ZodType, Name extends string = string> = MethodDefinition<Schema> & {
   readonly name: Name;
 } & ((options?: z.input<Schema>) => MethodSpec);

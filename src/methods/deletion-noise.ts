@@ -4,10 +4,7 @@ import { createDeletionKernel, createTrainedDeletion } from "../proofs/certifica
 import type { Example } from "../tasks/example.js";
 import { defineMethod } from "./define-method.js";
 
-/**
- * Trains on texts whose words are deleted at random, by the same noise as the certificate of
- * deletion smoothing. The copies of a text have noise of their own.
- */
+/** Trains on texts with words deleted at random, by the noise of deletion smoothing. */
 export const deletionNoise = defineMethod({
   name: "deletion-noise",
   summary: "trains on texts with randomly deleted words, for deletion smoothing",

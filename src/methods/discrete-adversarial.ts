@@ -35,10 +35,7 @@ const name = "discrete-adversarial";
 const prefix = `${name}.text`;
 const maskName = `${name}.attacked`;
 
-/**
- * The attacked texts of one round, in tensors of a fixed shape, so that checkpoints contain them.
- * float32 represents every token ID exactly.
- */
+/** The attacked texts of a round in tensors of fixed shape. float32 holds every token ID exactly. */
 class AttackedTexts {
   readonly buffers: ReadonlyMap<"items" | "lengths" | "ids" | "types", Tensor>;
   readonly #width: number;
@@ -110,10 +107,7 @@ class AttackedTexts {
   }
 }
 
-/**
- * CE(x) + alpha CE(x'), where x' is a text that fooled the model at the last attack. A text that no
- * attack has changed has no second term.
- */
+/** CE(x) + alpha CE(x'), where x' is a text that fooled the model. Without one, only CE(x). */
 function createDiscreteAdversarial(options: Options): TrainingMethod {
   let interval = 1;
   let usesTypes = false;

@@ -4,8 +4,8 @@ import { sumLosses } from "../train/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 
 /**
- * Flooding, eq. 2: |L - b| + b, where L is the sum of the losses of the methods below. The losses
- * keep their values. A term "flooding" adds the difference, so the total loss is the flooded one.
+ * Flooding, eq. 2: |L - b| + b, where L is the sum of the losses below. A term "flooding" adds the
+ * difference.
  */
 export const flooding = defineMethod({
   name: "flooding",

@@ -49,10 +49,7 @@ function ascend(
   return maxNorm === 0 ? moved : moved.mul(computeNorm(moved).clamp(1e-8).reciprocal().mul(maxNorm).clamp(null, 1));
 }
 
-/**
- * Averages the gradients over an ascent on the word embeddings. All passes use the same dropout
- * masks.
- */
+/** Averages the gradients over an ascent on the embeddings. All passes share dropout masks. */
 export function createFreelb(name: string, options: Options): TrainingMethod {
   return {
     name,

@@ -49,9 +49,8 @@ const name = "hash-vote";
 const role = { exclusiveRoles: { examples: "replaces each text by groups of its words" } };
 
 /**
- * Hash-vote: the model classifies groups of the words of a text, and the groups vote
- * (src/proofs/certificates/hash-vote.ts). By default, each text is replaced by the sub-texts of its groups.
- * The groups never change, so all sub-texts together have the words of the text once.
+ * Hash-vote: the model classifies groups of the words of a text, and the groups vote. By default,
+ * each text is replaced by the sub-texts of its groups.
  */
 export const hashVote = defineMethod({
   name,

@@ -139,10 +139,7 @@ async function importMethod(path: string): Promise<MethodDefinition> {
   return definition;
 }
 
-/**
- * Checks the names and options of methods and adds the default options, without creating the
- * methods. `standard` is the base of every stack and is left out.
- */
+/** Checks the names and options of methods and adds defaults. `standard` is left out. */
 export function resolveMethods(
   specs: readonly MethodSpec[],
   locate: MethodLocator = (i, name) => `methods[${i}] (${name})`,
@@ -176,10 +173,7 @@ export function createResolvedMethods(resolved: readonly ResolvedMethod[]): Trai
   return resolved.map(({ definition, options }) => definition.create(options));
 }
 
-/**
- * The certificate that a model with these methods is trained for, or null. A method of the user's
- * is known only with its definition, and is skipped without it.
- */
+/** The certificate that the methods train for, or null. A custom method needs its definition. */
 export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCertificate | null {
   const known = specs.filter(({ name, definition }) => definition !== undefined || methods.has(name));
   const found = resolveMethods(known).map(({ definition, options }) => definition.certificate?.(options));

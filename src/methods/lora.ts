@@ -88,9 +88,8 @@ function initFactors(model: Model, layers: readonly string[], rank: number, rng:
 }
 
 /**
- * Low-rank adaptation: W + (alpha / rank) B A for chosen dense layers. Every pass of a method uses
- * these weights. After each step, the model's own weights become the merged ones, so that
- * evaluations and the saved model need no adapter.
+ * Low-rank adaptation: W + (alpha / rank) B A in every pass. After each step, the model's own
+ * weights become the merged ones, so that nothing else needs the adapter.
  */
 function createLora(options: Options): TrainingMethod {
   const scale = options.alpha / options.rank;

@@ -59,10 +59,7 @@ export const ptwd = defineMethod({
 /** The standard deviation with which transformers initializes dense layers. */
 const initStd = 0.02;
 
-/**
- * Samples another initialization of the pooler parameters that the checkpoint lacks. The released
- * code of RIFT compares with the pooler of a second model, whose random weights differ.
- */
+/** Samples other initial pooler parameters. The released code of RIFT has a second, random pooler. */
 function sampleNewPooler({ job, rng }: Pick<TrainingContext, "job" | "rng">): Map<string, Tensor> {
   const { weights, newlyInitialized } = job.model;
   const sample = (name: string, { shape, numel }: Tensor): Tensor => {

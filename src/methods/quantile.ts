@@ -5,9 +5,7 @@ export function kthSmallest(values: Tensor, k: number): Tensor {
   return kthvalue(values, k, 0)[0];
 }
 
-/**
- * A quantile of a vector with linear interpolation (libtorch's own accepts at most 2^24 elements).
- */
+/** A quantile with linear interpolation (libtorch's own accepts at most 2^24 elements). */
 export function computeQuantile(values: Tensor, fraction: number): Tensor {
   const position = fraction * (values.size(0) - 1);
   const index = Math.floor(position);

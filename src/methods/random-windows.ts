@@ -5,10 +5,7 @@ import type { Example } from "../tasks/example.js";
 import { findWords } from "../text/find-words.js";
 import { defineMethod } from "./define-method.js";
 
-/**
- * Trains on random windows of texts, which a guard with windows scores instead of complete texts.
- * Pairs of texts stay as they are, because windows are for single texts.
- */
+/** Trains on random windows of texts, which a guard scores. Pairs of texts stay as they are. */
 export const randomWindows = defineMethod({
   name: "random-windows",
   summary: "trains on random windows of each text, for a guard that scores windows",

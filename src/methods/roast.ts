@@ -33,9 +33,7 @@ const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descend
 );
 const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 
-/**
- * One ascent step on the cross-entropy: epsilon g / max |g|, with the largest element of each token.
- */
+/** One ascent step: epsilon g / max |g|, with the largest element of each token. */
 function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: number): Tensor {
   return scope(() => {
     const leaf = zerosLike(embeddings).detach().requiresGrad_();

@@ -19,8 +19,8 @@ type Options = z.output<typeof optionsSchema>;
 const epsilon = 1e-12;
 
 /**
- * The ascent of each parameter. SAM, eq. 2: rho g / ||g||. ASAM, eq. 4: rho T^2 g / ||T g|| with
- * T = |theta| + eta. The norm is over all parameters.
+ * SAM, eq. 2: rho g / ||g||. ASAM, eq. 4: rho T^2 g / ||T g|| with T = |theta| + eta. The norm is
+ * over all parameters.
  */
 export function computeAscent(
   parameters: readonly Tensor[],

@@ -33,10 +33,7 @@ const optionsSchema = z.strictObject({
 
 type Options = z.output<typeof optionsSchema>;
 
-/**
- * Smaller perturbations vanish in bfloat16: word embeddings are about 0.01 and it has 8 significant
- * bits.
- */
+/** Smaller perturbations vanish in bfloat16, in which embeddings have 8 significant bits. */
 const minBfloat16Perturbation = 1e-3;
 
 /** Avoids a division by zero at padding tokens, whose gradient is 0. */
@@ -95,10 +92,7 @@ function embedBatch(context: BatchContext): Tensor {
   return scope(() => embedInput(config, weights, context.batch.input, context.resolveMode(trainMode)));
 }
 
-/**
- * The smoothness term of the released code: equal to the symmetric KL, but each target is a
- * constant, so the gradient is about half.
- */
+/** The released code's smoothness term: symmetric KL with constant targets, half the gradient. */
 export function symmetricKlToConstants(clean: Tensor, perturbed: Tensor): Tensor {
   return klDivergence(perturbed.detach(), clean).add(klDivergence(clean.detach(), perturbed));
 }
@@ -107,8 +101,8 @@ export function symmetricKlToConstants(clean: Tensor, perturbed: Tensor): Tensor
 const minProbability = 1e-6;
 
 /**
- * The inner loss of the released code, a sum over the batch: 2 sum p (o(p) - o(target)) with the
- * log-odds o(p) = log(p / (1 - p)), whose gradient flows through the factor p only.
+ * The inner loss of the released code: 2 sum p (o(p) - o(target)) with the log-odds o(p), whose
+ * gradient flows through the factor p only.
  */
 export function sumStableKl(logits: Tensor, target: Tensor): Tensor {
   const computeLogOdds = (p: Tensor): Tensor =>
@@ -126,10 +120,7 @@ export function sumStableKl(logits: Tensor, target: Tensor): Tensor {
     .mul(2);
 }
 
-/**
- * Finds the perturbation of the embeddings that changes the output most. The weights get no
- * gradients.
- */
+/** Finds the perturbation of the embeddings that changes the output most. */
 export function searchPerturbation(
   context: BatchContext,
   embeddings: Tensor,
@@ -220,18 +211,13 @@ function createSmart(options: Options): TrainingMethod {
   };
 }
 
-/**
- * The weight 1 - decay of the new weights. It uses the optimizer's step tensor, so that a graph can
- * be replayed.
- */
+/** The weight 1 - decay of the new weights, from the step tensor, so that graphs can be replayed. */
 function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, lateEmaDecay }: Options): Tensor {
   const isEarly = optimizer.step.le(0.1 * training.totalSteps).to("float32");
   return isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay);
 }
 
-/**
- * SMART: a smoothness term around each text and a proximal term to a moving average of the weights.
- */
+/** SMART: a smoothness term, and a proximal term to a moving average of the weights. */
 export const smart = defineMethod({
   name: "smart",
   summary: "keeps outputs smooth around each text and close to a moving average of the model",

@@ -4,9 +4,8 @@ import type { Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
 
 /**
- * Training at a high temperature (TTSO): every loss sees the logits z / T, and the trained model
- * answers with z. The last layer of the head is linear, so z / T is the model with both of its
- * parameters divided by T. Every pass of every method then has the same temperature.
+ * Training at a high temperature (TTSO): every loss sees the logits z / T, which is the model with
+ * the last layer of its head divided by T.
  */
 export const temperature = defineMethod({
   name: "temperature",

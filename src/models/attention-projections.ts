@@ -6,11 +6,7 @@ export const fusedName = "projections";
 
 type Projections = [Tensor, Tensor, Tensor];
 
-/**
- * Computes query, key and value of an attention, each [batch, length, hidden], from the three
- * matrices of a checkpoint or from the fused one. `selectQuery` selects the positions
- * of the query.
- */
+/** Computes query, key and value [batch, length, hidden] from three matrices or the fused one. */
 export function projectQkv(
   weights: Weights,
   attention: string,

@@ -9,9 +9,7 @@ import { commonFields, count } from "./families/config-fields.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily, modelTypes } from "./families/index.js";
 
-/**
- * The block that Temper adds to config.json: how to tokenize text, and which head the model has.
- */
+/** The block that Temper adds to config.json: how to tokenize text, and the head. */
 export const temperMetadataSchema = z.object({
   format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
   tokenization: z.enum(tokenizations),
@@ -152,9 +150,8 @@ export function readTemperMetadata(config: EncoderConfig, location: string): Tem
 }
 
 /**
- * Builds the config.json of a model with these labels, readable by transformers. Other keys stay,
- * except the dtype, which the weights file states, and the problem type, because the model now is a
- * single-label classifier.
+ * Builds the config.json of a model with these labels, readable by transformers. It has no dtype,
+ * which the weights state, and no problem type.
  */
 export function toConfigJson(
   config: EncoderConfig,
@@ -181,10 +178,7 @@ function findFloatKeys(text: string): ReadonlySet<string> {
   );
 }
 
-/**
- * Writes a config with its floats. JSON in JavaScript turns 2.0 into 2, which transformers rejects
- * for keys that must be floats.
- */
+/** Writes a config with its floats: transformers rejects 2 for a key that must be 2.0. */
 export function formatConfigJson(json: Readonly<Record<string, unknown>>, floatKeys: ReadonlySet<string>): string {
   const toFloat = (line: string, key: string): string => (floatKeys.has(key) ? `${line}.0` : line);
   return `${JSON.stringify(json, null, 2).replace(/^ *"(\w+)": -?\d+(?=,?$)/gm, toFloat)}\n`;

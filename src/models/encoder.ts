@@ -4,22 +4,15 @@ import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 import { type Packing, packTokens, toKernelPacking, unpackTokens } from "./packing.js";
 
-/**
- * The input of the encoder, at one of three depths. Attacks on a later one skip the earlier ones.
- */
+/** The input of the encoder, at one of three depths. Attacks on a later one skip the others. */
 export type EncoderInput = {
-  /**
-   * 0 at tokens, a large negative number at padding: [batch, 1, 1, length]. Null without padding.
-   */
+  /** 0 at tokens, a large negative number at padding: [batch, 1, 1, length], or null. */
   readonly attentionBias: Tensor | null;
   /** Token type IDs [batch, length]. Null if all are 0. */
   readonly tokenTypeIds?: Tensor | null;
   /** How to leave out the padding, if the model can. */
   readonly packing?: Packing | null;
-  /**
-   * The tokens that a masked language model predicts, as indices in the flattened batch
-   * [batch * length]. Null: all.
-   */
+  /** The tokens to predict, as indices in the flattened batch [batch * length]. Null: all. */
   readonly predictedPositions?: Tensor | null;
 } & (
   | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }
@@ -40,10 +33,7 @@ export function embedWords(config: EncoderConfig, weights: Weights, ids: Tensor)
   return embed(weights, getFamily(config).wordEmbeddings, ids);
 }
 
-/**
- * Computes the output of the embedding layer for single tokens of type 0 at given positions. The
- * positions are broadcast to the shape of the IDs.
- */
+/** Computes the embedding layer for tokens of type 0 at positions, which are broadcast. */
 export function embedTokensAt(
   config: EncoderConfig,
   weights: Weights,
@@ -80,10 +70,7 @@ export function canPackStates(config: EncoderConfig, weights: Weights): boolean 
   return isPackable(config, getParameter(weights, `${getFamily(config).wordEmbeddings}.weight`));
 }
 
-/**
- * Computes the output of the embedding layer in one kernel, already packed if the input is. Returns
- * null if there is no kernel for it.
- */
+/** Computes the embedding layer in one kernel, packed if the input is. Null without a kernel. */
 export function embedTokens(
   config: EncoderConfig,
   weights: Weights,
@@ -145,9 +132,7 @@ export function encodeLayers(
   return family.finish ? family.finish(config, weights, hidden) : hidden;
 }
 
-/**
- * Returns the shape of every encoder parameter, in checkpoint order. A pooler belongs to the heads.
- */
+/** Returns the shape of every encoder parameter, in checkpoint order, without the pooler. */
 export function getEncoderParameterShapes(config: EncoderConfig): Map<string, readonly number[]> {
   return getFamily(config).getShapes(config);
 }

@@ -108,10 +108,7 @@ function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
   return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
 }
 
-/**
- * Computes the logits of selected tokens: [token, vocabulary] in float32. `positions` are indices
- * in the flattened batch [batch * length].
- */
+/** Computes the logits of tokens at indices in the flattened batch: [token, vocabulary]. */
 export function predictTokens(
   config: EncoderConfig,
   weights: Weights,
@@ -137,10 +134,7 @@ export interface TokenQuery {
   readonly candidateIds: ArrayLike<number>;
 }
 
-/**
- * Computes log p(candidate | text) of tokens at one position per text, row by row. The text
- * normally has a mask at this position.
- */
+/** Computes log p(candidate | text) at one position per text, where it normally has a mask. */
 export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Float32Array[] {
   const rows = new Array<Float32Array>(queries.length);
   forEachBatch(
@@ -163,10 +157,7 @@ export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Fl
   return rows;
 }
 
-/**
- * Predicts the most probable tokens for every mask of every text: predictions[text][mask], the
- * most probable first.
- */
+/** Predicts the most probable tokens for every mask: predictions[text][mask]. */
 export function fillMasks(
   model: MaskedLm,
   encodings: readonly Encoding[],

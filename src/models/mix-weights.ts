@@ -10,10 +10,7 @@ function getMatching(weights: Weights, name: string, { shape }: Tensor): Tensor 
   return tensor;
 }
 
-/**
- * (1 - alpha) theta + alpha theta' (ROSE eq. 7, WiSE-FT). At 0 and 1 the result is bitwise equal to
- * the weights.
- */
+/** (1 - alpha) theta + alpha theta' (ROSE eq. 7, WiSE-FT), bitwise exact at 0 and 1. */
 export function interpolateWeights(from: Weights, to: Weights, alpha: number): Map<string, Tensor> {
   return noGrad(() =>
     mapWeights(from, (tensor, name) => {
@@ -24,10 +21,7 @@ export function interpolateWeights(from: Weights, to: Weights, alpha: number): M
   );
 }
 
-/**
- * The mean of `count` earlier models and one more. The mean of equal models is bitwise equal to
- * them.
- */
+/** The mean of `count` earlier models and one more. Equal models have a bitwise equal mean. */
 export function addToMean(mean: Weights, count: number, weights: Weights): Map<string, Tensor> {
   return noGrad(() =>
     scope(() =>

@@ -19,10 +19,7 @@ export interface InputLimits extends Pick<EncoderConfig, "vocabSize" | "maxLengt
   readonly typeVocabSize?: number;
 }
 
-/**
- * Rejects indices beyond the embedding tables on the host. On a GPU, such an index would end every
- * later computation of the process with an error.
- */
+/** Rejects indices beyond the embedding tables, which would break every later work of a GPU. */
 function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits: InputLimits): void {
   const check = (values: Int32Array, size: number, what: string): void => {
     // Indices: an iterator takes longer than the rest of the preparation.
@@ -42,9 +39,8 @@ function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits:
 }
 
 /**
- * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
- * without padding, to save work. `pack` adds what is needed to leave out the padding. True means to
- * a rounded number of tokens.
+ * Converts a batch to named arrays. The types are missing if all are 0, and the bias without
+ * padding. `pack` adds what leaves out the padding; true rounds the number of tokens.
  */
 export function toNamedArrays(
   padded: PaddedBatch,
@@ -68,10 +64,7 @@ export function toNamedArrays(
   return arrays;
 }
 
-/**
- * Computes the attention bias of a mask that is 1 at tokens and 0 at padding: [batch, length] ->
- * [batch, 1, 1, length].
- */
+/** Computes the attention bias of a mask of tokens: [batch, length] -> [batch, 1, 1, length]. */
 export function toAttentionBias(attentionMask: Tensor): Tensor {
   const [batch, length] = attentionMask.shape as [number, number];
   return attentionMask.to("float32").sub(1).mul(-paddingBias).reshape(batch, 1, 1, length);

@@ -9,10 +9,7 @@ export function countModelParameters(architecture: Architecture): number {
   );
 }
 
-/**
- * Counts the floating-point operations of the matrix products in a forward pass of texts that all
- * have the same number of tokens.
- */
+/** Counts the FLOPs of the matrix products in a forward pass of texts of one length. */
 export function countForwardFlops(
   { hiddenSize, intermediateSize, numHiddenLayers }: EncoderConfig,
   numTexts: number,

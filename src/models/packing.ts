@@ -26,10 +26,7 @@ export interface HostPacking {
   readonly firstTokens: Int32Array;
 }
 
-/**
- * How to leave out the padding of a batch: to a rounded number of tokens, to the exact one, or to
- * the exact one even if there is no padding.
- */
+/** The size of a packed batch: rounded, exact, or exact even if there is no padding. */
 export type PackingSize = "rounded" | "exact" | "always";
 
 /** Token counts are rounded up to one of this many sizes between two powers of two. */
@@ -42,10 +39,7 @@ export function roundTokens(tokens: number): number {
   return Math.ceil(tokens / step) * step;
 }
 
-/**
- * Packs a batch. To reach a rounded number of tokens, it adds texts of padding, whose output is not
- * used. Returns null if packing would save nothing.
- */
+/** Packs a batch, with texts of padding up to a rounded size. Null if that saves nothing. */
 export function packOnHost(
   { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,
   size: PackingSize = "rounded",

@@ -13,10 +13,7 @@ interface AdamSettings {
   readonly maxSteps: number;
 }
 
-/**
- * PyTorch's Adam with its default betas. The result updates the parameter in place, on a GPU in one
- * kernel. Steps count from 1.
- */
+/** PyTorch's Adam with its default betas, in place, on a GPU in one kernel. Steps count from 1. */
 export function createAdam(
   parameter: Tensor,
   { learningRate, weightDecay, maxSteps }: AdamSettings,

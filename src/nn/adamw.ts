@@ -39,9 +39,8 @@ export interface ParameterGroup {
 }
 
 /**
- * The update of one parameter: its gradient, and a mask that multiplies the final change (ROSE,
- * Algorithm 1, line 13). The mask has one element, or one per element of the parameter. Null means
- * that nothing is masked.
+ * The gradient of a parameter, and a mask that multiplies the final change (ROSE, Algorithm 1, line
+ * 13), with one element or one per element of the parameter; null: no mask.
  */
 export interface ParameterUpdate {
   readonly gradient: Tensor;
@@ -103,9 +102,7 @@ export class AdamW {
     this.#states = new Map(states);
   }
 
-  /**
-   * The first moment m of a parameter, without bias correction. ROSE's second-order risk uses it.
-   */
+  /** The first moment m of a parameter, without bias correction, for ROSE's second-order risk. */
   firstMoment(name: string): Tensor {
     return this.#getState(name).firstMoment;
   }
@@ -150,9 +147,8 @@ export class AdamW {
   }
 
   /**
-   * Does one step with gradients of any floating dtype: multiplies them by the clip factor, and
-   * writes the new parameters to their low-precision copies too. On a GPU it is a single pass over
-   * memory. Each parameter with a gradient either has a copy or `getCopy` returns null.
+   * Does one step: multiplies gradients of any dtype by the clip factor, and writes the new
+   * parameters to their low-precision copies, too. On a GPU it is one pass over memory.
    */
   updateAndCopy(
     gradients: ReadonlyMap<string, Tensor>,
@@ -203,9 +199,8 @@ export class AdamW {
   }
 
   /**
-   * Updates parameters whose mask has one element. The complete change, including weight decay, is
-   * proportional to the learning rate, so the mask scales the rate. A mask of 1 is bitwise
-   * identical to no mask, and a mask of 0 leaves the parameter unchanged.
+   * Updates parameters whose mask has one element. It scales the learning rate, to which the change
+   * with its weight decay is proportional, so masks of 1 and 0 are exact.
    */
   #applySingleMasks(updates: readonly MaskedUpdate[], weightDecay: number, learningRate: Tensor): void {
     if (updates.length === 0) return;

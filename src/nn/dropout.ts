@@ -42,10 +42,7 @@ const mulWide = (tensor: Tensor, high: number, low: number): Tensor =>
 const xorShift = (tensor: Tensor, bits: number): Tensor =>
   xorOp(tensor, andOp(shiftOp(tensor, bits), 2 ** (64 - bits) - 1));
 
-/**
- * The mask that the kernels in native/gpu/kernels compute from a seed (splitmix64 of a counter, 32 bits
- * per element), in libtorch's operators: 0 with probability p, otherwise 1 / (1 - p).
- */
+/** The mask of the kernels in native/gpu/kernels for a seed: splitmix64, 32 bits per element. */
 export function computeDropoutMask(shape: readonly number[], seed: Tensor, p: number): Tensor {
   return noGrad(() =>
     scope(() => {
@@ -67,9 +64,7 @@ export function computeDropoutMask(shape: readonly number[], seed: Tensor, p: nu
   );
 }
 
-/**
- * Zeroes each element with probability p and scales the rest by 1 / (1 - p). Identity in eval mode.
- */
+/** Zeroes elements with probability p and scales the rest by 1 / (1 - p). Identity in eval mode. */
 export function dropout(input: Tensor, p: number, mode: ForwardMode): Tensor {
   if (!mode.training || p === 0) return input;
   const { device, dtype } = input;

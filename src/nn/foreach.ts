@@ -23,10 +23,7 @@ export function copyAll_(targets: readonly Tensor[], sources: readonly Tensor[])
   if (targets.length > 0) foreachCopyOp(targets, sources);
 }
 
-/**
- * Computes the L2 norm over all tensors together, in float32. The result is a tensor, so nothing
- * waits for the GPU.
- */
+/** Computes the L2 norm over all tensors in float32, as a tensor: nothing waits for the GPU. */
 export function globalNorm(tensors: readonly Tensor[]): Tensor {
   const half = tensors.filter(({ dtype }) => dtype === "bfloat16");
   if (half.length === 0) return stack(foreachNorm(tensors, 2), 0).norm();
@@ -42,10 +39,7 @@ export function computeClipFactor(norm: Tensor, maxNorm: number): Tensor {
   return norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1);
 }
 
-/**
- * Scales gradients in place so that their global norm is at most `maxNorm`. Returns the norm
- * before.
- */
+/** Scales gradients in place to a global norm of at most `maxNorm`. Returns the norm before. */
 export function clipGradNorm_(gradients: readonly Tensor[], maxNorm: number): Tensor {
   const norm = globalNorm(gradients);
   const factor = computeClipFactor(norm, maxNorm);

@@ -48,9 +48,8 @@ interface UpdatedParameter {
 }
 
 /**
- * "corrected": m / (sqrt(v / c2) + epsilon) as in Adam's Algorithm 1 and PyTorch, with the bias
- * correction c2 = 1 - beta2^step. "uncorrected": m sqrt(c2) / (sqrt(v) + epsilon) as in the older
- * AdamW of transformers, so early steps have a larger epsilon: epsilon / sqrt(c2).
+ * "corrected": m / (sqrt(v / c2) + epsilon) as in PyTorch, with c2 = 1 - beta2^step. "uncorrected":
+ * m sqrt(c2) / (sqrt(v) + epsilon) as in the older AdamW of transformers.
  */
 export type EpsilonMode = "corrected" | "uncorrected";
 
@@ -71,10 +70,7 @@ export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }
 
-/**
- * Does one step of AdamW in place, with our kernel (native/gpu/kernels/adamw.cu). All parameters or
- * none have a copy. Returns false if there is no kernel.
- */
+/** Does one step of AdamW with our kernel. All parameters or none have a copy. False without one. */
 export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: AdamWConstants): boolean {
   const [one] = parameters;
   const isSupported = ({ parameter, gradient, copy }: UpdatedParameter): boolean =>

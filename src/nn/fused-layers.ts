@@ -157,10 +157,7 @@ export function canAttendShort({ dtype, device }: Tensor, width: number, length:
   return loadKernels(`attention-${keys}`, width, dtype, device, sharedBytes);
 }
 
-/**
- * Attention within texts of at most 128 tokens, from query, key and value side by side:
- * [token, 3 * hidden] -> [output, hidden]. `canAttendShort` must be true.
- */
+/** Attention within texts of at most 128 tokens: [token, 3 * hidden] -> [output, hidden]. */
 export function shortAttention(
   projections: Tensor,
   { starts, length, outputs, outputStarts }: ShortTexts,

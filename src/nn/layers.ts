@@ -39,10 +39,7 @@ export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
   return embedding(getParameter(weights, `${name}.weight`), ids);
 }
 
-/**
- * Layer normalization of the last dimension with the weights `name.weight` and, if there is one,
- * `name.bias`.
- */
+/** Layer normalization of the last dimension with `name.weight` and, if any, `name.bias`. */
 export function layerNorm(weights: Weights, name: string, input: Tensor, epsilon: number): Tensor {
   const weight = getParameter(weights, `${name}.weight`);
   return layerNormOp(input, weight.shape, weight, weights.get(`${name}.bias`) ?? null, epsilon);
@@ -80,10 +77,7 @@ interface SublayerOptions {
   readonly isQuantized?: boolean;
 }
 
-/**
- * LayerNorm(shortcut + dropout(x Wᵀ + b)) with the weights of `denseName` and `normName`: the end
- * of a transformer sublayer.
- */
+/** LayerNorm(shortcut + dropout(x Wᵀ + b)): the end of a transformer sublayer. */
 export function denseResidualNorm(
   weights: Weights,
   denseName: string,
@@ -108,10 +102,7 @@ export function denseResidualNorm(
   return layerNorm(weights, normName, dropout(dense(weights, denseName, input), p, mode).add(shortcut), epsilon);
 }
 
-/**
- * LayerNorm(x + dropout(W₂ activation(W₁ x + b₁) + b₂)): a feed-forward sublayer of a transformer,
- * in one kernel if the weights are prepared.
- */
+/** LayerNorm(x + dropout(W₂ activation(W₁ x + b₁) + b₂)), in one kernel if weights are prepared. */
 export function feedForward(
   weights: Weights,
   names: { readonly inner: string; readonly outer: string; readonly norm: string },
@@ -141,9 +132,8 @@ const baddbmmOp =
 const bmmOp = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
 
 /**
- * Scaled dot-product attention. Shapes: query [batch, head, query, width], key and value
- * [batch, head, key, width]. The bias is null or is broadcast to [batch, head, query, key]. It has
- * a large negative number at padding.
+ * Scaled dot-product attention of [batch, head, query, width]. The bias is null or is broadcast to
+ * [batch, head, query, key], with a large negative number at padding.
  */
 export function scaledDotProductAttention(
   query: Tensor,
@@ -211,9 +201,8 @@ export interface PackedTexts {
 }
 
 /**
- * Scaled dot-product attention within packed texts, on a GPU in 16 bits, or on a CPU without
- * dropout. Shapes: query [query, head, width], key and value [key, head, width]. Text i has the
- * queries and keys from `starts[i]` to `starts[i + 1]`.
+ * Scaled dot-product attention within packed texts: [query, head, width]. Text i has the queries
+ * and keys from `starts[i]` to `starts[i + 1]`.
  */
 export function packedAttention(
   query: Tensor,

@@ -28,10 +28,7 @@ export function klDivergence(p: Tensor, q: Tensor): Tensor {
   return klDivergencePerExample(p, q).mean();
 }
 
-/**
- * The mean over the batch of KL(p || q) + KL(q || p), from logits. It equals the sum over classes
- * of (p - q)(log p - log q).
- */
+/** The mean over the batch of KL(p || q) + KL(q || p), from logits. */
 export function symmetricKl(p: Tensor, q: Tensor): Tensor {
   const logP = p.logSoftmax(-1);
   const logQ = q.logSoftmax(-1);

@@ -12,9 +12,7 @@ import {
   type Tensor,
 } from "../tensor/index.js";
 
-/**
- * Concatenates tensors into one flat tensor. Autograd works through it with few kernel launches.
- */
+/** Concatenates tensors into one flat tensor, differentiably and with few kernel launches. */
 export function flattenTensors(tensors: readonly Tensor[]): Tensor {
   const flat = tensors.map((tensor) => tensor.reshape(-1));
   return flat.length === 1 ? (flat[0] as Tensor) : cat(flat, 0);
@@ -43,10 +41,7 @@ function groupForDevice(device: Device, lists: TensorLists): TensorLists[] {
   return (lists[0] ?? []).map((_, i) => lists.map((list) => [list[i]!]));
 }
 
-/**
- * Computes an elementwise function of lists of tensors. `compute` gets one flat tensor per list and
- * returns a flat tensor; result i has the shape of tensor i of the first list.
- */
+/** Computes an elementwise function of lists of tensors on one flat tensor per list. */
 export function mapElementwise(device: Device, lists: TensorLists, compute: (...flat: Tensor[]) => Tensor): Tensor[] {
   return groupForDevice(device, lists).flatMap((group) =>
     scope(() =>
@@ -70,10 +65,7 @@ export function mulAll_(tensors: readonly Tensor[], factors: readonly Tensor[]):
   updateInParallel(tensors, (tensor, i) => tensor.mul_(factors[i]!));
 }
 
-/**
- * Computes tensor = tensor + weight * (end - tensor) for each tensor, in place. Exact at weights 0
- * and 1.
- */
+/** Computes tensor + weight * (end - tensor) for each tensor in place, exact at 0 and 1. */
 export function lerpAll_(tensors: readonly Tensor[], ends: readonly Tensor[], weights: readonly Tensor[]): void {
   updateInParallel(tensors, (tensor, i) => tensor.lerp_(ends[i]!, weights[i]!));
 }
@@ -94,9 +86,7 @@ export function maskRandomly_(device: Device, tensors: readonly Tensor[], p: num
     });
 }
 
-/**
- * Samples masks whose elements are 1 / p with probability p and 0 otherwise, so their mean is 1.
- */
+/** Samples masks whose elements are 1 / p with probability p, otherwise 0. */
 export function sampleMasks(shapes: readonly (readonly number[])[], p: number, device: Device): Tensor[] {
   return noGrad(() =>
     scope(() => {

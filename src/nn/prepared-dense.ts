@@ -39,10 +39,7 @@ const maxWeightLevel = 127;
 
 let inputLevel: number | undefined;
 
-/**
- * The largest level of an input in 8 bits. A processor without VNNI adds two products in 16 bits,
- * and 2 * 127 * 127 is the largest sum that fits.
- */
+/** The largest level in 8 bits. Without VNNI, 2 * 127 * 127 is the largest sum that fits. */
 export function getMaxInputLevel(): number {
   inputLevel ??= getCpuSupport().int8 ? 255 : 127;
   return inputLevel;
@@ -99,9 +96,8 @@ function toArguments({ packed, scales, sums }: PreparedWeight): WeightArguments 
 }
 
 /**
- * x Wᵀ + b with a prepared weight, optionally followed by GELU. In 8 bits, each row of x is rounded
- * to levels between its smallest and its largest number, so that the result of a text does not
- * depend on the other texts of a batch.
+ * x Wᵀ + b with a prepared weight, and GELU if wanted. In 8 bits, each row of x is rounded by
+ * itself, so that a text does not depend on the others of its batch.
  */
 export function preparedDense(weight: PreparedWeight, input: Tensor, bias: Tensor | null, activation?: "gelu"): Tensor {
   return denseOp(input, ...toArguments(weight), bias, activation === "gelu");
@@ -121,9 +117,7 @@ export function preparedDenseNorm(
 /** A prepared weight and its bias. */
 export type PreparedLayer = PreparedWeight & { readonly bias: Tensor };
 
-/**
- * LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): a feed-forward sublayer, in parts that fit in the cache.
- */
+/** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂), in parts that fit in the cache. */
 export function preparedFeedForward(
   input: Tensor,
   inner: PreparedLayer,

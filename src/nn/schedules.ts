@@ -1,6 +1,4 @@
-/**
- * A learning-rate schedule: the factor on the peak rate at a step (from 0) and an epoch (from 0).
- */
+/** A learning-rate schedule: the factor at a step (from 0) and an epoch (from 0). */
 export type Schedule = (step: number, totalSteps: number, epoch: number) => number;
 
 /** A constant learning rate. */

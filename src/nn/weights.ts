@@ -1,8 +1,6 @@
 import type { Tensor } from "../tensor/index.js";
 
-/**
- * The parameters of a model by checkpoint name. A model is a pure function of these and an input.
- */
+/** The parameters of a model by checkpoint name. */
 export type Weights = ReadonlyMap<string, Tensor>;
 
 /** Returns the parameter with a name. Throws if it is missing. */

@@ -14,10 +14,7 @@ export interface OnnxFiles {
   readonly quantized: string | null;
 }
 
-/**
- * The ONNX files that compute a model; null if its weights do. A file that is named wins. Otherwise
- * TEMPER_BACKEND decides, and then whether there are weights and an addon for them.
- */
+/** The ONNX files that compute a model, or null: a named file, TEMPER_BACKEND, then what exists. */
 export async function findOnnxFiles({ folder, name, onnxFile }: ModelFolder): Promise<OnnxFiles | null> {
   if (onnxFile !== undefined)
     return /quantized|int8/.test(onnxFile) ? { full: null, quantized: onnxFile } : { full: onnxFile, quantized: null };

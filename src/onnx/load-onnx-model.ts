@@ -17,10 +17,7 @@ export interface LoadOnnxOptions {
   readonly maxLength?: number;
 }
 
-/**
- * Loads a classifier from an ONNX file and the folder with its config and tokenizer. libtorch is
- * not used.
- */
+/** Loads a classifier from an ONNX file and the folder with its config, without libtorch. */
 export async function loadOnnxModel(
   reference: string,
   folder: string,

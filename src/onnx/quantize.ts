@@ -7,9 +7,8 @@ interface QuantizedMatrix {
 }
 
 /**
- * The largest weight of a product. ONNX Runtime multiplies unsigned inputs by signed weights. On
- * processors without VNNI it adds two products in 16 bits, which saturate above
- * 2 · 255 · 64 = 32,640. Unsigned weights need no limit, but take twice as long.
+ * The largest weight of a product. Processors without VNNI add two products in 16 bits, which
+ * saturate above 2 · 255 · 64 = 32,640. Unsigned weights take twice as long.
  */
 const maxProductLevel = 63;
 const maxLevel = 127;
@@ -18,9 +17,7 @@ function toFloats({ bytes }: OnnxTensor): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/**
- * value ≈ scale · stored, with scale = largest absolute value / highest level in its row or column.
- */
+/** value ≈ scale · stored, with scale = largest absolute value / highest level in its row. */
 function quantizeMatrix(matrix: OnnxTensor, by: "row" | "column", levels: number): QuantizedMatrix {
   const [rows, columns] = matrix.shape as [number, number];
   const floats = toFloats(matrix);
@@ -59,9 +56,8 @@ class Replacement {
 }
 
 /**
- * Quantizes a graph to 8 bits. The inputs of products with a weight matrix are quantized at run
- * time, each tensor with one scale, and the weights once, each column with its own scale. Rows of
- * embedding tables have their own scales. Everything else stays float32.
+ * Quantizes a graph to 8 bits: inputs of products at run time, weights once per column, embedding
+ * tables per row. Everything else stays float32.
  */
 export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
   const replacement = new Replacement(graph);

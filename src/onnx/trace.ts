@@ -1,9 +1,7 @@
 import { listenToOperators, noGrad, type OperatorCall, scope, Tensor } from "../tensor/index.js";
 import { type BatchShape, fitSize } from "./size.js";
 
-/**
- * One operator of a traced function. Arguments are tensors, numbers, sizes, names, null or lists.
- */
+/** One operator of a traced function. Arguments are tensors, numbers, names, null or lists. */
 export interface TracedCall {
   readonly operator: string;
   readonly args: readonly unknown[];
@@ -30,10 +28,7 @@ function traceOnce(inputs: ReadonlyMap<string, Tensor>, compute: () => Tensor): 
   return { inputs, output, calls };
 }
 
-/**
- * Records a function for batches of any size. It is run on batches of several sizes, and the
- * numbers that differ become functions of the batch size and the sequence length.
- */
+/** Records a function at several batch sizes. Numbers that differ become functions of them. */
 export function trace(
   shapes: readonly BatchShape[],
   createInputs: (shape: BatchShape) => ReadonlyMap<string, Tensor>,

@@ -27,9 +27,8 @@ interface SelectedConfig {
 }
 
 /**
- * Selects the combination with the best validation metric, averaged over the seeds. The first of
- * equal ones wins. A combination with a degenerate model is selected only if all others have one.
- * Null if no combination is complete.
+ * Selects the combination with the best mean validation metric, the first of equal ones. A
+ * degenerate model is selected only if all are. Null if no combination is complete.
  */
 export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell): Promise<SelectedConfig | null> {
   const { select } = plan.settings;
@@ -63,10 +62,7 @@ function getValidationMetric({ validation, task }: Results, metric: string): num
   return value;
 }
 
-/**
- * Results by folder, with the time of their file. A sweep in progress asks for the same results
- * again and again.
- */
+/** Results by folder with the time of their file: a sweep reads them again and again. */
 const cachedResults = new Map<string, { readonly time: number; readonly results: Results }>();
 
 async function readCachedResults(folder: string): Promise<Results | null> {
@@ -166,10 +162,7 @@ async function findShownPoint(
   return selected?.point ?? null;
 }
 
-/**
- * The averages of ROSE's tables: over all accuracies of the columns, and over the drops from GLUE
- * to AdvGLUE.
- */
+/** The averages of ROSE's tables: over accuracies, and over drops from GLUE to AdvGLUE. */
 function computeAverages(
   { settings, metrics }: SweepPlan,
   cells: Readonly<Record<string, TableCell>>,

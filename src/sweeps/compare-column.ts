@@ -15,8 +15,8 @@ export interface ColumnRow {
 type Cells = ReadonlyMap<string, TableCell>;
 
 /**
- * Computes the cells of a column, by row and metric, and compares each row with the baseline as
- * `temper compare` does, before Holm's correction (`addSignificanceTests`). The notes name degenerate models and attacks that not all rows have.
+ * Computes the cells of a column and compares each row with the baseline as `temper compare` does,
+ * before Holm's correction. The notes name degenerate models and missing attacks.
  */
 export function compareColumn(
   given: readonly ColumnRow[],
@@ -57,10 +57,7 @@ function compareRows(rows: readonly ColumnRow[], baseline: string | null): reado
   return compareModels(models, { skipIncomparable: true });
 }
 
-/**
- * The baseline is the first model of the comparison. The table corrects the p-values of all its
- * columns together, so `better` only says which value is higher.
- */
+/** The baseline comes first. All p-values are corrected later, so `better` is only the direction. */
 function toMark({ p, difference, warning }: MetricComparison): Pick<TableCell, "p" | "test" | "better" | "warning"> {
   const test = p.mcNemar === null ? "bootstrap" : "McNemar";
   return { p: p.mcNemar ?? p.bootstrap, test, better: difference < 0, warning };

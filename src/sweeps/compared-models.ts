@@ -13,10 +13,7 @@ export interface ComparedModels {
   readonly runs: CompareRequest["runs"];
 }
 
-/**
- * Finds the models in folders. A sweep stands for its rows. One folder of many runs stands for its
- * methods, with one comparison per task. Other folders are models themselves.
- */
+/** Finds the models in folders. A sweep stands for its rows, and many runs for their methods. */
 export async function findComparedModels(
   folders: readonly string[],
   column: string | undefined,

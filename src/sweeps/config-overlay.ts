@@ -12,10 +12,7 @@ export class ConfigOverlay {
   readonly config: ConfigObject = {};
   readonly #origins = new Map<string, KeyPath>();
 
-  /**
-   * Merges settings that are at `from` in the file. Objects are merged key by key, other values are
-   * replaced.
-   */
+  /** Merges settings that are at `from` in the file: objects key by key, other values replaced. */
   add(settings: ConfigObject, from: KeyPath): this {
     this.#merge(this.config, settings, [], from);
     return this;

@@ -53,10 +53,7 @@ function readPublishedNumbers({ publishedTable, title }: ResultsTable): Promise<
   throw new UserError(`--paper: ${title} has no published table. Set publishedTable in the sweep file.`);
 }
 
-/**
- * The table of finished runs: a row per config, a column per task. Runs that differ only in their
- * seed are one row.
- */
+/** The table of finished runs: a row per config, whatever the seed, and a column per task. */
 async function createRunsTable(folders: readonly string[]): Promise<ResultsTable> {
   const finished: FinishedRun[] = [];
   const notes: string[] = [];
@@ -104,10 +101,7 @@ async function createRunsTable(folders: readonly string[]): Promise<ResultsTable
   };
 }
 
-/**
- * Besides accuracy, the table shows what was measured after training, not every metric of the test
- * split.
- */
+/** Besides accuracy, the table shows only what was measured after training. */
 function isMeasuredAfterTraining(metric: string, runs: readonly FinishedRun[]): boolean {
   return metric !== "clean" && !runs.some(({ results }) => metric in results.test.metrics);
 }

@@ -26,11 +26,7 @@ export const estimateSeconds = 20;
 /** No stack of methods gets more of it than this. */
 const maxStackSeconds = 5;
 
-/**
- * Estimates runs in one worker process: it counts the work of every run, and measures a few short
- * steps of each stack of methods. What is not measured in time is scaled from what was. Returns null
- * if nothing was.
- */
+/** Estimates runs in a worker that counts their work and measures a few steps of each stack. */
 export async function estimateSweep(
   { plan, configs }: NewSweepPlan,
   runs: readonly string[],

@@ -110,10 +110,7 @@ interface SweepCellSource extends SweepSource {
   readonly seed?: number | null | undefined;
 }
 
-/**
- * Reads the settings of one run of a sweep. The assignments override everything in the file and
- * choose the values of the grid.
- */
+/** Reads one run of a sweep. The assignments override the file and choose grid values. */
 export async function readSweepCell(source: SweepCellSource): Promise<SettingsSource> {
   const { file, profile = null, set = [], trust } = source;
   const sweep = await readSweep({ file, profile, trust });
@@ -152,10 +149,7 @@ function formatValue(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/**
- * The settings of one run: the sweep's, then the column's, the row's, the row's in that column, and
- * the grid's.
- */
+/** The settings of one run: of the sweep, column, row, row in that column, then grid. */
 function createCellSettings(
   sweep: SweepFile,
   row: string,
@@ -198,20 +192,14 @@ function formatRowName(row: string, values: GridValues): string {
   return row === "all" ? settings.join(", ") : `${row}, ${settings.join(", ")}`;
 }
 
-/**
- * A readable name with a hash of everything that decides the run, so the same run has the same
- * folder in every sweep.
- */
+/** A readable name with a hash of all that decides the run: one folder in every sweep. */
 function createRunName(config: RunConfig): string {
   const hash = createHash("sha256").update(formatConfigIdentity(config)).digest("hex").slice(0, 10);
   const base = `${formatTaskName(config)}-${formatMethodNames(config)}`;
   return `${base}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
 }
 
-/**
- * Every combination to select from must have the metric. Which metrics there are depends on the
- * methods.
- */
+/** Every combination to select from must have the metric, which depends on the methods. */
 function checkSelectionMetric(
   { settings: { select }, modules, locate }: SweepFile,
   cells: readonly SweepCell[],

@@ -71,10 +71,7 @@ export const setFlag = "--set";
 /** Maps in which a profile or an assignment removes an entry by setting it to null. */
 const removableMaps = ["stages", "rows", "columns", "grid", "averages"];
 
-/**
- * Which sweep to read: a file, one of its profiles, and assignments such as
- * `evaluation.numExamples=20`.
- */
+/** A sweep: a file, a profile, and assignments such as `evaluation.numExamples=20`. */
 export interface SweepSource {
   readonly file: string;
   readonly profile?: string | null | undefined;
@@ -176,10 +173,7 @@ function checkNames(
   }
 }
 
-/**
- * Checks the options of attacks and analyses now, before hours of training lead up to them. Returns
- * the names of the attacks, which their metrics have.
- */
+/** Checks options before hours of training. Returns the names of the attacks' metrics. */
 async function checkEvaluation(
   { evaluation, artifacts }: SweepSettings,
   { trust }: ModulePolicy,

@@ -16,10 +16,7 @@ const numberSchema = z.union([z.number(), z.tuple([z.number(), z.number()])]);
 
 const publishedTableSchema = z.strictObject({
   source: z.string(),
-  /**
-   * Sizes of the test sets, by "column/metric", column or metric. They give the confidence
-   * intervals.
-   */
+  /** Sizes of the test sets, by "column/metric", column or metric, for the confidence intervals. */
   examples: z.record(z.string(), z.number().int().positive()).default({}),
   rows: z.record(z.string(), z.record(z.string(), numberSchema)),
 });
@@ -57,10 +54,7 @@ export function getPublishedValue(table: PublishedTable, row: string, key: strin
   };
 }
 
-/**
- * True if the confidence intervals of our number and the published one are disjoint; null if one is
- * unknown.
- */
+/** True if the intervals of our number and the published one are disjoint; null if unknown. */
 export function hasDisjointIntervals(ours: TableCell, published: PublishedValue): boolean | null {
   if (!ours.interval || !published.interval) return null;
   return ours.interval.low > published.interval.high || published.interval.low > ours.interval.high;

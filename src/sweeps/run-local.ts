@@ -18,10 +18,7 @@ interface LocalOptions extends Omit<WorkerSettings, "environment">, WorkSignals 
   readonly isCpuOnly: boolean;
 }
 
-/**
- * Executes what is left of a sweep in processes on this host. A failed item does not stop the
- * others.
- */
+/** Executes what is left of a sweep on this host. A failed item does not stop the others. */
 export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
   const { stop, kill, onEvent, jobs, isCpuOnly, ...settings } = options;
   const workers = createWorkerEnvironments(isCpuOnly, jobs).map(
@@ -103,10 +100,7 @@ export function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null
   });
 }
 
-/**
- * The GPUs by their names in CUDA_VISIBLE_DEVICES. The driver lists them, because the engine would
- * occupy one.
- */
+/** The GPUs for CUDA_VISIBLE_DEVICES, from the driver, because the engine would occupy one. */
 function listVisibleGpus(): string[] {
   const visible = process.env.CUDA_VISIBLE_DEVICES;
   if (visible !== undefined) return visible.split(",").filter((name) => name !== "" && name !== "-1");

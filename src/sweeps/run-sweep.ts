@@ -104,10 +104,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   }
 }
 
-/**
- * Plans a sweep, lists what it needs and, if all of it is there, estimates its cost. Nothing is
- * written, and no code of the file is run.
- */
+/** Plans a sweep and estimates its cost if all inputs are there. Writes nothing, runs no code. */
 export async function planSweep(
   request: SweepRequest,
   callbacks: SweepCallbacks = {},

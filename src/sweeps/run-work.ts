@@ -86,10 +86,7 @@ async function runWithRetry(work: ResolvedWork, worker: Worker, signals: WorkSig
   }
 }
 
-/**
- * Two cells may have selected the same run, and two jobs may reach it at once: one works, the other
- * waits.
- */
+/** Two cells may have selected the same run, so one works and the other waits. */
 async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefined): Promise<() => void> {
   createFolder(dirname(resultPath));
   for (;;) {
@@ -100,10 +97,7 @@ async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefi
   }
 }
 
-/**
- * A worker that outlived a killed sweep may still be in the run folder. It saves its work and
- * stops.
- */
+/** A worker that outlived a killed sweep saves its work and stops. */
 async function waitForOwner(folder: string, stop: AbortSignal | undefined): Promise<void> {
   while (findLivingOwner(getRunPath(folder, "lock")) !== null && !stop?.aborted) await delay(waitMilliseconds);
 }

@@ -37,10 +37,7 @@ export async function listRunKinds(configs: readonly RunConfig[]): Promise<RunKi
   return [...kinds.values()];
 }
 
-/**
- * The methods with the options that change their cost. A number that may be a fraction weighs
- * something: it only does so if it is 0, or if it changes the texts.
- */
+/** The methods with the options that change their cost: a weight counts only as 0 or not 0. */
 async function formatStack({ methods }: RunConfig): Promise<string> {
   const resolved = resolveMethods(await loadMethods(methods));
   return JSON.stringify(
@@ -154,10 +151,7 @@ export function formatDataName({ task, data }: RunConfig): string {
   return task ?? basename(data ?? "");
 }
 
-/**
- * The time of one run. Methods that were not measured are estimated from the same methods with other
- * options, or from all others.
- */
+/** The time of one run. Unmeasured methods are estimated from similar ones, or from all. */
 function estimateKind(kind: RunKind, work: RunWork, { kinds, benchmarks }: MeasuredCosts): TimeRange {
   const own = benchmarks.get(kind.stack);
   const names = formatMethodNames(kind.config);

@@ -9,19 +9,14 @@ import { runConfigSchema } from "../settings/config.js";
 
 const configObjectSchema = z.record(z.string(), z.unknown());
 
-/**
- * Key -> its values: `train.learningRate: [1e-5, 2e-5]` or `methods.rose.updateRatio: [0.4, 0.6]`.
- */
+/** Key -> values: `train.learningRate: [1e-5, 2e-5]` or `methods.rose.updateRatio: [0.4, 0.6]`. */
 const gridSchema = z.record(
   z.string(),
   z.array(z.unknown(), { error: "expected a list of values" }).min(1, { error: "expected at least one value" }),
 );
 export type Grid = z.output<typeof gridSchema>;
 
-/**
- * A row overrides the sweep's and the column's settings. Its `columns` override them again, each in
- * one column.
- */
+/** A row overrides the sweep's and the column's settings; its `columns` override again. */
 const rowSchema = z
   .looseObject({
     title: z.string().optional(),
@@ -100,9 +95,7 @@ const analysisSchema = z.strictObject({
   options: configObjectSchema.default({}),
 });
 
-/**
- * A repeated seed would count one run twice and make differences look more certain than they are.
- */
+/** A repeated seed would count one run twice and understate the differences' uncertainty. */
 const seedsSchema = z
   .array(seedSchema)
   .min(1, { error: "expected at least one seed" })
@@ -118,10 +111,7 @@ export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
   /** The id of the published table in experiments/published.yaml. */
   publishedTable: orNull(z.string()),
-  /**
-   * Runs that are trained first, by name. `model: stage:NAME` starts another run, or a later stage,
-   * from the model of one.
-   */
+  /** Runs that are trained first, by name. `model: stage:NAME` starts another run from one. */
   stages: z.record(z.string(), stageSchema).default({}),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
@@ -160,10 +150,7 @@ export const sweepSettingsSchema = z.strictObject({
       /** Attack options of one column, such as the language-model constraint of its task. */
       columns: z.record(z.string(), configObjectSchema).default({}),
       advglue: z.boolean().default(false),
-      /**
-       * Exact accuracy with up to `maxChanges` substitutions: the metrics exact-1, exact-2, … By
-       * default in all columns.
-       */
+      /** Exact accuracy with up to `maxChanges` substitutions: exact-1, exact-2, … */
       exact: orNull(
         z.strictObject({
           maxChanges: z.int().min(1).max(16),
@@ -179,10 +166,7 @@ export const sweepSettingsSchema = z.strictObject({
     .strictObject({
       /** Keep checkpoints. Analyses over the course of training need them. */
       checkpoints: z.boolean().default(false),
-      /**
-       * selected: remove the models of combinations that were not selected once the selected ones
-       * are evaluated. none: remove those of evaluated runs, too, except the models of stages.
-       */
+      /** selected: only models of selected runs stay. none: remove them, too, after evaluation. */
       models: z.enum(["all", "selected", "none"]).default("all"),
     })
     .prefault({}),
@@ -195,10 +179,7 @@ export function listBaselines({ baseline }: Pick<SweepSettings, "baseline">): re
   return baseline === null ? [] : [baseline].flat();
 }
 
-/**
- * The keys of a sweep file that belong to runs. Each run checks them when its settings are
- * complete.
- */
+/** The keys of a sweep file that belong to runs, which check them. */
 export const runConfigKeys: readonly string[] = Object.keys(runConfigSchema.shape);
 
 export const sweepFileSchema = sweepSettingsSchema.extend(

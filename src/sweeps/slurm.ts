@@ -43,10 +43,7 @@ export interface SlurmOptions {
 
 const defaultPollMilliseconds = 5000;
 
-/**
- * Runs what is left of a sweep on the cluster: a job array of workers per phase. Returns the items
- * that failed.
- */
+/** Runs what is left as a job array of workers per phase. Returns the items that failed. */
 export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
   const { detach, stop, pollMilliseconds = defaultPollMilliseconds } = options;
   const name = await getJobName(out);
@@ -227,10 +224,7 @@ async function listFailures(out: string, plan: SweepPlan): Promise<WorkItemFailu
   return failures;
 }
 
-/**
- * The size of all JSON files of the runs. It grows with steps, attacked examples, points of a figure
- * and results.
- */
+/** The size of all JSON files of the runs, which grows with every progress. */
 async function measureProgressBytes(out: string): Promise<number> {
   const folder = join(out, sweepFiles.runs);
   const names = (await readdir(folder, { recursive: true })).filter((name) => /\.jsonl?$/.test(name));

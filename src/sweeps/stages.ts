@@ -18,9 +18,8 @@ export interface StageRuns {
 }
 
 /**
- * Names the run of a stage instead of the stage, so that the hash of a run includes everything that
- * decides the model it starts from. Returns one config per seed. `runs` has the runs of the stages
- * that may be used.
+ * Names the run of a stage instead of the stage, so that the hash of a run includes all that
+ * decides its initial model. Returns one config per seed.
  */
 export function linkToStageRuns(
   config: RunConfig,

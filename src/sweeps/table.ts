@@ -28,13 +28,9 @@ export interface TableCell {
    * over all tests of the table, unless a sweep tests over the seeds.
    */
   readonly p: number | null;
-  /**
-   * Accuracies are compared example by example, as `temper compare` does; scores over the seeds.
-   */
+  /** Accuracies are compared by example, as `temper compare` does; scores over the seeds. */
   readonly test: "McNemar" | "bootstrap" | "one-tailed t-test" | null;
-  /**
-   * True if the value is significantly better than the baseline's. Never for a degenerate model.
-   */
+  /** True if significantly better than the baseline. Never for a degenerate model. */
   readonly better: boolean;
   /** Why nothing may be concluded from the difference: a model is degenerate. */
   readonly warning: string | null;
@@ -152,9 +148,8 @@ export function averageCells(cells: readonly (TableCell | undefined)[]): TableCe
 }
 
 /**
- * Tests every row against the baseline over the seeds, in cells that were not compared example by
- * example, and corrects all p-values of the table together (Holm): the tests of its columns are one
- * family. Cells that the columns do not show have no test.
+ * Tests every row against the baseline over the seeds, in cells that were not compared by example,
+ * and corrects all shown p-values of the table together (Holm).
  */
 export function addSignificanceTests(
   rows: readonly TableRow[],
@@ -205,10 +200,7 @@ function findSameTest(cells: TableRow["cells"], key: string): TableCell | undefi
   return attack !== undefined && others.length === 0 && cells[attack]!.p === cells[key]!.p ? cells[attack] : undefined;
 }
 
-/**
- * Accuracies have outcomes per example, so a test over the seeds would be a second opinion. So would
- * it be for a metric that some row was compared in by example.
- */
+/** Metrics with outcomes per example are compared by these, not over the seeds. */
 function isComparedByExample(rows: readonly TableRow[], key: string): boolean {
   const metric = getMetric(key);
   const isExact = metric.startsWith(exactPrefix);
@@ -230,9 +222,8 @@ export function computePValue(cell: TableCell, base: TableCell, isLowerBetter: b
 }
 
 /**
- * ROSE's test: every row against every baseline, by one-tailed t-tests over the seeds. The p-value
- * of a cell is the largest of its tests, so a marked row is better than all baselines, and no
- * correction for their number is needed.
+ * ROSE's test: every row against every baseline, by one-tailed t-tests over the seeds. The largest
+ * p-value counts, so that no correction is needed.
  */
 export function addSeedTests(rows: readonly TableRow[], baselines: readonly string[]): TableRow[] {
   const references = rows.filter(({ id }) => baselines.includes(id));

@@ -18,10 +18,7 @@ export const workItemSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("train"), run: z.string() }),
   /** On the selected run of a cell, for one seed. */
   z.object({ kind: z.enum(["advglue", "attack", "exact"]), row: z.string(), column: z.string(), seed: z.number() }),
-  /**
-   * An analysis by its index in the plan. A row and a seed are named if it looks at one run at a
-   * time.
-   */
+  /** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
   z.object({
     kind: z.literal("analyze"),
     index: z.number(),
@@ -259,10 +256,7 @@ async function findSelectedRun(
   return selected?.point.runs[plan.settings.seeds.indexOf(wanted.seed)] ?? null;
 }
 
-/**
- * Returns true if the last result is that of this request, and says done. A run is done when it has results:
- * its name says which run it is.
- */
+/** Returns true if the last result is of this request and done. A trained run has results. */
 export async function isWorkDone({ folder, request, resultPath }: ResolvedWork): Promise<boolean> {
   if (request.kind === "train") return exists(getRunPath(folder, "results"));
   const result = await readWorkResult(resultPath).catch(() => null);

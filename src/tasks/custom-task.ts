@@ -78,10 +78,7 @@ function getSplitName(path: string, split: Split): string | undefined {
   return fileNames[split].exec(basename(path))?.[0].toLowerCase();
 }
 
-/**
- * Creates a task from the files of its splits. `classNames` are the names of integer labels by
- * column, if known.
- */
+/** Creates a task from the files of its splits, with the names of integer labels by column. */
 export function createTaskFromFiles(
   name: string,
   files: SplitFiles,
@@ -164,10 +161,7 @@ export const examplesSchema = z.array(
 /** The file name that examples in memory would have on disk. It is part of their IDs. */
 const inMemoryFile = "data.jsonl";
 
-/**
- * Loads examples from an array. The task equals that of a file `data.jsonl` written by
- * `writeExamplesFile`.
- */
+/** Loads examples from an array, as if `writeExamplesFile` had written them to data.jsonl. */
 export function loadInMemoryTask(examples: readonly InMemoryExample[], options: CustomTaskOptions): Promise<Task> {
   const rows = toRows(examples);
   if (rows.length === 0) throw new UserError("data: the array is empty. Expected at least one example.");
@@ -180,10 +174,7 @@ export function loadInMemoryTask(examples: readonly InMemoryExample[], options: 
   );
 }
 
-/**
- * Writes examples as JSON lines with the columns `text` (or `sentence1` and `sentence2`) and
- * `label`.
- */
+/** Writes JSON lines with the columns `text` (or `sentence1` and `sentence2`) and `label`. */
 export async function writeExamplesFile(path: string, examples: readonly InMemoryExample[]): Promise<void> {
   await writeFileAtomic(
     path,

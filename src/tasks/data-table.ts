@@ -13,9 +13,6 @@ export interface DataTable {
   /** What `DataRow.at` counts. */
   readonly unit: "line" | "row";
   readonly rows: readonly DataRow[];
-  /**
-   * Names of integer classes by column, if the file contains them (Parquet of Hugging Face
-   * datasets).
-   */
+  /** Names of integer classes by column, from the Parquet of Hugging Face datasets. */
   readonly classNames?: Readonly<Record<string, readonly string[]>>;
 }

@@ -4,10 +4,7 @@
  *     const [first]: Example[] = await task.load("test");
  */
 export interface Example {
-  /**
-   * Unique and stable within its dataset: file and line, or the dataset's own ID. It seeds the
-   * random streams of the example and names it in attack logs (journals).
-   */
+  /** Unique within its dataset: file and line, or the dataset's ID. It seeds random streams. */
   readonly id: string;
   /** One text, or two for a pair task. */
   readonly texts: readonly string[];

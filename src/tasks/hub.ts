@@ -81,10 +81,7 @@ async function openReference(reference: string, options: HubReadOptions) {
   return { config, repository, card, splits };
 }
 
-/**
- * Returns the files of a configuration: those listed in the card, else those in the folder with its
- * name.
- */
+/** Returns the files of a configuration: those of the card, else those of its folder. */
 function selectConfigFiles(
   reference: string,
   tables: readonly string[],
@@ -112,8 +109,8 @@ function selectConfigFiles(
 }
 
 /**
- * Returns true if a path matches a pattern in which * stands for any characters. A regular expression would
- * take exponential time for some patterns; here the parts between the stars are found in order.
+ * Returns true if a path matches a pattern in which * stands for anything. A regular expression
+ * would take exponential time for some patterns.
  */
 export function matchesGlob(path: string, pattern: string): boolean {
   const [first = "", ...parts] = pattern.split(/\*+/);

@@ -18,10 +18,7 @@ export { formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 /** The dataset to load, and how to read it. */
 export interface LoadTaskOptions extends CustomTaskOptions {
-  /**
-   * A name from `taskNames` or hf:OWNER/NAME[/CONFIG]. After the name, `@REVISION` pins the
-   * version on the hub. Omit the task for custom data.
-   */
+  /** A name from `taskNames` or hf:OWNER/NAME[/CONFIG], with `@REVISION`. Omit it for own data. */
   readonly task?: string | undefined;
   /** A folder, a file, or an array of examples. */
   readonly data?: string | readonly InMemoryExample[] | undefined;

@@ -22,10 +22,7 @@ export interface ColumnOptions {
   /** The text column, or the two columns of a pair. */
   readonly textColumn?: readonly string[] | undefined;
   readonly labelColumn?: string | undefined;
-  /**
-   * The labels in order, from the user or from the model. Default: the sorted values of the train
-   * split.
-   */
+  /** The labels in order. Default: the sorted values of the train split. */
   readonly labels?: readonly string[] | undefined;
   /** Value in the label column -> label. Several values may have the same label. */
   readonly labelMap?: Readonly<Record<string, string>> | undefined;
@@ -50,10 +47,7 @@ export function inferTextColumns(table: DataTable, given: readonly string[]): re
   return texts;
 }
 
-/**
- * Returns the text columns and the label column: the given ones, else the first default names that
- * exist.
- */
+/** Returns the text and label columns: the given ones, else the first default names. */
 export function inferColumns(table: DataTable, options: ColumnOptions): { texts: readonly string[]; label: string } {
   const { file, columns } = table;
   const given = options.textColumn?.length ? options.textColumn : undefined;

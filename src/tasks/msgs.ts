@@ -15,9 +15,8 @@ export type MsgsProbe = (typeof msgsProbes)[number];
 const columns = { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] };
 
 /**
- * A probe as a task, labeled by the linguistic feature. Both features agree in train and in the
- * in-domain sentences (validation), so a model can learn either. They disagree in the
- * disambiguating sentences (test), so the predictions show which one it learned.
+ * A probe as a task, labeled by the linguistic feature. Both features agree in train and validation
+ * and disagree in test, which shows the one that a model learned.
  */
 export function createMsgsTask(probe: MsgsProbe): BuiltInTask {
   return {

@@ -26,10 +26,7 @@ export interface ColumnMapping {
   readonly clean?: (text: string) => string;
 }
 
-/**
- * Throws an error that lists the columns of the table, unless each of the given columns occurs
- * exactly once.
- */
+/** Rejects a table in which a given column does not occur exactly once, and lists its columns. */
 export function requireColumns(table: DataTable, columns: readonly string[]): void {
   for (const column of columns) {
     const count = table.columns.filter((name) => name === column).length;
@@ -44,10 +41,7 @@ export function requireColumns(table: DataTable, columns: readonly string[]): vo
   }
 }
 
-/**
- * Creates an error about columns or labels. If rows are unreadable, it names them first: they may
- * be the cause.
- */
+/** Creates an error about columns or labels, after unreadable rows, which may be the cause. */
 export function createTableError(tables: readonly DataTable[], message: string): UserError {
   for (const { file, unit, rows } of tables) {
     const problems = rows.flatMap(({ at, problem }) => (problem === undefined ? [] : [`${unit} ${at} ${problem}`]));
@@ -74,10 +68,7 @@ export async function readExamples(
   return parseExamples({ ...table, rows }, columns, options, origin);
 }
 
-/**
- * Parses rows into examples with IDs `origin:line`. Bad rows are rejected together, or skipped with
- * a warning.
- */
+/** Parses rows into examples. Bad rows are rejected together, or skipped with a warning. */
 export function parseExamples(
   table: DataTable,
   columns: ColumnMapping,

@@ -68,9 +68,7 @@ function checkMetadata(metadata: FileMetaData, tree: SchemaTree): string[] {
   return columns;
 }
 
-/**
- * Reads the names of class labels that the Hugging Face datasets library stores in the metadata.
- */
+/** Reads the class labels that the Hugging Face datasets library stores in the metadata. */
 function readClassNames(metadata: FileMetaData): Record<string, readonly string[]> {
   const text = metadata.key_value_metadata?.find((entry) => entry.key === "huggingface")?.value;
   if (text === undefined) return {};

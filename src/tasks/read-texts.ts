@@ -6,11 +6,7 @@ import { readTable } from "./read-table.js";
 
 const tables: readonly string[] = [".csv", ".tsv", ".parquet"];
 
-/**
- * Reads texts to classify, with the other columns of each row. CSV, TSV and Parquet files are
- * tables, and so is any other table if its text columns are named. Everything else has one text per
- * line, or JSON lines.
- */
+/** Reads texts to classify with their other columns: a table, JSON lines, or a text per line. */
 export async function* readTexts(
   file: string,
   textColumn: readonly string[],

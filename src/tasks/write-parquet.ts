@@ -1,10 +1,7 @@
 type Columns = ReadonlyMap<string, readonly unknown[]>;
 type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
 
-/**
- * Encodes rows as a Parquet file. A column has the type that all its values have; mixed values
- * become text.
- */
+/** Encodes rows as Parquet. Mixed values of a column become text. */
 export async function encodeParquet(rows: readonly Readonly<Record<string, unknown>>[]): Promise<Uint8Array> {
   const { parquetWriteBuffer } = await import("hyparquet-writer");
   const columnData = [...toColumns(rows)].map(([name, values]) => {
@@ -38,10 +35,7 @@ function toText(value: unknown): string | null {
   return value === null || typeof value === "string" ? value : formatValue(value);
 }
 
-/**
- * Formats a value of a table as text. Parquet files contain dates, and integers that JSON cannot
- * write.
- */
+/** Formats a value as text. Parquet has dates, and integers that JSON cannot write. */
 export function formatValue(value: unknown): string {
   if (value === null || value === undefined) return "";
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? "" : value.toISOString();

@@ -19,10 +19,7 @@ export interface CpuFacts {
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
 const isasWithoutBf16 = new Set([...isasWithoutInt8, "AVX512_CORE_VNNI"]);
 
-/**
- * Decides for which low precisions libtorch can use instructions of their own. Whether they are
- * faster than float32 must be measured.
- */
+/** Decides for which low precisions libtorch has instructions. Their speed must be measured. */
 export function findCpuSupport({ features, capability, isaLimit }: CpuFacts): CpuSupport {
   const hasVectors = /^AVX(512|10)/i.test(capability);
   const isa = isaLimit?.toUpperCase() ?? "";

@@ -46,9 +46,7 @@ function inferDTypes(data: ArrayBufferView, dtype: DType | undefined): [DType, D
   );
 }
 
-/**
- * Creates a tensor from the raw bytes of a checkpoint, stored in one dtype and wanted in another.
- */
+/** Creates a tensor from raw bytes in one dtype, wanted in another. */
 export function fromBytes(bytes: ArrayBufferView, shape: Shape, stored: DType, dtype: DType = stored): Tensor {
   return new Tensor(native().create(bytes, shape, dtypeCodes[stored], dtypeCodes[dtype]));
 }
@@ -70,10 +68,7 @@ export const randn = factory("randn");
 /** Samples uniformly from [0, 1) with the default generator of the device. */
 export const rand = factory("rand");
 
-/**
- * Samples a dropout mask on the CPU: 0 with probability p, otherwise 1 / (1 - p). The result
- * depends on the default generator, not on the number of threads.
- */
+/** Samples 0 with probability p, otherwise 1 / (1 - p), whatever the number of CPU threads. */
 export function dropoutMask(shape: Shape, p: number, dtype: "float32" | "float64" | "bfloat16"): Tensor {
   const mask = empty(shape, { dtype });
   native().fillDropoutMask(mask.handle, p);

@@ -9,10 +9,7 @@ const emptyPinnedOp = operator<
   (shape: readonly number[], dtype: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor
 >("empty", "memory_format");
 
-/**
- * Allocates an uninitialized CPU tensor in page-locked memory. A GPU can copy from it while the
- * host continues.
- */
+/** Allocates page-locked memory, from which a GPU can copy while the host continues. */
 export function allocatePinned(shape: readonly number[], dtype: DType): Tensor {
   return emptyPinnedOp(shape, dtypeCodes[dtype], undefined, "cpu", true);
 }
@@ -24,9 +21,8 @@ export interface CudaGraph {
 }
 
 /**
- * Captures the GPU work of `body` without running it. The body must not wait for the device, and
- * its inputs must be tensors that stay at the same address. `states` are the random states that it
- * enters. Every replay fills the returned result.
+ * Captures the GPU work of `body` without running it. The body must not wait, and its inputs must
+ * stay at the same address. Every replay fills the result.
  */
 export function captureGraph<T>(states: readonly number[], body: () => T): { graph: CudaGraph; result: T } {
   const cuda = nativeCuda();
@@ -52,9 +48,8 @@ export function captureGraph<T>(states: readonly number[], body: () => T): { gra
 const maxParallelStreams = 16;
 
 /**
- * Runs tasks that do not touch each other's tensors: on parallel streams of a GPU (captured or
- * not), one after the other on a CPU. On a GPU the tasks must work in place, because the streams do
- * not know each other's allocations.
+ * Runs independent tasks: on parallel streams of a GPU, one after the other on a CPU. On a GPU they
+ * must work in place, because streams do not know each other's allocations.
  */
 export function runOnParallelStreams(device: string, tasks: readonly (() => void)[]): void {
   if (device === "cpu" || tasks.length < 2) {
@@ -78,9 +73,8 @@ export function runOnParallelStreams(device: string, tasks: readonly (() => void
 let streamDevice: number | null = null;
 
 /**
- * Selects the GPU of this process and a stream that graphs can be captured on. Repeated calls with
- * the same device do nothing. A process can use only one GPU, because random states and graphs
- * belong to the current GPU.
+ * Selects the GPU of this process and a stream for graphs. A process can use only one GPU, because
+ * random states and graphs belong to it.
  */
 export function useCapturableStream(device: Device): void {
   const index = getGpuIndex(device);

@@ -237,10 +237,7 @@ export function hasNative(): boolean {
   }
 }
 
-/**
- * The addon fits only the version of libtorch that it was compiled for. Another one in the same
- * folder may load and compute nonsense.
- */
+/** The addon fits one version of libtorch. Another one may load and compute nonsense. */
 function checkAbi(addon: Native): void {
   const { libtorch, configuration, library } = addon.versions();
   const version = /TORCH_VERSION=(\d+\.\d+\.\d+)/.exec(configuration)?.[1];

@@ -1,9 +1,6 @@
 import { type NativeOperator, native } from "./native.js";
 
-/**
- * The class of tensors. tensor.ts registers it here: its methods call operators, so this file
- * cannot import it.
- */
+/** The class of tensors. tensor.ts registers it, because its methods call operators. */
 let Tensor: new (handle: number) => { readonly handle: number };
 
 export function registerTensorClass(tensorClass: typeof Tensor): void {

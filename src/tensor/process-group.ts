@@ -28,9 +28,8 @@ const silence = 3;
 const bucketBytes = 25 * 2 ** 20;
 
 /**
- * A process group of c10d: this process and its peers. CPU tensors use Gloo and GPU tensors NCCL.
- * All processes must call the same functions in the same order. Every wait ends at the time
- * limit, or when a peer dies; the error then names it.
+ * A process group of c10d: Gloo for CPU tensors, NCCL for GPU tensors. All processes must call the
+ * same functions in the same order. If a peer dies, the error names it.
  */
 export class ProcessGroup {
   readonly rank: number;

@@ -31,9 +31,7 @@ export function getNumThreads(): number {
   return native().getNumThreads();
 }
 
-/**
- * Sets whether float32 matrix products on a GPU may round their inputs to TF32, for this process.
- */
+/** Sets whether float32 matrix products on a GPU may round to TF32, for this process. */
 export function allowTf32(allowed: boolean): void {
   nativeCuda().allowTf32(allowed);
 }
@@ -58,9 +56,7 @@ export function setGeneratorState(device: Device, state: Tensor): void {
   native().setGeneratorState(device, state.handle);
 }
 
-/**
- * Checks that a device exists. Without a name, returns the first GPU, or the CPU if there is none.
- */
+/** Checks that a device exists. Without a name, returns the first GPU, or the CPU. */
 export function chooseDevice(name?: string): Device {
   const gpus = native().devices().length;
   if (name === undefined) return gpus > 0 ? "cuda" : "cpu";

@@ -15,9 +15,7 @@ export function registerInScope(tensor: Tensor): void {
   scopes[scopes.length - 1]?.push(tensor);
 }
 
-/**
- * Calls `visit` for every tensor in a value: a tensor, or nested arrays, maps and plain objects.
- */
+/** Visits every tensor in a value: a tensor, or nested arrays, maps and plain objects. */
 function visitTensors(value: unknown, visit: (tensor: Tensor) => void): void {
   if (value === null || typeof value !== "object") return;
   if ("handle" in value && "kept" in value) visit(value as Tensor);

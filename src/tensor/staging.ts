@@ -17,26 +17,17 @@ const bufferCount = 2;
 let eventCount = 0;
 const idleEvents: number[] = [];
 
-/**
- * Returns the ID of a CUDA event, which marks a point in the GPU's queue that the host can wait
- * for.
- */
+/** Returns a CUDA event, a point in the GPU's queue that the host can wait for. */
 export function acquireEvent(): number {
   return idleEvents.pop() ?? eventCount++;
 }
 
-/**
- * Returns CUDA events for reuse. Without reuse, a long run would exceed the maximum number of
- * events.
- */
+/** Returns CUDA events for reuse, because their number is limited. */
 export function releaseEvents(events: readonly number[]): void {
   idleEvents.push(...events);
 }
 
-/**
- * Waits until the GPU has passed an event. Other work of the process goes on, such as preparing the
- * next batch.
- */
+/** Waits until the GPU has passed an event, while other work of the process goes on. */
 export async function waitForEvent(event: number): Promise<void> {
   do await new Promise(setImmediate);
   while (!nativeCuda().eventQuery(event));

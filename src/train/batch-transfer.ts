@@ -4,10 +4,7 @@ import { bucketLength, padBatch } from "../text/batch.js";
 import type { Batch, HostBatch } from "./batch.js";
 import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-method.js";
 
-/**
- * GPU batches have few different lengths, so that few CUDA graphs are captured. CPU batches are
- * padded as little as possible.
- */
+/** GPU batches have few lengths, for few CUDA graphs. CPU batches have little padding. */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
 /** How the texts of a batch are padded on a device. */
@@ -19,10 +16,7 @@ export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | 
   return { multiple, ...(train.maxLength && { maxLength: train.maxLength }) };
 }
 
-/**
- * Collects and pads training examples. `longest` is the length of the longest text to pad for, if it
- * is not one of these.
- */
+/** Collects and pads training examples, at least to the length `longest`. */
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
   indices: Int32Array,

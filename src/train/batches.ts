@@ -16,9 +16,8 @@ import type { TrainSettings } from "./settings.js";
 type BatchSettings = Pick<TrainSettings, "batchSampler" | "batchSize" | "groupByLength">;
 
 /**
- * The batches of an epoch as positions in the dataset. They depend only on `rng`. With
- * `groupByLength`, batches have texts of similar length. Without it, the examples of a batch are
- * independent given the class, as RIFT's Lemma 1 assumes.
+ * The batches of an epoch as positions in the dataset. Without `groupByLength`, the examples of a
+ * batch are independent given the class, as RIFT's Lemma 1 assumes.
  */
 export function createEpochBatches(
   dataset: Dataset,

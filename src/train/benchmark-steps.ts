@@ -253,10 +253,7 @@ export interface StepTime {
 /** The rate is at least this fraction of the one without a constant. */
 const minRateFraction = 0.25;
 
-/**
- * Fits the time of a step to the largest two that were measured. With only one, the constant is the
- * given one.
- */
+/** Fits the time to the two largest steps. With one, the constant is the given one. */
 export function fitStepTime(steps: readonly MeasuredStep[], perStep = 0): StepTime {
   const [last, before] = [steps.at(-1)!, steps.at(-2)];
   if (!before) {

@@ -17,9 +17,7 @@ const bestSchema = z.object({
   degeneracy: z.string().nullable().default(null),
 });
 
-/**
- * The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else.
- */
+/** The progress of a run. With the tensors, the next step depends on nothing else. */
 const stateSchema = z
   .object({
     /** Optimizer steps done. */
@@ -70,8 +68,8 @@ function computeSeal(content: unknown): string {
 }
 
 /**
- * Reads the sealed state of the checkpoint of a step. Throws DamagedCheckpoint only if the content
- * is provably wrong. A file that cannot be read, or one of another version, is not damaged.
+ * Reads the sealed state of a checkpoint. Throws DamagedCheckpoint only if the content is provably
+ * wrong, not if it cannot be read.
  */
 export async function readCheckpointState(
   checkpoint: string,

@@ -25,10 +25,7 @@ const temporaryPrefix = ".writing-";
 /** Prefix of a damaged checkpoint. It is never used and never removed. */
 const damagedPrefix = "damaged-";
 
-/**
- * The checkpoints of a run, one folder each. A folder is written under a temporary name and then
- * renamed, so it is always complete.
- */
+/** The checkpoints of a run, each renamed into place, so that it is always complete. */
 export class CheckpointStore {
   readonly #folder: string;
 
@@ -40,10 +37,7 @@ export class CheckpointStore {
     return join(this.#folder, `${checkpointPrefix}${String(step).padStart(8, "0")}`);
   }
 
-  /**
-   * Writes one file per group of tensors, then the state with their hashes. An existing checkpoint
-   * of this step stays.
-   */
+  /** Writes one file per group, then the state with their hashes. An existing checkpoint stays. */
   async save(state: CheckpointState, groups: Readonly<Record<CheckpointGroup, NamedTensors>>): Promise<void> {
     const target = this.getPath(state.step);
     if (existsSync(target)) return;
@@ -81,9 +75,8 @@ export class CheckpointStore {
   }
 
   /**
-   * Finds the newest checkpoint that is intact together with the checkpoint of its best step. A
-   * damaged one is reported and set aside. One that cannot be read stops the run. Without `resume`,
-   * there must be none.
+   * Finds the newest intact checkpoint. A damaged one is reported and set aside, one that cannot be
+   * read stops the run, and without `resume` there must be none.
    */
   async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
     // Remove what a killed process left unfinished.
@@ -182,10 +175,7 @@ export class CheckpointStore {
   }
 }
 
-/**
- * Copies saved values into the tensors of the same names and frees the saved ones. `kind` is for
- * errors.
- */
+/** Copies saved values into the tensors of the same names and frees the saved ones. */
 export function restoreTensors(targets: NamedTensors, saved: NamedTensors, kind: string): void {
   noGrad(() => {
     for (const [name, target] of targets) {

@@ -18,9 +18,8 @@ interface GraphBucket {
 const applyDuringCapture: ApplyUpdate = (change) => change();
 
 /**
- * Runs steps as CUDA graphs. The first step of each shape (batch size, length, graph key of the
- * methods) runs eagerly and counts as a normal step. The second step is captured and replayed;
- * later ones are only replayed. All use the same random streams, so the results are identical.
+ * Runs steps as CUDA graphs. The first step of each shape runs eagerly, the second is captured,
+ * later ones are replayed, all with the same random streams and results.
  */
 export function cudaGraphRunner(training: ActiveTraining & { readonly streams: CudaRandomStreams }): StepRunner {
   const { job, stack, streams } = training;

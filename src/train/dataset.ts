@@ -16,14 +16,9 @@ export interface Dataset {
   readonly lengths: Int32Array;
   /** Number of texts that were truncated to the maximum length. */
   readonly truncatedCount: number;
-  /**
-   * Maximum padded length of a batch. No text is longer, and the model may have no more positions.
-   */
+  /** Maximum padded length of a batch: the model may have no more positions. */
   readonly maxLength?: number;
-  /**
-   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the
-   * labels of the examples.
-   */
+  /** Masks tokens of an item in an epoch. The model predicts these instead of labels. */
   readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }
 

@@ -23,10 +23,7 @@ export interface ModelEvaluation {
   readonly degeneracy: string | null;
 }
 
-/**
- * Computes all metrics of a split, including those of the methods. Throws `Interrupted` between
- * batches.
- */
+/** Computes all metrics of a split. Throws `Interrupted` between batches. */
 export async function evaluateModel(training: ActiveTraining, dataset: Dataset): Promise<ModelEvaluation> {
   const { ranks, computeRows } = training;
   const { model, deviceConfig, signal, methods } = training.job;
@@ -52,10 +49,7 @@ export async function evaluateModel(training: ActiveTraining, dataset: Dataset):
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
 }
 
-/**
- * Which values of a metric are better: as a method declares for its own metrics, or as in the
- * table.
- */
+/** The better direction of a metric, as a method declares it, or as in the table. */
 export function getMetricDirection(name: string, methods: readonly TrainingMethod[]): MetricDescription["direction"] {
   const isLowerBetter = methods.some(({ lowerIsBetter }) => lowerIsBetter?.includes(name));
   return isLowerBetter ? "lower" : describeMetric(name).direction;
@@ -69,10 +63,7 @@ export function listValidationMetrics({ model }: Pick<TrainingJob, "model">, val
   return listMetrics(model.labels).filter((name) => !missing.has(name));
 }
 
-/**
- * Rejects an unknown metric before training. Methods with extra metrics are checked at the first
- * evaluation.
- */
+/** Rejects an unknown metric before training, unless a method may add it. */
 export function checkBestModelMetric(name: string, methods: readonly TrainingMethod[], known: readonly string[]): void {
   if (!methods.some((method) => method.extraMetrics) && !known.includes(name))
     throw createUnknownMetricError(name, known);
@@ -95,10 +86,7 @@ interface ScoredModel {
   readonly degeneracy: string | null;
 }
 
-/**
- * Returns true if a model replaces the best one so far. A degenerate model can have the best robust
- * accuracy, so it never replaces a sound one, and a sound one always replaces it.
- */
+/** Returns true if a model replaces the best one. A degenerate one never replaces a sound one. */
 export function isBetterModel(
   metric: string,
   model: ScoredModel,

@@ -6,10 +6,7 @@ import type { Batch } from "./batch.js";
 import { getPadding } from "./batch-transfer.js";
 import type { TrainingJob } from "./training-method.js";
 
-/**
- * Other texts for the rows of a batch, as arrays that a method returns from `collate`. Types are
- * only passed if `usesTypes` is true.
- */
+/** Other texts for the rows of a batch, as arrays that a method returns from `collate`. */
 export function collateTexts(
   prefix: string,
   encodings: readonly Encoding[],

@@ -29,10 +29,7 @@ function createConflict(one: MethodTask, other: MethodTask): UserError {
   );
 }
 
-/**
- * Methods on top of standard fine-tuning, innermost first. A hook starts at the outermost method
- * that has it.
- */
+/** Methods on standard fine-tuning, innermost first. A hook starts at the outermost method. */
 export class MethodStack {
   readonly methods: readonly TrainingMethod[];
   readonly #outermostFirst: readonly TrainingMethod[];

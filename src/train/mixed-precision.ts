@@ -79,11 +79,7 @@ export class LowPrecisionWeights {
 /** Tensors are aligned to this many 16-bit elements (16 bytes), the width of a vectorized read. */
 const alignment = 8;
 
-/**
- * Casts weights that a method computed, with fused attention projections. Autograd passes through
- * the cast, and it takes only a few kernel launches. (The model's own weights have a persistent
- * copy.)
- */
+/** Casts weights that a method computed, differentiably and in a few kernel launches. */
 export function castWeights(config: Model["architecture"]["config"], weights: Weights, dtype: DType): Weights {
   const fused = fuseQkv(config, weights);
   const isTrained = ({ parts }: FusedParameter): boolean => parts.some(({ requiresGrad }) => requiresGrad);

@@ -6,9 +6,8 @@ import type { StepRunner } from "./step-runner.js";
 import type { TrainingContext } from "./training-method.js";
 
 /**
- * Runs steps on a GPU that may run out of memory. It then splits every batch into twice as many
- * micro-batches and averages their gradients, weighted by size. The update is equivalent if the
- * loss is a mean over examples. If a method needs the complete batch, it throws an error instead.
+ * Runs steps that may run out of GPU memory. It then splits batches into micro-batches and averages
+ * their gradients, or throws if a method needs the complete batch.
  */
 export function oomRetryRunner(
   training: TrainingContext,

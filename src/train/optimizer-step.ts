@@ -50,9 +50,7 @@ function weighMicroBatches(batches: readonly Batch[]): MicroBatch[] {
   }));
 }
 
-/**
- * Computes gradients and logged values, detached, so that the graph of the micro-batch is freed.
- */
+/** Computes detached gradients and values, so that the graph of the micro-batch is freed. */
 function computeMicroBatchGradients(
   training: ActiveTraining,
   batch: Batch,
@@ -71,10 +69,7 @@ function computeMicroBatchGradients(
   });
 }
 
-/**
- * One optimizer step: computes the gradients of the batches, clips them, lets the methods transform
- * the updates, and applies them. Nothing here waits for the device.
- */
+/** One optimizer step: gradients, clipping, methods, update. Nothing waits for the device. */
 export function runOptimizerStep(
   training: ActiveTraining,
   stepIndex: number,

@@ -67,10 +67,7 @@ function createPlainStep({ job, stack, optimizer }: UpdatedTraining): StepUpdate
   };
 }
 
-/**
- * On a GPU, clipping, AdamW and the refresh of the low-precision weights are one pass over memory
- * (`AdamW.updateAndCopy`), which reads the gradients in the compute dtype.
- */
+/** On a GPU, clipping, AdamW and the refreshed copy are one pass over memory. */
 function fusedUpdate(training: UpdatedTraining): UpdateStrategy {
   const { job, stack, optimizer, lowPrecisionWeights } = training;
   const { maxGradNorm } = job.settings;

@@ -11,10 +11,7 @@ export const perplexityMetrics = ["perplexity", "log-loss"] as const;
 /** Sequences per batch. */
 const evaluationBatchSize = 64;
 
-/**
- * Computes the mean of -log p(token) over the masked tokens of a dataset, and its exponential, the
- * perplexity. `onBatch` receives the number of evaluated sequences and may throw to stop.
- */
+/** Computes the mean of -log p(token) over masked tokens, and its exponential, the perplexity. */
 export async function evaluatePerplexity(
   model: Model,
   dataset: Dataset,

@@ -34,10 +34,7 @@ export function selectShare(batch: Int32Array, { rank, size }: Pick<Ranks, "rank
 /** Rows that are exchanged at once, so that little memory is needed. */
 const rowsPerExchange = 64;
 
-/**
- * Computes a row of numbers per item. Each process computes those of every n-th item, and all get
- * all rows.
- */
+/** Computes a row per item. Each process computes every n-th one, and all get all rows. */
 export async function computeRows<T>(
   ranks: Ranks,
   items: readonly T[],

@@ -42,9 +42,8 @@ import { computeGradients, LowPrecisionWeights } from "./mixed-precision.js";
 const turns = 4;
 
 /**
- * The relative error that only a wrong kernel exceeds: numbers that have nothing to do with each
- * other give 1.4. The sound ones are 0.03 in bf16 and 0.1 in int8, or 0.13 with 128 levels. A number in fp8 has a
- * relative error of up to 1/16.
+ * The relative error that only a wrong kernel exceeds: unrelated numbers give 1.4, sound ones 0.03
+ * in bf16, 0.1 in int8 (0.13 with 128 levels), and a number in fp8 up to 1/16.
  */
 const maxErrors = { bf16: 0.5, int8: 0.5, fp8: 0.9 };
 
@@ -116,10 +115,7 @@ interface Comparison {
   readonly speedup: number;
 }
 
-/**
- * Lets both compute in turns, and takes the best time of each. It is the time of the CPU: on a busy
- * host, the time of the clock depends on the others.
- */
+/** Takes the best CPU time of each in turns, because a host may be busy. */
 async function runInTurns(contenders: readonly Contender[], texts: readonly Encoding[], turns: number) {
   const seconds = contenders.map(() => Number.POSITIVE_INFINITY);
   const results: Float32Array[] = [];

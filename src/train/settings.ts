@@ -9,9 +9,7 @@ const nonnegativeSchema = z.number().nonnegative().max(1e30);
 /** AdamW divides by 1 - beta^step. */
 const betaSchema = z.number().min(0).lt(1);
 
-/**
- * Settings of the trainer that do not depend on the method. Their defaults are defined only here.
- */
+/** Settings of the trainer for all methods. Their defaults are defined only here. */
 export const trainSettingsSchema = z
   .strictObject({
     epochs: z
@@ -136,10 +134,7 @@ export const trainSettingsSchema = z
 /** The settings with their defaults. */
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
-/**
- * Computes the fraction of the peak learning rate at a step. It is 1 while the head trains alone;
- * the schedule covers the steps after that.
- */
+/** Computes the fraction of the peak learning rate; 1 while the head trains alone. */
 export function computeLearningRateFactor(
   { lrScheduler, warmupRatio, headFirst }: TrainSettings,
   step: number,

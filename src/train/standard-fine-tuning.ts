@@ -36,10 +36,7 @@ export function computeTotalGradients(context: BatchContext, losses: Losses): Gr
 /** The key of the task loss's own gradients among the auxiliary gradients. */
 export const taskGradientsKey = "task";
 
-/**
- * Computes the gradients of the task loss alone if a method needs them and the total loss has other
- * terms, too. It comes before the total, and retains the graph for it.
- */
+/** Computes the gradients of the task loss alone if a method needs them, and keeps the graph. */
 export function computeTaskGradients(
   context: BatchContext,
   losses: Losses,
@@ -51,10 +48,7 @@ export function computeTaskGradients(
   return new Map([[taskGradientsKey, context.computeGradients(task, parameters, true)]]);
 }
 
-/**
- * Averages gradients and losses with these weights. Each result is added to the sum as soon as it
- * is computed, so at most one result besides the sum is in memory.
- */
+/** Averages gradients and losses as they are computed, so that few are in memory. */
 export function averageGradients(weights: readonly number[], compute: (i: number) => Gradients): Gradients {
   const sum = compute(0);
   const [firstWeight = 1] = weights;

@@ -4,9 +4,7 @@ import { toBatch } from "./batch-transfer.js";
 import { applyImmediately, runOptimizerStep, type StepScalars } from "./optimizer-step.js";
 import type { ActiveTraining } from "./training-context.js";
 
-/**
- * Runs optimizer steps: it takes host batches, updates the parameters and returns numbers to log.
- */
+/** Runs optimizer steps on host batches and returns numbers to log. */
 export interface StepRunner {
   runStep(stepIndex: number, batches: readonly HostBatch[]): StepScalars;
   /** Frees what the runner keeps between steps. */

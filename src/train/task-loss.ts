@@ -13,10 +13,7 @@ export function countLabels(examples: Iterable<{ readonly label: number }>, numL
   return counts;
 }
 
-/**
- * Returns the factor of each label, or null if all are 1. Balanced weights have the mean 1 over the
- * training data, so the learning rate keeps its meaning.
- */
+/** Returns the factor of each label, or null. Balanced weights have the mean 1. */
 export function resolveClassWeights(
   { classWeights }: Pick<LossSettings, "classWeights">,
   labels: readonly string[],
@@ -40,11 +37,7 @@ export function resolveClassWeights(
   return labels.map((label) => (Object.hasOwn(classWeights, label) ? classWeights[label]! : 1));
 }
 
-/**
- * The loss of the task from logits [batch, class]. The weights are constants of the step, so it can
- * be captured. The mean is over examples, not over weights, so micro-batches and processes add up
- * to the loss of the whole batch.
- */
+/** The loss from logits [batch, class]. The mean is over examples, so micro-batches add up. */
 export interface TaskLoss {
   (logits: Tensor, labels: Tensor): Tensor;
   /** The loss of each example, before the mean. */

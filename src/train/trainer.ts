@@ -26,10 +26,7 @@ import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
-/**
- * Fine-tunes a model in place. Afterwards it has the weights of the best checkpoint. Of several
- * processes, only process 0 has files.
- */
+/** Fine-tunes a model in place and ends with the best checkpoint. Only process 0 has files. */
 export async function train(job: TrainingJob, ranks: Ranks = singleRank): Promise<TrainResult> {
   const trainer = await Trainer.create(job, ranks);
   try {

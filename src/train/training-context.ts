@@ -169,18 +169,12 @@ function checkHeadFirst({ job: { settings }, totalSteps }: TrainingContext): voi
   );
 }
 
-/**
- * The trained tensors of the model itself: its weights that are not frozen, and adapters. Other
- * parameters of methods, such as RIFT's projections, are no part of the model.
- */
+/** The trained tensors of the model itself, without the methods' own parameters. */
 export function getModelParameters({ job, parameters }: TrainingContext): NamedTensors {
   return new Map([...parameters].filter(([name]) => job.model.weights.has(name) || !isHeadParameter(name)));
 }
 
-/**
- * The same training with the head as its only parameters and without methods (linear probing). The
- * head includes everything that was not pre-trained, such as a new pooler.
- */
+/** The same training of the head alone, with all that was not pre-trained (linear probing). */
 export function createHeadTraining(training: ActiveTraining): ActiveTraining {
   const { newlyInitialized } = training.job.model;
   const isHead = (name: string): boolean => isHeadParameter(name) || newlyInitialized.includes(name);

@@ -14,10 +14,7 @@ export interface TextAttackRequest {
   onResult?(done: number): void;
 }
 
-/**
- * Returns the texts that fool the model, one entry per example; null if the attack failed. Without
- * examples, it checks that the attack can run.
- */
+/** Returns texts that fool the model, or null. Without examples, checks that it can run. */
 export type AttackTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
 
 /** Paths that a training writes; the owner of the run folder chooses them. */

@@ -21,10 +21,7 @@ interface PendingStep {
 
 type TrainingEvent = Readonly<Record<string, unknown>>;
 
-/**
- * Writes events (what happened; identical for the same seed) and timings to two files, if there are
- * any.
- */
+/** Writes events (identical for the same seed) and timings to two files, if there are any. */
 export class TrainingLogger {
   readonly #events: JsonLinesFile | null;
   readonly #timings: JsonLinesFile | null;
@@ -39,10 +36,7 @@ export class TrainingLogger {
     this.#onEvent = onEvent;
   }
 
-  /**
-   * Takes ownership of the numbers of a step, to read them later. Returns how many steps are
-   * pending.
-   */
+  /** Takes ownership of a step's numbers. Returns how many steps are pending. */
   enqueue(pending: PendingStep): number {
     return this.#pending.push(pending);
   }
@@ -56,10 +50,7 @@ export class TrainingLogger {
     this.#onEvent?.(event);
   }
 
-  /**
-   * Writes the events of pending steps. A loss that is not finite ends the run before the next
-   * checkpoint.
-   */
+  /** Writes the events of pending steps. A loss that is not finite ends the run. */
   flush(): void {
     for (const { step, epoch, learningRate, scalars } of this.#pending.splice(0)) {
       const values = scalars.values.toFloat32Array();
@@ -108,10 +99,7 @@ function explainDivergence(step: number, facts: string): UserError {
   );
 }
 
-/**
- * An append-only file of JSON lines. A resumed run truncates it to the length that its checkpoint
- * recorded.
- */
+/** A file of JSON lines that a resumed run truncates to the length of its checkpoint. */
 class JsonLinesFile {
   readonly #path: string;
   readonly #file: number;

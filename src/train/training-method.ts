@@ -18,9 +18,8 @@ import type { AttackTexts, TrainingFiles } from "./training-job.js";
 export type NamedTensors = ReadonlyMap<string, Tensor>;
 
 /**
- * The name of a forward pass. Methods of a stack share a pass by its name: "clean" is the batch
- * itself, "again" is the same text with other dropout masks. A pass of one method is `METHOD.PASS`.
- * The name seeds the random stream of the pass, so it is part of the results.
+ * The name of a forward pass, which methods share and which seeds its random stream: "clean" is the
+ * batch, "again" the same text with other dropout masks, METHOD.PASS a pass of one method.
  */
 export type PassName = string;
 
@@ -64,10 +63,7 @@ export type ParameterUpdates = Map<string, ParameterUpdate>;
 
 /** Tensors that a method owns. They are saved and restored with the model. */
 export interface MethodState {
-  /**
-   * Trained together with the model's weights. A name that begins like those of the encoder belongs
-   * to an adapter, a part of the model itself.
-   */
+  /** Trained with the model. A name like those of the encoder is an adapter of the model. */
   readonly parameters?: NamedTensors;
   readonly buffers?: NamedTensors;
   /** The names of weights of the model that are not trained. */
@@ -77,9 +73,8 @@ export interface MethodState {
 /** What the trainer must know about a method besides its mathematics. */
 export interface MethodTraits {
   /**
-   * Roles that only one method of a stack can have, with what the method does in that role.
-   * "adversary" perturbs the text; "selection" decides which parameters change at a step; "training"
-   * freezes weights for the complete training; "examples" replaces the texts.
+   * Roles of which a stack has one each: "adversary" perturbs the text, "selection" decides which
+   * parameters change, "training" freezes weights, "examples" replaces texts.
    */
   readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "training" | "examples", string>>>;
   /** What the method does with the weights of the model, if none of them can be frozen. */
@@ -92,19 +87,15 @@ export interface MethodTraits {
   readonly usesFixedLogits?: string;
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
-  /**
-   * The parameters for which the method needs the gradients of the task loss alone, or null. They
-   * are in `auxiliaryGradients` under "task" if the total loss has more terms.
-   */
+  /** Parameters that need gradients of the task loss alone, as `auxiliaryGradients.task`. */
   readonly needsTaskGradients?: (context: BatchContext) => NamedTensors | null;
   /** Identifies the work of a step. Steps with equal keys can share one captured CUDA graph. */
   readonly graphKey?: (stepIndex: number) => string;
 }
 
 /**
- * A fine-tuning method. Methods are stacked: each hook may call `next` for the result of the
- * methods below it. Hooks only use tensors and never wait for the device, so that a complete
- * step can be captured as a CUDA graph.
+ * A fine-tuning method. Hooks call `next` for the result of the methods below, use tensors only and
+ * never wait for the device, so that a step can be captured as a CUDA graph.
  */
 export interface TrainingMethod {
   readonly name: string;
@@ -114,15 +105,9 @@ export interface TrainingMethod {
   /** Runs once before training, while the model still has its pre-trained weights. */
   prepare?(training: TrainingContext): Promise<void>;
   state?(): MethodState;
-  /**
-   * Replaces the examples of the training or the validation split before they are tokenized, such
-   * as each text by parts of it. The number of examples may change.
-   */
+  /** Replaces the examples of the training or the validation split before tokenization. */
   transformExamples?(examples: readonly Example[], task: Task, rng: Rng): readonly Example[];
-  /**
-   * Runs before a step and may take long, such as an attack on the current model. The step itself
-   * does not see when it runs, so what it changes must be in `buffers`.
-   */
+  /** Runs before a step and may take long. What it changes must be in `buffers`. */
   beforeStep?(training: TrainingContext, stepIndex: number): Promise<void>;
   /** Adds arrays to a batch on the host; the passes read them with `batch.getExtra(name)`. */
   collate?(batch: HostBatch): Readonly<Record<string, HostTensor>>;
@@ -165,10 +150,7 @@ export interface TrainingJob extends Callbacks {
   readonly loadSubstitutions?: () => Promise<Substitutions>;
   /** Attacks texts on the current weights of the model, for methods that train on the results. */
   readonly attackTexts?: AttackTexts;
-  /**
-   * Set if the result will not be used: passes over all data before training end early. The training
-   * data is a sample, so the steps per epoch are given.
-   */
+  /** Set if the result will not be used: passes over all data end early. */
   readonly dryRun?: { readonly stepsPerEpoch: number };
   /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
   readonly stopAfter?: number;
@@ -193,15 +175,9 @@ export interface TrainingContext {
   getPretrainedWeights(): Weights;
   /** The word substitutions of the run. Throws an error if the run has none. */
   loadSubstitutions(): Promise<Substitutions>;
-  /**
-   * Visits the training data in a fixed order before training, without any method (Child-Tuning).
-   * Divides the sums, to which `visit` adds, by the number of batches.
-   */
+  /** Visits the training data in a fixed order and averages the sums over the batches. */
   averageOverBatches(sums: NamedTensors, visit: (context: BatchContext) => void, label: string): Promise<void>;
-  /**
-   * Computes a row of numbers per item. Use it for work on a complete split, such as a metric: a
-   * data-parallel training divides the items and calls `compute` with some of them.
-   */
+  /** Computes a row of numbers per item, divided among the processes. */
   computeRows<T>(
     items: readonly T[],
     compute: (items: readonly T[]) => Promise<readonly Float32Array[]>,
@@ -228,9 +204,7 @@ export interface ForwardPassOptions {
 export interface BatchContext {
   readonly training: TrainingContext;
   readonly batch: Batch;
-  /**
-   * Counts batches over the complete training. The micro-batches of a batch have the same index.
-   */
+  /** Counts batches over the training. The micro-batches of a batch share it. */
   readonly batchIndex: number;
   /** Counts optimizer steps, each of one or more batches. */
   readonly stepIndex: number;
@@ -248,22 +222,13 @@ export interface BatchContext {
   passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput];
   /** The mode of a forward pass: without dropout if the settings say so. */
   resolveMode(mode: ForwardMode): ForwardMode;
-  /**
-   * The weights that a pass uses, in the compute dtype. Every method can change them, the outermost
-   * last. Repeated calls return the same tensors.
-   */
+  /** The weights of a pass in the compute dtype. Repeated calls return the same tensors. */
   weights(name: PassName, mode: ForwardMode): Weights;
   /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
   computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph?: boolean, keepsDtype?: boolean): NamedTensors;
-  /**
-   * Seeds the device's generator from (seed, batch index, names): later draws depend on nothing
-   * else.
-   */
+  /** Seeds the device's generator from (seed, batch index, names) alone. */
   enterRandomStream(...names: string[]): void;
-  /**
-   * Returns the same batch with another input and without remembered passes. The input may use the
-   * weights of the new context. The random streams stay the same.
-   */
+  /** Returns the same batch with another input, without remembered passes. */
   withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves?: NamedTensors): BatchContext;
   /** Logs a number; it is read from the device when events are written. */
   log(name: string, value: Tensor): void;

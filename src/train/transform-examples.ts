@@ -4,10 +4,7 @@ import type { Task } from "../tasks/task.js";
 import type { Rng } from "../tensor/index.js";
 import type { TrainingMethod } from "./training-method.js";
 
-/**
- * Replaces the examples of a split by those that the methods train on, innermost method first. If
- * no method does so, they are the same examples.
- */
+/** Replaces the examples of a split by those that the methods train on, innermost first. */
 export function transformExamples(
   methods: readonly TrainingMethod[],
   examples: readonly Example[],

@@ -2,10 +2,7 @@ import { getEncoderPart } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 
-/**
- * Relative L2 distances ||weights - origin|| / ||origin|| of the complete encoder (`all`) and of
- * its parts.
- */
+/** Relative L2 distances ||weights - origin|| / ||origin|| of the encoder and its parts. */
 export type Distances = Readonly<Record<string, number>>;
 
 /** Computes how far an encoder is from its origin (RIFT fig. 2). */

@@ -57,10 +57,7 @@ export const ascc = defineMethod({
 
     const hasAdversary = (stepIndex: number): boolean => stepIndex % options.interval === 0;
 
-    /**
-     * RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction,
-     * without dropout or labels.
-     */
+    /** RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction. */
     function searchMixture(context: BatchContext, hull: Hull): Tensor {
       const { model, deviceConfig } = context.training.job;
       const { input, sequenceLength } = context.batch;
@@ -118,9 +115,7 @@ export const ascc = defineMethod({
         return Object.fromEntries(Object.entries(hull).map(([name, array]) => [`ascc.${name}`, array]));
       },
 
-      /**
-       * RIFT eq. 9: cross-entropy + beta KL(clean || perturbed), with gradients through both sides.
-       */
+      /** RIFT eq. 9: cross-entropy + beta KL(clean || perturbed), with gradients through both. */
       losses(context, next) {
         const losses = new Map(next());
         if (!hasAdversary(context.stepIndex)) return losses;
@@ -140,10 +135,7 @@ export const ascc = defineMethod({
   },
 });
 
-/**
- * The perturbed embeddings in training mode: candidates are embedded with dropout, mixture weights
- * are constants.
- */
+/** The perturbed embeddings in training mode: with dropout, and with constant mixture weights. */
 function perturb(
   context: BatchContext,
   hull: Hull,

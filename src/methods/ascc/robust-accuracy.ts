@@ -11,10 +11,7 @@ interface RobustAccuracyOptions extends HullOptions {
   readonly robustAccuracy: "clean-and-attacked" | "attacked";
 }
 
-/**
- * Computes the fraction of texts that are classified correctly after the ASCC attack and, unless
- * the options say otherwise, before it.
- */
+/** Computes the fraction of texts that stay correct under the ASCC attack, and without it. */
 export async function computeRobustAccuracy(
   { computeRows, ...training }: Pick<TrainingContext, "job" | "rng" | "computeRows" | "reportProgress">,
   items: readonly TokenizedExample[],

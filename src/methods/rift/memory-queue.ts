@@ -33,10 +33,7 @@ export class MemoryQueue {
     };
   }
 
-  /**
-   * Adds projections [batch, out] to the queues of their classes [batch]. The oldest entries are
-   * dropped.
-   */
+  /** Adds projections [batch, out] to the queues of their classes. The oldest are dropped. */
   push(projections: Tensor, classes: Tensor): void {
     scope(() => {
       const [numClasses, numSlots, out] = this.#entries.shape as [number, number, number];

@@ -19,10 +19,7 @@ interface ProjectionSizes {
   readonly out: number;
 }
 
-/**
- * Creates the projections g1 (student) and g2 (teacher) of all classes, initialized like PyTorch's
- * linear layers.
- */
+/** Creates g1 (student) and g2 (teacher) of all classes, initialized like PyTorch's linear layers. */
 export function initProjections(prefix: string, sizes: ProjectionSizes, rng: Rng, device: Device): Map<string, Tensor> {
   const parameters = new Map<string, Tensor>();
   const initParameter = (name: string, inputSize: number, ...shape: number[]): void => {
@@ -45,10 +42,7 @@ export function initProjections(prefix: string, sizes: ProjectionSizes, rng: Rng
   return parameters;
 }
 
-/**
- * Projects each feature [batch, feature] with the projection of its class onto the unit sphere:
- * [batch, out].
- */
+/** Projects features [batch, feature] by class onto the unit sphere: [batch, out]. */
 export function project(parameters: Weights, name: string, features: Tensor, classes: Tensor): Tensor {
   const applyLinear = (layer: string, input: Tensor): Tensor =>
     input

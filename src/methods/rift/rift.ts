@@ -10,10 +10,7 @@ import { computeTeacherFeatures } from "./teacher-features.js";
 
 const sizeSchema = z.number().int().positive();
 
-/**
- * Robust Informative Fine-Tuning: retains the information of the pre-trained model, given the
- * class.
- */
+/** RIFT: retains the information of the pre-trained model, given the class. */
 export const rift = defineMethod({
   name: "rift",
   summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
@@ -109,10 +106,7 @@ export const rift = defineMethod({
         return { "rift.teacher": { values, shape: [rows.length, size] } };
       },
 
-      /**
-       * RIFT eq. 11: inner losses + alpha L_info. The student sees the perturbed text, if any; the
-       * teacher never does.
-       */
+      /** Eq. 11: inner losses + alpha L_info. Only the student sees the perturbed text. */
       losses(context, next) {
         const losses = new Map(next());
         const { labels } = context.batch;

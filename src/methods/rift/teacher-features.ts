@@ -13,9 +13,8 @@ const chunkSize = 512;
 const dryRunChunks = 3;
 
 /**
- * Computes the pre-trained model's features of the training texts, without dropout: a function from
- * the position of a text to its features. They never change, so they are computed once in float32
- * and cached on disk for later runs.
+ * Computes the pre-trained model's features of the training texts by position. They never change,
+ * so they are computed once in float32 and cached on disk.
  */
 export async function computeTeacherFeatures(
   training: Pick<TrainingContext, "job" | "getPretrainedWeights" | "computeRows" | "reportProgress">,

@@ -8,10 +8,7 @@ const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descend
 const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 const cumulativeSum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
 
-/**
- * How a fraction becomes a threshold: eq. 3 counts ranks, the released code interpolates a quantile
- * of the risks.
- */
+/** Eq. 3 counts ranks; the released code interpolates a quantile of the risks. */
 type ThresholdRule = "rank" | "quantile";
 
 /** Counts the ranks i of n with i/n <= fraction. */
@@ -20,10 +17,7 @@ export function countWithinFraction(fraction: number, n: number): number {
   return rounded / n <= fraction ? rounded : rounded - 1;
 }
 
-/**
- * Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. Ties keep the order
- * of the parameters.
- */
+/** Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. Ties keep order. */
 export function computeTensorMask(risks: Tensor, updateRatio: number | "auto", rule: ThresholdRule): Tensor {
   if (updateRatio !== "auto" && rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
   const n = risks.size(0);
@@ -32,10 +26,7 @@ export function computeTensorMask(risks: Tensor, updateRatio: number | "auto", r
   return scatter(zerosLike(risks), 0, order, arange(n, risks.device).lt(count).to("float32"));
 }
 
-/**
- * Eq. 3 over single elements, which are too many to sort: one threshold. All elements at the
- * threshold are selected.
- */
+/** Eq. 3 over single elements, by one threshold. All elements at the threshold are selected. */
 export function computeElementMask(risks: Tensor, updateRatio: number, rule: ThresholdRule): Tensor {
   if (rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
   const count = countWithinFraction(updateRatio, risks.size(0));
@@ -55,8 +46,8 @@ function computeLogRisks(risks: Tensor): Tensor {
 const autoFractionRange = [0.1, 0.9] as const;
 
 /**
- * `updateRatio: auto` (not in the paper): the number of tensors in the low-risk group if the
- * log-risks are split into two groups with the largest variance between them (Otsu's threshold).
+ * `updateRatio: auto` (not in the paper): Otsu's threshold, which splits the log-risks into two
+ * groups with the largest variance between them.
  */
 export function computeOtsuCount(risks: Tensor): Tensor {
   const n = risks.size(0);
@@ -88,10 +79,7 @@ export function computeSeparation(risks: Tensor, mask: Tensor): Tensor {
   return between.div(centered.square().sum().clamp(1e-12));
 }
 
-/**
- * `gamma: auto` (not in the paper): the mask that separates its risks more clearly gets more
- * weight.
- */
+/** `gamma: auto` (not in the paper): the mask that separates its risks better weighs more. */
 export function computeAutoGamma(first: Tensor, second: Tensor): Tensor {
   const epsilon = 1e-6;
   return first.add(epsilon).div(first.add(second).add(2 * epsilon));

@@ -28,10 +28,7 @@ export const granularities: Readonly<Record<"tensor" | "element", Granularity>> 
   },
 };
 
-/**
- * Eq. 4: |scale * ||g|| / ||m|| - 1| with scale = 1 - beta1, the deviation of a gradient from its
- * moving average. It is 1 if there is no average yet.
- */
+/** Eq. 4: |scale * ||g|| / ||m|| - 1| with scale = 1 - beta1; 1 if there is no average yet. */
 export function computeSecondOrderRisks(gradientNorms: Tensor, momentNorms: Tensor, scale: number): Tensor {
   return where(momentNorms.eq(0), onesLike(momentNorms), gradientNorms.mul(scale).div(momentNorms).sub(1).abs());
 }

@@ -88,8 +88,8 @@ interface MaskedParameter {
 }
 
 /**
- * Algorithm 1 on top of any base. g is the gradient of the base's total loss. If that has several
- * terms, the second-order risks use the task loss alone (section 3.5).
+ * Algorithm 1 on top of any base. If its loss has several terms, the second-order risks use the
+ * task loss alone (section 3.5).
  */
 function createRose(options: Options): TrainingMethod {
   const granularity = granularities[options.granularity];

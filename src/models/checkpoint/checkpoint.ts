@@ -94,10 +94,7 @@ async function openShards(folder: string, indexPath: string): Promise<Safetensor
   }
 }
 
-/**
- * Accepts only file names in the folder of the index, because an untrusted index could name any
- * path.
- */
+/** Accepts only file names in the folder, because an untrusted index could name any path. */
 function checkShardName(name: string, indexPath: string): void {
   if (/^[^/\\:\0]+\.safetensors$/.test(name)) return;
   throw new UserError(
@@ -105,9 +102,7 @@ function checkShardName(name: string, indexPath: string): void {
   );
 }
 
-/**
- * SHA-256 over the weights and the config of a model. Models with the same hash compute the same.
- */
+/** SHA-256 over the weights and the config of a model. Equal hashes compute the same. */
 export async function hashModelFolder(folder: string): Promise<string> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw createFileError(error, folder, "open the model folder");

@@ -1,10 +1,7 @@
 import { readsFirstPieces } from "../../text/word-level-json.js";
 import type { Model } from "../model.js";
 
-/**
- * Returns why transformers does not compute the predictions of a saved model, or null if it does.
- * The config and the model card say so.
- */
+/** Returns why transformers does not compute the predictions of a saved model, or null. */
 export function describeIncompatibility({
   architecture: { head },
   tokenization,

@@ -19,10 +19,7 @@ import { openSafetensors } from "./safetensors.js";
 
 /** Options of `loadModel`. */
 export interface LoadModelOptions extends ReadWeightsOptions {
-  /**
-   * The labels of the task. If a trained head has others, the model gets a new head. Default: the
-   * checkpoint's.
-   */
+  /** The labels of the task. A trained head with others is replaced. Default: the checkpoint's. */
   labels?: readonly string[];
   /** Keep the head of the checkpoint: reject a checkpoint without one or with other labels. */
   headFromModel?: boolean;

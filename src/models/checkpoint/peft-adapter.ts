@@ -22,9 +22,8 @@ export interface LowRankAdapter {
 const peftPrefix = "base_model.model.";
 
 /**
- * Writes adapter_config.json and adapter_model.safetensors, as PEFT does. With the hf head, the
- * adapter is that of a sequence classifier and includes the trained head. The mlp head is no part of
- * transformers: the adapter is that of the encoder, and the head is saved with the model.
+ * Writes a PEFT adapter. With the hf head, it is that of a sequence classifier with the trained
+ * head; the mlp head is saved with the model instead.
  */
 export async function savePeftAdapter(folder: string, model: Model, adapter: LowRankAdapter): Promise<void> {
   const { rank, alpha, names, factors, frozen } = adapter;

@@ -20,10 +20,7 @@ import { getFamily, isHeadParameter, isNormParameter, isPoolerParameter } from "
 import type { SafetensorsFile } from "./safetensors.js";
 import type { SafetensorsDType } from "./safetensors-header.js";
 
-/**
- * The initial weights of a head: normal with zero biases, as in transformers, or uniform in
- * +-1/sqrt(inputs), as PyTorch's linear layers and RIFT's released code.
- */
+/** The initial weights of a head: normal as in transformers, or uniform as in PyTorch and RIFT. */
 export type HeadInit = "normal" | "uniform";
 
 const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {

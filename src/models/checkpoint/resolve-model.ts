@@ -43,10 +43,7 @@ export function findOnnxPath(paths: readonly string[], names: readonly string[])
   return names.find((name) => paths.includes(name)) ?? null;
 }
 
-/**
- * Finds a model: a folder (of a model or a finished run), an ONNX file, npm:PACKAGE, or a Hugging
- * Face model ID ([hf:]name[@revision]).
- */
+/** Finds a model: a folder, an ONNX file, npm:PACKAGE, or [hf:]name[@revision] on the hub. */
 export async function resolveModel(reference: string, options: ResolveOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
@@ -152,9 +149,7 @@ const auxiliaryFiles = [
   "head.safetensors",
 ];
 
-/**
- * Selects the files that we need. Many repositories contain the same weights in several formats.
- */
+/** Selects the files that we need. Many repositories have the same weights in several formats. */
 function selectNeededFiles(name: string, paths: readonly string[], isQuantized = false): string[] {
   const top = paths.filter((path) => !path.includes("/"));
   if (!top.includes("config.json"))

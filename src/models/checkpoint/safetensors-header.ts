@@ -50,9 +50,7 @@ export function createDamagedError(location: string, problem: string, options?: 
   );
 }
 
-/**
- * Parses and checks a header: every range fits its shape, and together they cover the data exactly.
- */
+/** Parses and checks a header: ranges fit the shapes and together cover the data exactly. */
 export function parseHeader(text: string, path: string, dataStart: number, fileSize: number): SafetensorsHeader {
   const header = parseObject(text, path);
   let metadata: Record<string, string> = {};

@@ -3,10 +3,7 @@ import { replaceFile } from "../../base/files.js";
 import type { Tensor } from "../../tensor/index.js";
 import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
 
-/**
- * A tensor to write. `bytes` is called when the tensor is written, so only one is in memory at a
- * time.
- */
+/** A tensor to write. `bytes` is called when it is written, so one is in memory at a time. */
 export interface SafetensorsTensor {
   readonly name: string;
   readonly dtype: SafetensorsDType;
@@ -53,9 +50,7 @@ export async function writeSafetensors(
   });
 }
 
-/**
- * Sorts wide dtypes first, which keeps every tensor aligned, then by name, for reproducible bytes.
- */
+/** Sorts wide dtypes first, which keeps tensors aligned, then by name for reproducible bytes. */
 function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
   const sorted = [...tensors].sort(
     (a, b) => elementSizes[b.dtype] - elementSizes[a.dtype] || (a.name < b.name ? -1 : Number(a.name > b.name)),

@@ -7,9 +7,7 @@ import { createDamagedError, parseHeader, quoteName, type SafetensorsHeader } fr
 
 export type { SafetensorsEntry } from "./safetensors-header.js";
 
-/**
- * An open safetensors file. The header is in memory and checked; the tensors are read on demand.
- */
+/** An open safetensors file with a checked header. Tensors are read on demand. */
 export interface SafetensorsFile extends SafetensorsHeader {
   readonly path: string;
   /** Reads the bytes of a tensor (little endian, row-major). */

@@ -51,10 +51,7 @@ export interface TokenizerFiles {
   readonly [SUBWORD_TOKENIZER]?: object;
 }
 
-/**
- * Writes the files of a tokenizer, so that transformers splits and truncates texts like Temper.
- * Older files of a subword tokenizer are copied.
- */
+/** Writes a tokenizer with which transformers splits and truncates texts like Temper. */
 export async function saveTokenizer(folder: string, source: TokenizerSource): Promise<void> {
   const files = new Map<string, Buffer | string>();
   const created = await createTokenizerFiles(source);

@@ -89,9 +89,7 @@ export function addAndNormalize(
 export interface LearnedPositions {
   /** Rows of the position embedding table. */
   readonly maxPositionEmbeddings: number;
-  /**
-   * The row of the first token. RoBERTa does not use the rows up to the ID of its padding token.
-   */
+  /** The row of the first token. RoBERTa skips the rows up to the ID of its padding token. */
   readonly positionOffset: number;
   readonly typeVocabSize: number;
 }
@@ -176,10 +174,7 @@ function encodeLikeBert(
 
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
 
-/**
- * Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden],
- * or the same of packed texts.
- */
+/** Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden]. */
 export function selfAttend(
   config: EncoderConfig,
   weights: Weights,

@@ -153,10 +153,7 @@ function projectPositions(
   };
 }
 
-/**
- * The unscaled scores of disentangled attention besides content to content: query i with the
- * distance i - j, and key j with the distance i - j.
- */
+/** The unscaled scores of disentangled attention: query with distance, and key with distance. */
 function computePositionScores(
   query: Tensor,
   key: Tensor,

@@ -45,9 +45,7 @@ export interface EmbeddingInput {
   readonly positionIds: Tensor | null;
   /** Null if all are 0. */
   readonly tokenTypeIds: Tensor | null;
-  /**
-   * 0 at tokens, a large negative number at padding: [batch, 1, 1, length]. Null without padding.
-   */
+  /** 0 at tokens, a large negative number at padding: [batch, 1, 1, length], or null. */
   readonly attentionBias: Tensor | null;
 }
 
@@ -77,10 +75,7 @@ export interface ClassificationHead<Config> {
   apply(config: Config, weights: Weights, pooled: Tensor, mode: ForwardMode): Tensor;
 }
 
-/**
- * The head of a masked language model: a transform, then a product with the matrix of the decoder,
- * which usually is the matrix of word embeddings.
- */
+/** The head of a masked language model: a transform, then a product with the decoder matrix. */
 export interface MaskedLmHead {
   /** The name of the decoder, without `.weight`. */
   readonly decoder: string;
@@ -98,10 +93,7 @@ export interface Pooler {
   apply(weights: Weights, features: Tensor): Tensor;
 }
 
-/**
- * A family of encoders: everything that depends on `model_type`. It is a set of pure functions of
- * named weights.
- */
+/** A family of encoders: everything that depends on `model_type`, as pure functions of weights. */
 export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, State = unknown, Raw = unknown> {
   /** `model_type` in config.json. */
   readonly modelType: string;
@@ -126,10 +118,7 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   listAttentions(config: NoInfer<Config>): string[];
   /** Computes the output of the embedding layer [..., length, hidden]. */
   embed(config: Config, weights: Weights, input: EmbeddingInput, mode: ForwardMode): Tensor;
-  /**
-   * Computes the output of the embedding layer for some tokens in one kernel: [token, hidden].
-   * Returns null if there is no kernel.
-   */
+  /** Computes the embedding layer for tokens in one kernel: [token, hidden], or null without one. */
   readonly embedTokens?: (config: Config, weights: Weights, tokens: EmbeddedTokens, mode: ForwardMode) => Tensor | null;
   /** Computes once what all layers use, such as relative positions. */
   prepare(

@@ -64,10 +64,7 @@ export function getLayerIndex(name: string): number | null {
   return number === undefined ? null : Number(number);
 }
 
-/**
- * The part of the encoder that a parameter belongs to: `layer 0`, …, `final norm`, or `embeddings`
- * for the rest. Null for heads and poolers.
- */
+/** The part of the encoder of a parameter: `layer 0`, …, `final norm`, `embeddings`, or null. */
 export function getEncoderPart(name: string): string | null {
   if (isHeadParameter(name) || isPoolerParameter(name)) return null;
   const layer = getLayerIndex(name);

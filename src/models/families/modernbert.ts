@@ -128,10 +128,7 @@ const ropeSchema = z
   })
   .nullish();
 
-/**
- * ModernBERT (Warner et al. 2024): rotary positions, alternating global and local attention, gated
- * feed-forward networks, normalization before each block.
- */
+/** ModernBERT (Warner et al. 2024): rotary positions, local attention, gated feed-forward, pre-norm. */
 export const modernbert = defineFamily({
   modelType: "modernbert",
   className: "ModernBert",

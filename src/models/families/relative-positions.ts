@@ -34,10 +34,7 @@ export function bucketLikeMpnet(distances: Tensor): Tensor {
   return isAfter.add(where(size.lt(exact), size, logarithm));
 }
 
-/**
- * DeBERTa's buckets: one bucket per distance below half of the buckets, logarithmic ones up to the
- * largest position.
- */
+/** DeBERTa's buckets: one per distance below half of them, logarithmic ones beyond. */
 export function bucketLikeDeberta(distances: Tensor, buckets: number, maxPosition: number): Tensor {
   const middle = Math.floor(buckets / 2);
   const size = distances.abs();

@@ -6,9 +6,7 @@ export interface Classifier {
   readonly numLabels: number;
   /** The padding token. */
   readonly padId: number;
-  /**
-   * Maximum tokens per batch, padding included: enough to use all cores, few enough for the cache.
-   */
+  /** Maximum tokens per batch with padding: enough for all cores, few enough for the cache. */
   readonly batchTokens: number;
   /** The number of padding tokens that cost as much as one more batch. */
   readonly batchCost: number;

@@ -25,10 +25,7 @@ const maxCachedBytes = 256e6;
 /** From this number of tokens on, packing the weights saves more time than it takes. */
 const minTokensForPacking = 8192;
 
-/**
- * Creates a classifier that runs eagerly, without gradients and dropout. `expectedTokens` is the
- * number of tokens it will process, if known.
- */
+/** Creates an eager classifier without dropout. `expectedTokens` decides if packing pays. */
 export function createEagerClassifier(
   model: Pick<Model, "architecture"> & { readonly tokenizer: Pick<Tokenizer, "special"> },
   weights: Weights,
@@ -118,10 +115,7 @@ export async function classify(
   }
 }
 
-/**
- * Creates the fastest classifier for a device. A model with a session has its classifier already,
- * which stays open when this one is closed.
- */
+/** Creates the fastest classifier for a device. The session of an ONNX model stays open. */
 export function createClassifier(
   model: Pick<Model, "architecture" | "tokenizer" | "session">,
   weights: Weights,

@@ -10,9 +10,8 @@ export interface DecidedMargin {
 }
 
 /**
- * Wraps a predictor in low precision so that float32 gives every exact answer. If an answer must be
- * exact only if the text may have another class, float32 repeats it if the logit margin is below
- * `decidedMargin`. So the answer is a function of the text and the accuracy, whatever is cached.
+ * Wraps a predictor in low precision so that float32 gives every exact answer. With a label, it
+ * repeats an answer if its logit margin is below `decidedMargin`, whatever is cached.
  */
 export function confirmAnswers<Low extends Predictor>(
   low: Low,

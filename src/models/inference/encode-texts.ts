@@ -25,18 +25,13 @@ export interface EncodeOptions {
   readonly onProgress?: (done: number) => void;
 }
 
-/**
- * Batches that are sorted by length together: enough to avoid most padding, few enough for memory.
- */
+/** Batches that are sorted by length together: enough against padding, few enough for memory. */
 const windowBatches = 16;
 
 /** Up to this length, padding costs less than another forward pass. */
 const shortLength = 32;
 
-/**
- * Computes features of texts, in order. Texts are read in windows and sorted by length inside a
- * window, so memory is bounded and there is little padding.
- */
+/** Computes features in order. Texts are sorted by length inside windows, so memory is bounded. */
 export async function* encodeTexts<T extends { readonly texts: readonly string[] }>(
   model: Model,
   inputs: Iterable<T> | AsyncIterable<T>,
@@ -86,10 +81,7 @@ function* encodeWindow<T extends { readonly texts: readonly string[] }>(
   }
 }
 
-/**
- * Groups indices into batches of similar length. No text is padded to more than about twice its
- * length.
- */
+/** Groups indices by length. No text is padded to more than about twice its length. */
 function groupByLength(lengths: readonly number[], batchSize: number): number[][] {
   const batches: number[][] = [];
   let longest = 0;

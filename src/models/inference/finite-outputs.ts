@@ -1,9 +1,6 @@
 import { UserError } from "../../base/errors.js";
 
-/**
- * Returns what a model computed, and throws if it contains NaN or infinity. The weights can be
- * finite and still too large: one changed bit of an exponent is enough.
- */
+/** Throws if a model computed NaN or infinity. Finite weights can still be too large. */
 export function checkOutputs(values: Float32Array): Float32Array {
   if (values.every(Number.isFinite)) return values;
   throw new UserError(

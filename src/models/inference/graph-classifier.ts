@@ -41,16 +41,14 @@ interface ResultBuffer {
 /** Lengths are rounded up to multiples of this, so that few graphs serve all batches. */
 const lengthMultiple = 8;
 const minRows = 8;
-/**
- * A larger batch keeps the GPU busy, and its padding would cost more than launching its kernels.
- */
+/** A larger batch keeps the GPU busy, and its padding would cost more than its launches. */
 const defaultMaxGraphTokens = 8192;
 /** Concurrent batches: the GPU computes one while the next waits and the host prepares another. */
 const depth = 3;
 
 /**
- * Creates a classifier for a GPU. Small batches are padded to a few shapes; each shape is captured
- * once as a CUDA graph and replayed. Results return while the host prepares the next batch.
+ * Creates a classifier for a GPU. Small batches are padded to a few shapes, each captured once as a
+ * CUDA graph. Results return while the host prepares the next batch.
  */
 export function createGraphClassifier(
   model: Pick<Model, "architecture" | "tokenizer">,
@@ -132,9 +130,8 @@ export function createGraphClassifier(
 }
 
 /**
- * Extends a batch with padding and copies of its first row to one of a few shapes. There is always
- * some padding, so that all batches have a bias, except for texts of the maximum length. Of a batch
- * that will be packed, the copies have only the first token.
+ * Extends a batch with padding and copies of its first row to one of a few shapes. All batches get
+ * padding, and so a bias, except for texts of the maximum length.
  */
 export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number, canPack = false): PaddedBatch {
   const batchSize = Math.max(minRows, 2 ** Math.ceil(Math.log2(batch.batchSize)));

@@ -4,10 +4,7 @@ import type { Encoding } from "../../text/encoding.js";
 /** Limits the memory of poolings that pad the states of packed texts. */
 const maxPaddingFactor = 16;
 
-/**
- * Groups the indices of texts into full batches and a smaller one, longest texts first. Only texts
- * of very different lengths are in batches with fewer tokens.
- */
+/** Groups texts into full batches, longest first. Very different lengths get smaller batches. */
 export function batchByTokens(encodings: readonly Encoding[], batchTokens: number): number[][] {
   const { order, lengths } = sortByLength(encodings);
   const batches: number[][] = [];
@@ -27,9 +24,8 @@ export function batchByTokens(encodings: readonly Encoding[], batchTokens: numbe
 }
 
 /**
- * Groups the indices of texts into batches of similar length, longest first, so that a lack of
- * memory shows immediately. A batch contains different lengths only if the padding costs less than
- * another batch. Most batches have no padding, and thus need no attention bias.
+ * Groups texts of similar length, longest first, so that a lack of memory shows immediately.
+ * Padding is only accepted if it costs less than another batch.
  */
 export function batchByLength(
   encodings: readonly Encoding[],
@@ -55,10 +51,7 @@ export function batchByLength(
   return batches;
 }
 
-/**
- * The indices of texts, longest first. Texts of equal length stay in their order. A GPU waits for
- * this, so it counts instead of comparing.
- */
+/** The indices of texts, longest first, in a stable order. It counts, because a GPU waits for it. */
 function sortByLength(encodings: readonly Encoding[]): { order: Int32Array; lengths: Int32Array } {
   const lengths = new Int32Array(encodings.length);
   let longest = 0;

@@ -44,9 +44,8 @@ class PinnedSlot {
 }
 
 /**
- * Classifies large batches on a GPU. Their kernels take longer than their launches, so a captured
- * graph would save nothing. Batches keep their size and are packed without rounding. The host
- * prepares the next batch while the GPU computes.
+ * Classifies large batches on a GPU, whose kernels take longer than their launches, without a
+ * graph. The host prepares the next batch meanwhile.
  */
 export class LargeBatches {
   readonly #idleSlots: PinnedSlot[] = [];

@@ -2,10 +2,7 @@ import { UserError } from "../../base/errors.js";
 import type { CallLimits, PredictOptions, Predictor, PreparedText } from "./predictor.js";
 import { getRow, type Score } from "./score.js";
 
-/**
- * Predicts texts in calls of limited size, the shortest texts first, so that progress is visible
- * and the work can be stopped.
- */
+/** Predicts in calls of limited size, shortest first, for progress and for stopping. */
 export async function predictInCalls<Item extends PreparedText, Answer extends Score>(
   predictor: Predictor<Item, Answer>,
   items: readonly Item[],

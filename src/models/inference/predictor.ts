@@ -37,10 +37,7 @@ export interface PredictOptions {
   getAccuracy?(index: number): Accuracy;
   /** Maximum number of texts per call, if it is less than that of the predictor. */
   readonly maxCallSize?: number;
-  /**
-   * Called after each call with its answers, by index. Equal texts share an answer. An error ends the
-   * prediction.
-   */
+  /** Called after each call with its answers by index. An error ends the prediction. */
   onCall?(answers: ReadonlyMap<number, Score>): void;
   /** Called with the number of answers that were computed again, to be exact. */
   onRepeat?(count: number): void;
@@ -100,10 +97,7 @@ export class EncodedText implements PreparedText {
   }
 }
 
-/**
- * Returns the token IDs, followed by the token types of a pair. Types tell a pair from one text
- * with a separator.
- */
+/** Returns token IDs and, for a pair, token types, which tell it from a text with a separator. */
 function getContentBytes({ ids, tokenTypeIds }: Encoding): Uint8Array {
   const toBytes = (values: Encoding["ids"] | Encoding["tokenTypeIds"]) =>
     new Uint8Array(values.buffer, values.byteOffset, values.byteLength);

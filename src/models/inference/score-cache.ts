@@ -32,10 +32,7 @@ export function computeContentKey(content: string | Uint8Array): string {
   return sha256(content).slice(0, keyBytes);
 }
 
-/**
- * crypto.hash (Node 20.12 or later) avoids one hash object per text, which is most of an attack's
- * garbage.
- */
+/** crypto.hash (Node 20.12 or later) creates no hash object per text. */
 const sha256: (content: string | Uint8Array) => string = crypto.hash
   ? (content) => crypto.hash("sha256", content, "binary")
   : (content) => crypto.createHash("sha256").update(content).digest("binary");
@@ -147,9 +144,7 @@ export class ScoreCache {
     return record;
   }
 
-  /**
-   * Reads as many of the newest records as fit in memory, and keeps the file open for appending.
-   */
+  /** Reads the newest records that fit in memory, and keeps the file open for appending. */
   #open(path: string): void {
     try {
       mkdirSync(dirname(path), { recursive: true });
@@ -198,10 +193,7 @@ export class ScoreCache {
   }
 }
 
-/**
- * Opens the score cache of a predictor: on disk if its answers are deterministic, otherwise in
- * memory.
- */
+/** Opens the score cache of a predictor: on disk if its answers are deterministic. */
 export function openScoreCache({
   numLabels,
   hash,

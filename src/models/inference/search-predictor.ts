@@ -28,10 +28,7 @@ export interface SearchPredictor<Created extends Predictor> {
   close(): void;
 }
 
-/**
- * Creates the predictor of a search. A search may be less precise than its result, which belongs to
- * the float32 model.
- */
+/** Creates the predictor of a search, which may be less precise than its float32 result. */
 export async function createSearchPredictor<Created extends Predictor>(
   { model, runtime, quantized, confirmsOnGpu, isVote }: SearchRuntime,
   create: (model: Model, classifier: Classifier, deviceConfig: DeviceConfig) => Promise<Created>,

@@ -11,11 +11,7 @@ import { batchByTokens, batchForInference } from "./inference-batches.js";
 
 /** Encodes texts, with weights of its own. */
 export interface SentenceModel {
-  /**
-   * Encodes texts as sentence-transformers do: the mean of the last hidden states of the tokens,
-   * scaled to length 1. The dot product of two vectors is their cosine similarity. `onProgress` gets the
-   * number of encoded texts.
-   */
+  /** Encodes as sentence-transformers do: the mean of the last hidden states, with length 1. */
   encode(texts: readonly string[], onProgress?: (done: number) => void): Promise<Float32Array[]>;
   /** Frees everything except the weights of the model. */
   close(): void;
