@@ -11,8 +11,9 @@ import { interruptedExitCode, onStopSignals } from "../base/processes.js";
 import { formatCommandLine, shellQuote } from "../base/shell.js";
 import { processOptions } from "./rendezvous.js";
 import { cancelJobs, checkSlurm, listQueuedJobs, type SlurmSettings, slurmSchema, submitWorkers } from "./slurm.js";
+import { temperProgram } from "./temper-program.js";
 import { hashRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
-import { formatTrust, runWorker, temperProgram } from "./worker-process.js";
+import { formatTrust, runWorker } from "./worker-process.js";
 
 /** The keys of an attack with several processes. */
 export const shardOptions = {

@@ -11,7 +11,7 @@ import type { ResolvedRun } from "../settings/read-config.js";
 import { ProcessGroup } from "../tensor/index.js";
 import { type Ranks, singleRank } from "../train/index.js";
 import { chooseRankDevice, type RankRendezvous, readRendezvous, secretVariable } from "./rendezvous.js";
-import { temperProgram } from "./worker-process.js";
+import { temperProgram } from "./temper-program.js";
 
 interface ProcessSettings {
   readonly processes?: number | undefined;

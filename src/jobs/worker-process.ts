@@ -1,15 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, writeSync } from "node:fs";
-import { join } from "node:path";
 import { getErrorMessage } from "../base/errors.js";
 import { createFileError, openForAppending, writeFileAtomic } from "../base/files.js";
 import { describeCrash } from "../base/processes.js";
 import type { Trust } from "../base/trust.js";
-import { packageRoot } from "../tensor/native.js";
+import { temperProgram } from "./temper-program.js";
 import { hashRequest, readWorkResult, type WorkFiles, type WorkRequest, type WorkResult } from "./work-request.js";
-
-/** The program that worker processes run. */
-export const temperProgram: readonly string[] = [process.execPath, join(packageRoot, "dist", "cli", "main.js")];
 
 /** A request, its file, and the file of its result. */
 export interface Work extends WorkFiles {
