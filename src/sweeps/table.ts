@@ -209,7 +209,7 @@ function isComparedByExample(rows: readonly TableRow[], key: string): boolean {
 }
 
 /** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */
-export function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean): number | null {
+function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean): number | null {
   const pairs = cell.values.flatMap((value, i): [number, number][] => {
     const other = base.values[i] ?? null;
     return value === null || other === null ? [] : [isLowerBetter ? [other, value] : [value, other]];
