@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
@@ -182,16 +182,29 @@ export interface ListenOptions {
   readonly maxConnections?: number;
 }
 
-/** Closes the oldest connections that have sent no request, so that they do not take the places of others. */
-function limitSilentConnections(server: Server, limit: number): void {
-  const silent = new Set<Socket>();
+/**
+ * Closes the oldest connections whose request has not arrived completely, or that have none, so that
+ * they do not take the places of others.
+ */
+function limitIdleConnections(server: Server, limit: number): void {
+  const idle = new Set<Socket>();
+  const add = (socket: Socket): void => {
+    if (socket.destroyed) return;
+    idle.add(socket);
+    const [oldest] = idle;
+    if (idle.size > limit) oldest!.destroy();
+  };
   server.on("connection", (socket: Socket) => {
-    silent.add(socket);
-    socket.once("close", () => silent.delete(socket));
-    const [oldest] = silent;
-    if (silent.size > limit) oldest!.destroy();
+    add(socket);
+    socket.once("close", () => idle.delete(socket));
   });
-  server.on("request", ({ socket }: IncomingMessage) => silent.delete(socket));
+  server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    const { socket, headers } = request;
+    const hasBody = headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
+    if (hasBody) request.once("end", () => idle.delete(socket));
+    else idle.delete(socket);
+    response.once("finish", () => add(socket));
+  });
 }
 
 /** Listens for requests. Port 0 chooses a free one. */
@@ -202,7 +215,7 @@ export async function listen(
   const serverOptions = { requestTimeout, headersTimeout, connectionsCheckingInterval: 1000 };
   const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
   server.maxConnections = maxConnections;
-  limitSilentConnections(server, Math.ceil(maxConnections / 2));
+  limitIdleConnections(server, Math.ceil(maxConnections / 2));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, resolve);

@@ -28,13 +28,13 @@ export class InferenceMetrics {
   });
   readonly #batches = new Histogram({
     name: "temper_batch_texts",
-    help: "Texts that were classified together.",
+    help: "Texts, windows or groups that the model read together.",
     buckets: batchBounds,
     registers: this.#registers,
   });
 
   constructor(readQueue: () => number) {
-    this.#addGauge("temper_queue_texts", "Texts that wait or are being classified.", readQueue);
+    this.#addGauge("temper_queue_passes", "Model passes that wait or are being computed.", readQueue);
     this.#addGauge("process_resident_memory_bytes", "Memory of the process.", () => process.memoryUsage.rss());
     this.#addGauge("process_uptime_seconds", "Seconds since the process started.", () => process.uptime());
   }

@@ -5,6 +5,8 @@ export interface ServerDescription {
   readonly model: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   readonly maxTexts: number;
   readonly maxCharacters: number;
+  readonly maxPasses: number;
+  readonly maxClientPasses: number;
   readonly hasApiKey: boolean;
   readonly version: string;
 }
@@ -15,7 +17,8 @@ const textSchema = z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string
 export const predictBodySchema = z.strictObject({ texts: z.array(textSchema) });
 
 /** Describes the routes of a server in OpenAPI 3.1. */
-export function createOpenApi({ model, maxTexts, maxCharacters, hasApiKey, version }: ServerDescription): object {
+export function createOpenApi(description: ServerDescription): object {
+  const { model, maxTexts, maxCharacters, maxPasses, maxClientPasses, hasApiKey, version } = description;
   const app = new OpenAPIHono();
   const registry = app.openAPIRegistry;
   const json = <Schema extends z.ZodType>(schema: Schema) => ({ "application/json": { schema } });
@@ -49,7 +52,10 @@ export function createOpenApi({ model, maxTexts, maxCharacters, hasApiKey, versi
         },
         400: describeError("The request is not valid."),
         ...(hasApiKey && { 401: describeError("The API key is missing or wrong.") }),
-        413: describeError(`More than ${maxTexts} texts, or more than ${maxCharacters} characters in one of them.`),
+        413: describeError(
+          `More than ${maxTexts} texts, more than ${maxCharacters} characters in one of them, or texts that need more ` +
+            `than ${maxPasses} model passes. With retry-after: the client has ${maxClientPasses} passes that wait.`,
+        ),
         503: describeError("Too many texts are waiting. Try again after the seconds in retry-after."),
       },
     }),

@@ -27,8 +27,18 @@ export const serveRequestSchema = z.strictObject({
     .describe("host name that clients may use, besides localhost and IP addresses"),
   apiKey: orNull(z.string().min(1)).describe("key that clients must send; env:VARIABLE reads it from the environment"),
   maxTexts: countSchema.default(4096).describe("maximum texts per request"),
-  maxBatchTexts: orNull(countSchema, "as --max-texts").describe("maximum texts that are classified together"),
-  maxQueuedTexts: countSchema.default(65_536).describe("maximum texts of all requests that wait; more get status 503"),
+  maxBatchTexts: orNull(countSchema, "256, and 4096 on a GPU").describe(
+    "maximum texts, windows or groups that are classified together",
+  ),
+  maxPasses: countSchema
+    .default(8192)
+    .describe("maximum model passes per request; a text needs one, or one per window or group; more get status 413"),
+  maxClientPasses: countSchema
+    .default(32_768)
+    .describe("maximum model passes of one client that wait, by its address; more get status 413"),
+  maxQueuedPasses: countSchema
+    .default(65_536)
+    .describe("maximum model passes of all clients that wait; more get status 503"),
   maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),
   ...guardOptions,
@@ -65,7 +75,7 @@ export interface ServeCallbacks extends Callbacks {
  */
 export async function serveModel(request: ServeRequest, callbacks: ServeCallbacks = {}): Promise<ServedModel> {
   const parsed = validate(serveRequestSchema, request, "serve");
-  const { model: reference, host, port, allowedHosts, maxTexts, maxCharacters, maxConnections } = parsed;
+  const { model: reference, host, port, allowedHosts, maxConnections } = parsed;
   const { device, precision, threads, windows, positiveLabel } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
@@ -76,18 +86,12 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const base = tokenization === "subword" ? loaded.base : readUnknownTokens(loaded.base, model, unkToken);
   // The first call casts the weights. The first client does not wait for it.
   await base.predict(base.prepare([[unkToken]]));
-  const predictor = wrapUse(base, use);
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
   const modelInfo = { model: name, labels, tokenization, maxLength, unkToken };
   const { app, stop } = createInferenceApp(
-    { modelInfo, predictor },
-    {
-      maxTexts,
-      maxCharacters,
-      maxQueuedTexts: parsed.maxQueuedTexts,
-      maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
-    },
+    { modelInfo, predictor: base, wrap: (predictor) => wrapUse(predictor, use) },
+    { ...parsed, maxBatchTexts: parsed.maxBatchTexts ?? (base.callLimits.canOverlap ? 4096 : 256) },
     {
       allowedHosts: [host, ...allowedHosts],
       onError: (message: string) => warn(callbacks, message),

@@ -2,6 +2,8 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
+import { type PartRule, predictByParts } from "../../src/models/inference/predict-by-parts.js";
+import type { Score } from "../../src/models/inference/score.js";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
 import { createInferenceApp, type InferenceAppOptions, type InferenceLimits } from "../../src/serve/inference-app.js";
 import type { LoggedRequest } from "../../src/serve/request-log.js";
@@ -26,12 +28,17 @@ interface TextModel {
 interface Fixture {
   readonly handler?: Partial<TextModel>;
   readonly limits?: Partial<InferenceLimits>;
+  /** Tokens per call of the model. A batch of the server has a fourth of them. */
+  readonly maxTokens?: number;
+  /** How the server reads parts of texts. */
+  readonly parts?: PartRule<Score>;
   readonly onError?: (message: string) => void;
   readonly maxConnections?: number;
   readonly options?: InferenceAppOptions;
 }
 
-async function start({ handler, limits, onError, maxConnections, options }: Fixture = {}): Promise<string> {
+async function start(fixture: Fixture = {}): Promise<string> {
+  const { handler, limits, onError, maxConnections, options, maxTokens = 16_384, parts } = fixture;
   const { encode, predict }: TextModel = {
     encode: ([text]) => text!,
     predict: async (texts) => texts.map((text) => [Number(text), 1 - Number(text)]),
@@ -41,12 +48,24 @@ async function start({ handler, limits, onError, maxConnections, options }: Fixt
     {
       modelInfo: { model: "fixture", labels: ["low", "high"] },
       predictor: {
+        name: "fixture",
+        numLabels: 2,
+        callLimits: { maxTexts: 4096, maxTokens },
         prepare: (all) => all.map((texts) => ({ content: encode(texts), length: 1 })),
         predict: async (items) =>
           (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
       },
+      wrap: (predictor) => (parts ? predictByParts(predictor, parts) : predictor),
     },
-    { maxTexts: 4096, maxCharacters: 1000, ...limits },
+    {
+      maxTexts: 4096,
+      maxBatchTexts: 4096,
+      maxCharacters: 1000,
+      maxPasses: 8192,
+      maxClientPasses: 32_768,
+      maxQueuedPasses: 65_536,
+      ...limits,
+    },
     { onError, ...options },
   );
   const server = await listen(app, { host: "127.0.0.1", port: 0, ...(maxConnections && { maxConnections }) });
@@ -100,7 +119,7 @@ describe("serve", () => {
     const early = query("0.5");
     await expect.poll(() => batches).toEqual([1]);
     const late = [query("0.25", "0.75"), query("1"), query("0")];
-    await expect.poll(async () => (await fetch(`${url}metrics`)).text()).toContain("temper_queue_texts 5\n");
+    await expect.poll(async () => (await fetch(`${url}metrics`)).text()).toContain("temper_queue_passes 5\n");
     release();
     expect(await early).toMatchObject({ probabilities: [[0.5, 0.5]] });
     expect(await Promise.all(late)).toMatchObject([
@@ -150,7 +169,7 @@ describe("serve", () => {
           return texts.map(() => [0.5, 0.5]);
         },
       },
-      limits: { maxTexts: 2, maxQueuedTexts: 3 },
+      limits: { maxTexts: 2, maxQueuedPasses: 3 },
     });
     const answers = Array.from({ length: 4 }, () => post(url, '{"texts": ["a", "b"]}').then(({ status }) => status));
     // Nothing is answered before the release, so the first answer is a rejection.
@@ -183,6 +202,129 @@ describe("serve", () => {
     });
     expect((await post(url, JSON.stringify({ texts: new Array(4096).fill("1") }))).status).toBe(200);
     expect(answeredAfter).toBeLessThan(4096);
+  });
+
+  /** Sends a request from another address of this host, as another client does. */
+  const postFrom = (localAddress: string, url: string, texts: readonly string[]) =>
+    new Promise<number>((resolve, reject) => {
+      const options = { method: "POST", headers: { ...headers, connection: "close" }, localAddress };
+      request(`${url}predict`, options, (response) => {
+        response.resume();
+        resolve(response.statusCode!);
+      })
+        .on("error", reject)
+        .end(JSON.stringify({ texts }));
+    });
+  const splitAtSpaces: PartRule<Score> = {
+    split: ([text]) => text!.split(" ").map((word) => [word]),
+    combine: ([row]) => ({ probabilities: row! }),
+  };
+
+  test.each([
+    ["many texts", undefined, (numbers: readonly string[]) => numbers, "127.0.0.1"],
+    ["one text of many parts", splitAtSpaces, (numbers: readonly string[]) => [numbers.join(" ")], "127.0.0.1"],
+    ["many texts of another client", undefined, (numbers: readonly string[]) => numbers, "127.0.0.2"],
+  ])("a small request waits for one batch after a request with %s", async (_, parts, toTexts, address) => {
+    const batches: (readonly string[])[] = [];
+    let small: Promise<number> | undefined;
+    let arrivedIn = 0;
+    const url: string = await start({
+      ...(parts && { parts }),
+      limits: { maxCharacters: 10_000 },
+      maxTokens: 16,
+      handler: {
+        async predict(texts) {
+          batches.push(texts);
+          if (batches.length === 3) {
+            small = postFrom(address, url, ["0.5"]);
+            const waiting = async () => (await fetch(`${url}metrics`)).text();
+            await expect.poll(waiting).toContain("temper_queue_passes 1201\n");
+            arrivedIn = batches.length;
+          }
+          return texts.map((text) => [Number(text), 1 - Number(text)]);
+        },
+      },
+    });
+    const numbers = Array.from({ length: 400 }, (_unused, i) => String(i / 1000));
+    // Three large requests of one client take turns, too.
+    const large = [0, 1, 2].map((i) =>
+      post(`${url}predict`, JSON.stringify({ texts: toTexts(numbers.map((number) => `${number}00${i}`)) })),
+    );
+    for (const { status } of await Promise.all(large)) expect(status).toBe(200);
+    expect(await small).toBe(200);
+    expect(Math.max(...batches.map((texts) => texts.length))).toBe(4);
+    const answeredIn = batches.findIndex((texts) => texts.includes("0.5")) + 1;
+    // Requests of one client take turns: the two others come first.
+    expect(answeredIn - arrivedIn).toBeLessThanOrEqual(address === "127.0.0.1" ? 3 : 1);
+    expect(batches.length).toBeGreaterThan(300);
+  });
+
+  test("other requests are answered between batches that occupy the process", async () => {
+    let batches = 0;
+    let answeredAfter: number | undefined;
+    const url: string = await start({
+      maxTokens: 16,
+      handler: {
+        async predict(texts) {
+          if (batches++ === 0) void fetch(`${url}health`).then(() => (answeredAfter = batches));
+          // Until the other request has its answer, each batch takes a while, as a real one does.
+          const end = performance.now() + 5;
+          while (answeredAfter === undefined && performance.now() < end);
+          return texts.map(() => [1, 0]);
+        },
+      },
+    });
+    expect((await post(url, JSON.stringify({ texts: new Array(4096).fill("1") }))).status).toBe(200);
+    expect(answeredAfter).toBeLessThan(1024);
+  });
+
+  test("model passes are limited per request, per client and in total", async () => {
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const url = await start({
+      parts: splitAtSpaces,
+      limits: { maxPasses: 10, maxClientPasses: 15, maxQueuedPasses: 22 },
+      handler: {
+        async predict(texts) {
+          await released;
+          return texts.map(() => [1, 0]);
+        },
+      },
+    });
+    const words = (count: number) => Array.from({ length: count }, (_, i) => String(i)).join(" ");
+    const send = (...texts: string[]) => post(`${url}predict`, JSON.stringify({ texts }));
+    const tooMany = await send(words(7), words(4));
+    expect([tooMany.status, tooMany.headers.get("retry-after"), await tooMany.json()]).toEqual([
+      413,
+      null,
+      {
+        error:
+          "Expected texts that need at most 10 model passes per request, received at least 11. " +
+          "Send fewer or shorter texts per request, or start the server with a larger --max-passes.",
+      },
+    ]);
+    const first = send(words(10));
+    await expect.poll(async () => (await fetch(`${url}metrics`)).text()).toContain("temper_queue_passes 10\n");
+    const second = await send(words(6));
+    expect([second.status, second.headers.get("retry-after"), await second.json()]).toEqual([
+      413,
+      "1",
+      {
+        error: expect.stringContaining(
+          "at most 15 model passes per client at a time, received 16 with those that wait",
+        ),
+      },
+    ]);
+    // Another client has a budget of its own, within that of the server.
+    const other = postFrom("127.0.0.2", url, [words(10)]);
+    await expect.poll(async () => (await fetch(`${url}metrics`)).text()).toContain("temper_queue_passes 20\n");
+    expect(await postFrom("127.0.0.3", url, [words(3)])).toBe(503);
+    release();
+    expect([(await first).status, await other]).toEqual([200, 200]);
+    // The passes of answered requests are free again.
+    expect((await send(words(10))).status).toBe(200);
   });
 
   test("accepts only this host's names, its own pages and JSON", async () => {
@@ -272,6 +414,23 @@ describe("serve", () => {
     expect(await getStatus()).toBe(200);
     for (const socket of sockets) socket.destroy();
   });
+
+  test("70 slow bodies against 64 connections leave room for /health", async () => {
+    const url = await start({ maxConnections: 64 });
+    const { port, host } = new URL(url);
+    const head = `POST /predict HTTP/1.1\r\nhost: ${host}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{`;
+    let [connected, closed] = [0, 0];
+    const sockets = Array.from({ length: 70 }, () =>
+      connect(Number(port), "127.0.0.1", () => connected++)
+        .on("error", () => undefined)
+        .on("close", () => closed++),
+    );
+    for (const socket of sockets) socket.write(head);
+    await expect.poll(() => [connected, closed]).toEqual([70, 70 - 32]);
+    for (let i = 0; i < 3; i++) expect((await fetch(`${url}health`)).status).toBe(200);
+    expect((await post(`${url}predict`, '{"texts": ["1"]}')).status).toBe(200);
+    for (const socket of sockets) socket.destroy();
+  });
 });
 
 describe("for operators", () => {
@@ -296,7 +455,7 @@ describe("for operators", () => {
       "temper_batch_texts_sum 2",
       "temper_request_seconds_count 1",
       'temper_request_seconds_bucket{le="+Inf"} 1',
-      "temper_queue_texts 0",
+      "temper_queue_passes 0",
     ])
       expect(lines).toContain(line);
     // The format: a comment, or a name with labels and a number.

@@ -38,9 +38,9 @@ export function predictByParts<Answer extends Score>(
         const parts = split(fields).map((part) => JSON.stringify(part));
         // About four characters per token.
         const length = Math.ceil(parts.reduce((sum, part) => sum + part.length, 0) / 4);
-        return { parts, content: parts.join("\n"), length };
+        return { parts, passes: parts.length, content: parts.join("\n"), length };
       }),
-    async predict(items) {
+    async predict(items, { client } = {}) {
       const found = new Map<string, KnownPart>();
       const missing: string[] = [];
       for (const part of new Set(items.flatMap(({ parts }) => parts))) {
@@ -52,7 +52,7 @@ export function predictByParts<Answer extends Score>(
         const chunk = missing.slice(start, start + callLimits.maxTexts);
         const texts = chunk.map((part) => JSON.parse(part) as readonly string[]);
         const prepared = base.prepare(texts);
-        const answers = await base.predict(prepared);
+        const answers = await base.predict(prepared, client === undefined ? {} : { client });
         for (const [i, part] of chunk.entries()) {
           const { truncated = false } = prepared[i]!;
           found.set(part, { row: answers[i]!.probabilities, truncated });

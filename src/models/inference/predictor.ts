@@ -15,6 +15,8 @@ export interface PreparedText {
   readonly length: number;
   /** True if the end of the text was cut off. */
   readonly truncated?: boolean;
+  /** The number of texts that the model reads to answer. Default: 1. */
+  readonly passes?: number;
 }
 
 /**
@@ -35,6 +37,8 @@ export interface CallLimits {
 export interface PredictOptions {
   /** How exact the answer for a text must be, by its index. Default: all are exact. */
   getAccuracy?(index: number): Accuracy;
+  /** Who asks, for a predictor that serves several clients in turn. */
+  readonly client?: string;
   /** Maximum number of texts per call, if it is less than that of the predictor. */
   readonly maxCallSize?: number;
   /** Called after each call with its answers by index. An error ends the prediction. */
