@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
-import { formatInterval, formatPercent } from "../base/format.js";
+import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
+import { describeMetric } from "../evaluation/metric-table.js";
 import { type Interval, intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { assignColors } from "./colors.js";
@@ -22,12 +23,19 @@ const dataSchema = z.object({
       beta: z.number().nullable(),
       /** On the test split, without an attack, with the 95% CI. */
       accuracy: z.number(),
+      examples: z.number(),
       interval: intervalSchema.optional(),
       degeneracy: z.string().nullable(),
-      /** By attack, with the 95% CI. */
+      /** By attack, with the 95% CI. If only one label was attacked, the accuracy is its recall. */
       robust: z.record(
         z.string(),
-        z.object({ accuracy: z.number(), low: z.number(), high: z.number(), examples: z.number() }),
+        z.object({
+          accuracy: z.number(),
+          low: z.number(),
+          high: z.number(),
+          examples: z.number(),
+          attackedLabel: z.string().nullable(),
+        }),
       ),
     }),
   ),
@@ -51,7 +59,7 @@ export const tradeoff = defineAnalysis({
       );
     const data: TradeoffData = {
       attacks,
-      runs: runs.map(({ run, label, accuracy, interval, degeneracy, robust }) => {
+      runs: runs.map(({ run, label, accuracy, examples, interval, degeneracy, robust }) => {
         const beta = getOption(run, "beta");
         return {
           label,
@@ -59,6 +67,7 @@ export const tradeoff = defineAnalysis({
           method: run.method,
           beta: typeof beta === "number" ? beta : null,
           accuracy,
+          examples,
           interval,
           degeneracy,
           robust: Object.fromEntries(robust),
@@ -71,6 +80,7 @@ export const tradeoff = defineAnalysis({
 
 export interface AttackedRun extends LabeledRun {
   readonly accuracy: number;
+  readonly examples: number;
   readonly interval: Interval;
   readonly degeneracy: string | null;
   readonly robust: ReadonlyMap<string, RobustAccuracy>;
@@ -91,14 +101,14 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
       const robust = [...journals.keys()].flatMap((attack): [string, RobustAccuracy][] => {
         const metric = metrics.get(attack);
         if (!metric?.examples) return [];
-        const { value: accuracy, examples } = metric;
+        const { value: accuracy, examples, attackedLabel = null } = metric;
         const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
-        return [[attack, { accuracy, low, high, examples }]];
+        return [[attack, { accuracy, low, high, examples, attackedLabel }]];
       });
       const degeneracy = await readDegeneracy(each.run);
       if (degeneracy !== null) warn(context, `${each.run.folder} is degenerate: ${degeneracy}.`);
-      const { accuracy, interval } = each.results.test;
-      return { ...each, accuracy, interval, degeneracy, robust: new Map(robust) };
+      const { accuracy, examples, interval } = each.results.test;
+      return { ...each, accuracy, examples, interval, degeneracy, robust: new Map(robust) };
     }),
   );
 }
@@ -115,6 +125,7 @@ export function listAttacks(runs: readonly AttackedRun[]): string[] {
 /** Lists the runs by accuracy under attack. A degenerate model is named, not ranked. */
 function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
   const sound = runs.filter(({ degeneracy }) => degeneracy === null);
+  const withoutAttack = `accuracy without attack on ${formatTexts(runs.map(({ examples }) => examples))}`;
   const sentences = attacks.flatMap((attack) => {
     const sorted = sound
       .filter(({ robust }) => robust[attack])
@@ -122,10 +133,11 @@ function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
     const each = sorted.slice(0, maxListedRuns).map(({ label, accuracy: clean, robust }) => {
       const { accuracy, low, high } = robust[attack]!;
       const interval = `95% CI ${formatInterval(low, high)}`;
-      return `${label} ${formatPercent(accuracy)} (${interval}; ${formatPercent(clean)} without attack)`;
+      return `${label} ${formatPercent(accuracy)} (${interval}; ${formatPercent(clean)} ${withoutAttack})`;
     });
+    const { title, texts } = describeAttack(attack, runs);
     const rest = sorted.length > maxListedRuns ? `, and ${sorted.length - maxListedRuns} more` : "";
-    return each.length > 0 ? [`Accuracy under ${attack}: ${each.join(", ")}${rest}.`] : [];
+    return each.length > 0 ? [`${capitalize(title)}, ${texts}: ${each.join(", ")}${rest}.`] : [];
   });
   const degenerate = runs.flatMap(({ label, degeneracy }) =>
     degeneracy === null ? [] : [`${label} is degenerate: ${degeneracy}.`],
@@ -135,12 +147,29 @@ function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
 
 const maxListedRuns = 6;
 
+function formatTexts(counts: readonly number[]): string {
+  const different = new Set(counts);
+  return different.size === 1 ? `${formatCount(counts[0]!)} texts` : "different texts";
+}
+
+/** What the numbers of an attack are, and of how many texts. */
+function describeAttack(
+  attack: string,
+  runs: TradeoffData["runs"],
+): { readonly title: string; readonly texts: string } {
+  const found = runs.flatMap(({ robust }) => robust[attack] ?? []);
+  const labels = [...new Set(found.map(({ attackedLabel }) => attackedLabel))];
+  const { title } = describeMetric(attack, labels.length === 1 ? labels[0] : null);
+  return { title, texts: formatTexts(found.map(({ examples }) => examples)) };
+}
+
 async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Figure> {
   const { Plot, plotPanel } = await loadPlot();
   const methods = [...new Set(runs.map(({ method }) => method))];
   const colors = assignColors(methods.map((method) => ({ method, label: method })));
   const panels = attacks.map((attack) => {
-    const points = runs.flatMap(({ method, beta, accuracy: clean, interval, degeneracy, robust }) => {
+    const { title, texts } = describeAttack(attack, runs);
+    const points = runs.flatMap(({ method, beta, accuracy: clean, examples, interval, degeneracy, robust }) => {
       const attacked = robust[attack];
       if (!attacked) return [];
       const { accuracy, low, high } = attacked;
@@ -148,6 +177,7 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
         {
           method,
           beta,
+          examples,
           x: 100 * clean,
           y: 100 * accuracy,
           low: 100 * low,
@@ -170,8 +200,13 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
       width: 360,
       height: 280,
       marginRight: 24,
-      x: { label: "clean accuracy (%)", grid: true, nice: true, ticks: 5 },
-      y: { label: `accuracy under ${attack} (%)`, grid: true, nice: true, ticks: 6 },
+      x: {
+        label: `clean accuracy, ${formatTexts(points.map(({ examples }) => examples))} (%)`,
+        grid: true,
+        nice: true,
+        ticks: 5,
+      },
+      y: { label: `${title}, ${texts} (%)`, grid: true, nice: true, ticks: 6 },
       marks: [
         Plot.ruleX(points, { x: "x", y1: "low", y2: "high", stroke: "color", strokeWidth: 1.5 }),
         Plot.ruleY(points, { y: "y", x1: "left", x2: "right", stroke: "color", strokeWidth: 1.5 }),

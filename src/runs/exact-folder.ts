@@ -91,24 +91,16 @@ export async function readExactReports(folder: string): Promise<ExactReport[]> {
   return readJsonFiles(folder, ending, exactReportSchema, "exact");
 }
 
-/**
- * Tabulates how accuracy falls with the number of substitutions. Without a limit, the last numbers
- * of substitutions are all alike and left out.
- */
+/** Tabulates how accuracy falls with the number of substitutions, from 0 to the largest one that was asked for. */
 export function tabulateExact({ bracket, distribution, exact }: ExactReport): { head: string[]; rows: string[][] } {
-  const last = bracket.findLastIndex(
-    ({ proven, unbroken }, i) => i === 0 || proven !== bracket[i - 1]!.proven || unbroken !== bracket[i - 1]!.unbroken,
-  );
-  const rows = bracket
-    .slice(0, last + 1)
-    .map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
-      formatCount(changes),
-      formatCount(distribution.exact[changes] ?? 0),
-      formatPercent(proven),
-      formatInterval(provenInterval.low, provenInterval.high),
-      formatPercent(unbroken),
-      formatInterval(unbrokenInterval.low, unbrokenInterval.high),
-      formatCount(exact[changes]!.open),
-    ]);
+  const rows = bracket.map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
+    formatCount(changes),
+    formatCount(distribution.exact[changes] ?? 0),
+    formatPercent(proven),
+    formatInterval(provenInterval.low, provenInterval.high),
+    formatPercent(unbroken),
+    formatInterval(unbrokenInterval.low, unbrokenInterval.high),
+    formatCount(exact[changes]!.open),
+  ]);
   return { head: ["substitutions", "first fooled", "exact accuracy", "95% CI", "not broken", "95% CI", "open"], rows };
 }

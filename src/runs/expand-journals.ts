@@ -1,14 +1,25 @@
+import { stat } from "node:fs/promises";
 import { UserError } from "../base/errors.js";
 import { findJournals, getJournalPath } from "./attack-folder.js";
+import { findRunFolders } from "./run-files.js";
 import { RunFolder } from "./run-folder.js";
 
-/** The journals that a path means: those of a run, or the journal itself. */
+/** The journals that a path means: those of a run, those of all runs in a folder, or the journal itself. */
 export async function expandJournals(path: string): Promise<string[]> {
   const run = await RunFolder.containing(path);
-  if (!run) return [path];
-  const folder = run.path("attacks");
-  const names = await findJournals(folder);
-  if (names.length === 0)
-    throw new UserError(`${path}: this run was not attacked yet. Run temper attack ${path} first.`);
-  return names.map((name) => getJournalPath(folder, name));
+  const isFolder = (await stat(path).catch(() => null))?.isDirectory() ?? false;
+  if (!run && !isFolder) return [path];
+  const runs = run ? [run] : await Promise.all((await findRunFolders(path)).map(RunFolder.open));
+  // A folder of journals alone is no run: its reader says what it expected.
+  if (runs.length === 0) return [path];
+  const folders = runs.map((each) => each.path("attacks"));
+  const journals = await Promise.all(
+    folders.map(async (folder) => (await findJournals(folder)).map((name) => getJournalPath(folder, name))),
+  );
+  const found = journals.flat();
+  if (found.length > 0) return found;
+  const [subject, command] = run
+    ? ["this run was", `temper attack ${path}`]
+    : ["none of its runs was", `temper attack ${runs[0]!.folder}`];
+  throw new UserError(`${path}: ${subject} attacked yet. Run ${command} first.`);
 }

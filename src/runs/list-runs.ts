@@ -29,7 +29,13 @@ export interface RunSummary {
   /** The number of texts of that accuracy. */
   readonly testExamples: number | null;
   /** The attack of the last report that left the lowest accuracy; null before an attack. */
-  readonly underAttack: { readonly attack: string; readonly accuracy: number; readonly examples: number } | null;
+  readonly underAttack: {
+    readonly attack: string;
+    readonly accuracy: number;
+    readonly examples: number;
+    /** The label whose texts were attacked, so that the accuracy is its recall; null: every label. */
+    readonly attackedLabel: string | null;
+  } | null;
   /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
   readonly degeneracy: string | null;
   /** The best validation value so far, and its metric. */
@@ -81,12 +87,14 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
   };
 }
 
-function findStrongestAttack({ attacks, examples }: AttackReport): RunSummary["underAttack"] {
+function findStrongestAttack({ attacks, examples, request }: AttackReport): RunSummary["underAttack"] {
   const accuracies = Object.entries(attacks).map(
     ([attack, { accuracyUnderAttack }]) => [attack, accuracyUnderAttack] as const,
   );
   const [strongest] = accuracies.sort(([, a], [, b]) => a - b);
-  return strongest ? { attack: strongest[0], accuracy: strongest[1], examples } : null;
+  if (!strongest) return null;
+  const attackedLabel = typeof request.attackedLabel === "string" ? request.attackedLabel : null;
+  return { attack: strongest[0], accuracy: strongest[1], examples, attackedLabel };
 }
 
 function describeDamage(folder: string, error: unknown): RunSummary {

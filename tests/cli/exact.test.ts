@@ -149,6 +149,12 @@ describe("temper exact", () => {
     rmSync(out, { recursive: true });
   });
 
+  test("has a row for every number of substitutions that was asked for, whether or not it fools more texts", async () => {
+    const { stdout } = await run("rows", "--max-changes", "5");
+    const rows = stdout.split("\n").filter((line) => /^ *\d+ +\d+ +[\d.]+% /.test(line));
+    expect(rows.map((row) => Number(row.trim().split(" ")[0]))).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
   test("says what a budget leaves open, and counts it as not robust", async () => {
     const { stdout, code } = await run("budget", "--budget", "3");
     expect(code).toBe(0);

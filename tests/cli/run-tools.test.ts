@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { train } from "../../src/actions/train/train.js";
+import { analyze } from "../../src/analysis/index.js";
 import { run } from "../../src/cli/main.js";
 import { readAttackReport } from "../../src/runs/attack-folder.js";
 import { temporaryFolder } from "../temporary.js";
@@ -37,13 +38,35 @@ test("runs shows model, date, duration, size and tags", async () => {
 
 test("runs shows the lowest accuracy under attack, and sorts by it", async () => {
   const [head, first, second] = (await invoke(["runs", runs, "--sort", "under-attack"])).stdout.split("\n");
-  expect(head).toContain("under attack");
+  expect(head).toMatch(/accuracy \(\d+ texts\) +under attack \(\d+ texts\)/);
   expect(first).toMatch(/first .* [\d.]+% of \d+ \(greedy\)/);
   expect(second).not.toContain("greedy");
   const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as { underAttack: unknown }[];
   const { attacks, examples } = (await readAttackReport(join(runs, "first", "attacks")))!;
   const accuracy = attacks.greedy!.accuracyUnderAttack;
-  expect(listed.map(({ underAttack }) => underAttack)).toEqual([{ attack: "greedy", accuracy, examples }, null]);
+  expect(listed.map(({ underAttack }) => underAttack)).toEqual([
+    { attack: "greedy", accuracy, examples, attackedLabel: null },
+    null,
+  ]);
+});
+
+test("a recall of few texts never stands beside the accuracy of all without both numbers in the head", async () => {
+  const labeled = join(folder, "labeled");
+  cpSync(join(runs, "second"), labeled, { recursive: true });
+  const substitutions = join(folder, "words.json");
+  const request = { model: labeled, substitutions, device: "cpu", cache: false } as const;
+  const { examples } = await attack({ ...request, attacks: ["greedy"], attackedLabel: "positive" });
+  const [head, first] = (await invoke(["runs", labeled])).stdout.split("\n");
+  expect(head).toMatch(
+    new RegExp(`accuracy \\(\\d+ texts\\) +recall of positive under attack \\(${examples} texts\\)`),
+  );
+  expect(first).toContain(`% of ${examples} positive (greedy)`);
+  const out = join(folder, "tradeoff");
+  const { summary } = await analyze({ analysis: "tradeoff", runs: [labeled], out });
+  expect(summary).toContain(`Recall of positive under greedy, ${examples} texts: `);
+  expect(readFileSync(join(out, "tradeoff.svg"), "utf8")).toContain(
+    `recall of positive under greedy, ${examples} texts (%)`,
+  );
 });
 
 test("runs are filtered and sorted", async () => {
@@ -104,6 +127,26 @@ test("show prints adversarial examples as diffs, with colors in a terminal", asy
   expect((await invoke(["show", journal, "--outcome", "robust"])).stdout).toMatch(/\(robust\)\.?/);
   expect((await invoke(["show", join(runs, "first/results.json")])).code).toBe(2);
   expect((await invoke(["show", dirname(dirname(journal))])).stdout).toBe(stdout);
+  // A folder of runs, as harden writes one, means the journals of all its attacked runs.
+  expect((await invoke(["show", runs])).stdout).toBe(stdout);
+  expect((await invoke(["verify", runs, "--device", "cpu", "--quiet"])).stdout).toContain(journal);
+});
+
+test("show sets off what the model does not read", async () => {
+  const short = join(folder, "short");
+  const config = await tinyRun(join(folder, "short-data"));
+  await train({ ...config, maxLength: 4, out: short });
+  await attack({
+    model: short,
+    attacks: ["greedy"],
+    substitutions: join(folder, "words.json"),
+    device: "cpu",
+    cache: false,
+  });
+  const { stdout } = await invoke(["show", short, "--outcome", "all", "--num-examples", "3", "--full"]);
+  const texts = stdout.split("\n").filter((line) => line.startsWith("  "));
+  expect(texts).toHaveLength(3);
+  for (const text of texts) expect(text).toMatch(/^ {2}\S+ \S+⟨ .*⟩$/);
 });
 
 test("prune removes optimizer state and, on request, checkpoints of finished runs", async () => {

@@ -242,7 +242,11 @@ describe("evaluate", () => {
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n/);
     expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n[\s\S]*average precision 0\.\d+\n$/);
     const sample = await invoke([...args, "--max-samples", "10", "--json"]);
-    expect(JSON.parse(sample.stdout)).toMatchObject({ examples: 10 });
+    const drawn = JSON.parse(sample.stdout) as { examples: number; confusionMatrix: number[][] };
+    expect(drawn.examples).toBe(10);
+    // A balanced sample would have five texts of each label, whatever the file has.
+    const counts = drawn.confusionMatrix.map((row) => row.reduce((sum, count) => sum + count, 0));
+    expect(counts).not.toEqual([5, 5]);
   });
 
   test("without options, evaluates the task of the run", async () => {
@@ -408,7 +412,7 @@ describe("predict", () => {
 describe("runs", () => {
   test("prints a table or JSON", async () => {
     const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/^run +model +task +method +seed +state +steps +accuracy +started/);
+    expect(stdout).toMatch(/^run +model +task +method +seed +state +steps +accuracy \([^)]+\) +started/);
     expect(stdout).toMatch(/runs\/reviews +tiny-bert +reviews +standard +0 +finished +96 +\d+\.\d% /);
     const { stdout: json } = await invoke(["runs", join(folder, "runs"), "--json"]);
     expect(JSON.parse(json)).toMatchObject([{ state: "finished", step: 96, steps: 96, method: "standard" }]);

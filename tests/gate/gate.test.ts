@@ -102,6 +102,7 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
     [{ hashes: { data: content.hashes.data } }, "substitutions of the candidate differ"],
     [{ temper: "0.0.1" }, "Temper 0.0.1 attacked the baseline"],
     [{ format: 2 }, "expected a lock of format 3"],
+    [{ format: undefined }, "is not a lock of the gate: its JSON has no format"],
     [{ clean: { ...content.clean, correct: "" } }, "clean.correct"],
   ] as const) {
     writeFileSync(path, formatGateLock({ ...content, ...changes }));

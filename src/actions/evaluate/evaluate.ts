@@ -23,8 +23,9 @@ import { dataOptions, flattenData } from "../../settings/config.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
+import { drawRandomly } from "../../tasks/sample.js";
 import { guardOptions } from "../calibrate/find-guard.js";
-import { limitExamples, loadRequestedTask } from "../load/load-task.js";
+import { loadRequestedTask } from "../load/load-task.js";
 import { type UsedAnswer, wrapUse } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 
@@ -33,7 +34,7 @@ export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  maxSamples: orNull(countSchema, "all examples").describe("evaluate on a class-balanced sample"),
+  maxSamples: orNull(countSchema, "all examples").describe("evaluate on a random sample"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
   threshold: orNull(z.number().min(0).max(1), "the more probable label").describe(
     "predict the second of two labels if its probability is at least this",
@@ -110,7 +111,9 @@ async function evaluateSplit(
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const examples = limitExamples(task, await task.load(split), maxSamples, seed);
+  const all = await task.load(split);
+  // A class-balanced sample would have another accuracy than the texts that it is drawn from.
+  const examples = maxSamples === null || maxSamples >= all.length ? all : drawRandomly(all, maxSamples, seed);
   const result = await evaluateExamples(model, task, examples, split, runtime, {
     onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
     certified,

@@ -98,7 +98,13 @@ export async function readGateLock(path: string, { trust, version }: LockOptions
     throw new UserError(
       `${path}: there is no such lock. Write one with: temper gate MODEL --baseline RUN --lock ${path}`,
     );
-  const { seal, ...content } = validate(sealedSchema, await readJson(path, "the lock of the gate"), path);
+  const sealed = sealedSchema.safeParse(await readJson(path, "the lock of the gate"));
+  if (!sealed.success)
+    throw new UserError(
+      `${path} is not a lock of the gate: its JSON has no format. Expected a file that temper gate --lock wrote. ` +
+        "Name that file, or write a new lock with --baseline RUN --lock FILE.",
+    );
+  const { seal, ...content } = sealed.data;
   if (content.format !== lockFormat)
     throw new UserError(`${path}: expected a lock of format ${lockFormat}, ${describeNewLock("received another one")}`);
   if (seal !== computeSeal(content))

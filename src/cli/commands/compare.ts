@@ -2,6 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
 import { listen, warn } from "../../base/events.js";
 import { formatCount, formatPercent, formatPoints, formatPValue } from "../../base/format.js";
+import { describeMetric } from "../../evaluation/metric-table.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
@@ -46,15 +47,15 @@ export function define(command: Command, io: Io): void {
 type TitledReport = ComparisonReport & { readonly title?: string };
 
 function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): string {
-  const rows = comparisons.map(({ metric, examples, seeds, first, secondName, second, difference, low, high, p }) => [
-    metric,
+  const rows = comparisons.map(({ metric, attackedLabel, secondName, examples, seeds, p, ...values }) => [
+    describeMetric(metric, attackedLabel).title,
     formatCount(examples),
     formatCount(seeds),
-    formatPercent(first),
+    formatPercent(values.first),
     secondName,
-    formatPercent(second),
-    formatPoints(difference),
-    `${formatPoints(low)} to ${formatPoints(high)}`,
+    formatPercent(values.second),
+    formatPoints(values.difference),
+    `${formatPoints(values.low)} to ${formatPoints(values.high)}`,
     formatPValue(p.corrected).replace("= ", ""),
   ]);
   const head = ["metric", "examples", "seeds", runs[0]!, "compared with", "", "points", "95% CI", "p (Holm)"];

@@ -89,13 +89,14 @@ function formatRuns(io: Io, runs: readonly ListedRun[]): string {
     ...[run.started?.slice(0, 16).replace("T", " ") ?? "", formatDuration(1000 * run.seconds), formatBytes(run.bytes)],
     ...(hasTags ? [removeEscapes(run.tags.join(" "))] : []),
   ]);
+  const [accuracy, underAttack] = [nameAccuracy(runs), nameUnderAttack(runs)];
   const head = [
-    ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy"],
-    ...(hasAttacks ? ["under attack"] : []),
+    ...["run", "model", "task", "method", "seed", "state", "steps", accuracy],
+    ...(hasAttacks ? [underAttack] : []),
     ...["started (UTC)", "duration", "size"],
     ...(hasTags ? ["tags"] : []),
   ];
-  const numeric = ["seed", "steps", "accuracy", "under attack", "duration", "size"].map((name) => head.indexOf(name));
+  const numeric = ["seed", "steps", accuracy, underAttack, "duration", "size"].map((name) => head.indexOf(name));
   const failures = runs.flatMap(({ folder, failure, degeneracy }) => [
     ...(failure ? [removeEscapes(`${folder}: ${failure}\n`)] : []),
     ...(degeneracy ? [removeEscapes(`${folder} is degenerate: ${degeneracy}.\n`)] : []),
@@ -115,6 +116,32 @@ function formatSteps({ step, steps: total, state }: RunSummary): string {
   return total === null || total === step ? formatCount(step) : `${formatCount(step)} of ${formatCount(total)}`;
 }
 
+/** The head of a column of numbers: what they are, and of how many texts. */
+function nameColumn(title: string, counts: readonly number[]): string {
+  const different = new Set(counts);
+  if (different.size === 0) return title;
+  const [count] = different;
+  return `${title} (${different.size === 1 ? `${formatCount(count!)} texts` : "different texts"})`;
+}
+
+function nameAccuracy(runs: readonly ListedRun[]): string {
+  return nameColumn(
+    "accuracy",
+    runs.flatMap(({ testExamples }) => testExamples ?? []),
+  );
+}
+
+/** If only texts of one label were attacked, the number is the recall of that label. */
+function nameUnderAttack(runs: readonly ListedRun[]): string {
+  const found = runs.flatMap(({ underAttack }) => underAttack ?? []);
+  const labels = [...new Set(found.map(({ attackedLabel }) => attackedLabel))];
+  const title = labels.length === 1 && labels[0] != null ? `recall of ${labels[0]} under attack` : "under attack";
+  return nameColumn(
+    removeEscapes(title),
+    found.map(({ examples }) => examples),
+  );
+}
+
 /** Accuracy on the test split; before the run has finished, the best validation value. */
 function formatAccuracy(run: RunSummary): string {
   const { accuracy, testExamples, degeneracy, bestValidation, metricForBestModel } = run;
@@ -126,6 +153,7 @@ function formatAccuracy(run: RunSummary): string {
 /** The lowest accuracy under an attack, and which attack it was. */
 function formatUnderAttack({ underAttack, degeneracy }: RunSummary): string {
   if (underAttack === null || degeneracy !== null) return "";
-  const { attack, accuracy, examples } = underAttack;
-  return removeEscapes(`${formatPercent(accuracy)} of ${formatCount(examples)} (${attack})`);
+  const { attack, accuracy, examples, attackedLabel } = underAttack;
+  const texts = attackedLabel === null ? formatCount(examples) : `${formatCount(examples)} ${attackedLabel}`;
+  return removeEscapes(`${formatPercent(accuracy)} of ${texts} (${attack})`);
 }
