@@ -2,15 +2,10 @@ import type { Rng } from "../base/rng.js";
 import { bootstrapIntervals, type Interval, mean } from "../evaluation/statistics.js";
 import type { SurfaceGrid } from "./surface-plots.js";
 
-/** How flat a surface is around its center. Smaller values are flatter. */
-interface Flatness {
-  /** Mean second derivative at the center of the quadratic that fits the inner half best. */
+export function computeFlatness({ axis, values }: SurfaceGrid): {
   readonly curvature: number;
-  /** Mean absolute difference from the value at the center. A slope is not flat. */
   readonly meanChange: number;
-}
-
-export function computeFlatness({ axis, values }: SurfaceGrid): Flatness {
+} {
   const center = getCenterValue({ axis, values });
   const reach = Math.max(...axis) / 2;
   const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));

@@ -155,7 +155,8 @@ export async function measureGrid(
   };
 }
 
-interface LandscapeOptions {
+/** The loss around one model (ROSE eq. 6). */
+export async function measureLandscape(options: {
   readonly label: string;
   /** Identifies the surface in the cache: equal only for equal weights, directions and examples. */
   readonly cacheKey: string;
@@ -165,10 +166,7 @@ interface LandscapeOptions {
   readonly axis: readonly number[];
   readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
-}
-
-/** The loss around one model (ROSE eq. 6). */
-export async function measureLandscape(options: LandscapeOptions): Promise<LandscapeModel> {
+}): Promise<LandscapeModel> {
   const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
   const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;

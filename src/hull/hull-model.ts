@@ -63,21 +63,18 @@ export interface HullText {
   readonly rng: Rng;
 }
 
-/** A batch of texts with its hull, ready to be searched. */
-interface HullBatch extends HullModel {
-  readonly hull: Hull;
-  /** Standard deviation of the initial logits. */
-  readonly initialStd: number;
-  /** Samples one value per candidate from the random stream of each text: [word, candidate]. */
-  sample(getRng: (text: HullText) => Rng, draw: (rng: Rng) => number): Tensor;
-}
-
 /** Pads texts, packs their hull and copies both to the device. */
 export function createHullBatch(
   { model, weights, device }: LocalModel,
   texts: readonly HullText[],
   options: HullOptions,
-): HullBatch {
+): HullModel & {
+  readonly hull: Hull;
+  /** Standard deviation of the initial logits. */
+  readonly initialStd: number;
+  /** Samples one value per candidate from the random stream of each text: [word, candidate]. */
+  sample(getRng: (text: HullText) => Rng, draw: (rng: Rng) => number): Tensor;
+} {
   const padded = padBatch(
     texts.map((text) => text.encoding),
     model.tokenizer.special.padId,

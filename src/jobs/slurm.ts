@@ -65,17 +65,10 @@ export function checkSlurm(partition: string | null): void {
   listQueuedJobs("temper");
 }
 
-/** A job in the queue: a job array, or some of its tasks. */
-export interface QueuedJob {
-  readonly id: string;
-  /** PENDING, RUNNING, COMPLETING, … */
-  readonly state: string;
-  /** Why it is pending. */
-  readonly reason: string;
-}
-
 /** The jobs of this name that have not ended. */
-export function listQueuedJobs(name: string): QueuedJob[] {
+export function listQueuedJobs(
+  name: string,
+): { readonly id: string; readonly state: string; readonly reason: string }[] {
   const describe = (problem: string): string =>
     `squeue failed: ${problem}. Try again when Slurm responds, with --resume if the work has started.`;
   const output = runSlurmCommand(
@@ -95,8 +88,18 @@ export function cancelJobs(ids: readonly string[]): void {
   if (ids.length > 0) spawnSync("scancel", [...new Set(ids)]);
 }
 
-/** Workers that do the same work together. */
-interface WorkerArray {
+/** Seconds before the time limit at which a worker is asked to save its work. */
+const warningSeconds = 60;
+
+/** Submits workers as a job array and returns the number of the job. */
+export function submitWorkers({
+  name,
+  tasks,
+  command,
+  folder,
+  after = null,
+  settings,
+}: {
   /** The name of the job. */
   readonly name: string;
   readonly tasks: number;
@@ -107,13 +110,7 @@ interface WorkerArray {
   /** The job that must end first. */
   readonly after?: string | null;
   readonly settings: SlurmSettings;
-}
-
-/** Seconds before the time limit at which a worker is asked to save its work. */
-const warningSeconds = 60;
-
-/** Submits workers as a job array and returns the number of the job. */
-export function submitWorkers({ name, tasks, command, folder, after = null, settings }: WorkerArray): string {
+}): string {
   const { partition, gpus, cpus, time, memory, options } = settings;
   const args = [
     "--parsable",

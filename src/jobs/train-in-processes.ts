@@ -13,22 +13,25 @@ import { type Ranks, singleRank } from "../train/index.js";
 import { chooseRankDevice, type RankRendezvous, readRendezvous, secretVariable } from "./rendezvous.js";
 import { temperProgram } from "./temper-program.js";
 
-interface ProcessSettings {
-  readonly processes?: number | undefined;
-  readonly timeout?: number | undefined;
-  /** The arguments of the program, with which it starts itself again. */
-  readonly argv: readonly string[];
-  /** Receives what the started processes print for people. */
-  readonly report: (text: string) => void;
-}
-
 /** How long the others may take to stop by themselves after one has failed, in milliseconds. */
 const graceMilliseconds = 15_000;
 
 /** Trains in several processes, or as one of them. Returns this process's exit code if not 0. */
 export async function trainInProcesses(
   run: ResolvedRun,
-  { processes = 1, timeout = 600, argv, report }: ProcessSettings,
+  {
+    processes = 1,
+    timeout = 600,
+    argv,
+    report,
+  }: {
+    readonly processes?: number | undefined;
+    readonly timeout?: number | undefined;
+    /** The arguments of the program, with which it starts itself again. */
+    readonly argv: readonly string[];
+    /** Receives what the started processes print for people. */
+    readonly report: (text: string) => void;
+  },
   train: (run: ResolvedRun, ranks: Ranks) => Promise<void>,
 ): Promise<number | null> {
   const rendezvous = readRendezvous(process.env, timeout);

@@ -35,12 +35,6 @@ export interface MaskedLm {
   readonly newlyInitialized: readonly string[];
 }
 
-/** Options of `loadMaskedLm`. */
-export interface LoadMaskedLmOptions extends ReadWeightsOptions {
-  /** Accepts a checkpoint without a head. The head is then random, except for a tied decoder. */
-  readonly allowNewHead?: boolean;
-}
-
 /**
  * Loads a masked language model: a folder, npm:PACKAGE or a Hugging Face model ID.
  *
@@ -48,7 +42,13 @@ export interface LoadMaskedLmOptions extends ReadWeightsOptions {
  * const model = await loadMaskedLm("bert-base-uncased");
  * const [tokens] = await fillMasks(model, [model.tokenizer.encode(["A [MASK] film."], 16)], 5);
  */
-export async function loadMaskedLm(reference: string, options: LoadMaskedLmOptions = {}): Promise<MaskedLm> {
+export async function loadMaskedLm(
+  reference: string,
+  options: ReadWeightsOptions & {
+    /** Accepts a checkpoint without a head. The head is then random, except for a tied decoder. */
+    readonly allowNewHead?: boolean;
+  } = {},
+): Promise<MaskedLm> {
   const { folder } = await resolveModel(reference);
   const config = await readModelConfig(folder);
   const tokenizer = await loadTokenizer(folder);
@@ -230,18 +230,12 @@ export function predictAtPositions(
   return result;
 }
 
-/** A selected token: its text, and its place among the selected tokens of the text. */
-interface SelectedToken {
-  readonly index: number;
-  readonly place: number;
-}
-
 /** Runs the model on batches of similar length, and visits the logits of the selected tokens. */
 function forEachBatch(
   { config, weights, tokenizer }: MaskedLm,
   encodings: readonly Encoding[],
   selectPositions: (index: number) => readonly number[],
-  visit: (logits: Tensor, sources: readonly SelectedToken[]) => void,
+  visit: (logits: Tensor, sources: readonly { readonly index: number; readonly place: number }[]) => void,
 ): void {
   const { device } = weights.values().next().value!;
   for (const batch of batchForInference(encodings, device)) {

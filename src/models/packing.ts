@@ -18,14 +18,6 @@ export interface Packing {
   readonly maxLength: number;
 }
 
-/** The arrays of a packing on the host. */
-export interface HostPacking {
-  readonly indices: Int32Array;
-  readonly starts: Int32Array;
-  readonly firstStarts: Int32Array;
-  readonly firstTokens: Int32Array;
-}
-
 /** The size of a packed batch: rounded, exact, or exact even if there is no padding. */
 export type PackingSize = "rounded" | "exact" | "always";
 
@@ -43,7 +35,12 @@ export function roundTokens(tokens: number): number {
 export function packOnHost(
   { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,
   size: PackingSize = "rounded",
-): HostPacking | null {
+): {
+  readonly indices: Int32Array;
+  readonly starts: Int32Array;
+  readonly firstStarts: Int32Array;
+  readonly firstTokens: Int32Array;
+} | null {
   const paddedTokens = batchSize * sequenceLength;
   const tokens = size === "rounded" ? Math.min(roundTokens(numTokens), paddedTokens) : numTokens;
   if (size !== "always" && tokens >= paddedTokens) return null;

@@ -4,19 +4,20 @@ import type { FusedAdam } from "./fused-adamw.js";
 
 const fusedAdamOp = operator<FusedAdam<number>>("_fused_adam_");
 
-/** The constants of `createAdam`. */
-interface AdamSettings {
-  readonly learningRate: number;
-  /** Added to the gradient, unlike that of AdamW. */
-  readonly weightDecay: number;
-  /** The number of steps that will be made at most. */
-  readonly maxSteps: number;
-}
-
 /** PyTorch's Adam with its default betas, in place, on a GPU in one kernel. Steps count from 1. */
 export function createAdam(
   parameter: Tensor,
-  { learningRate, weightDecay, maxSteps }: AdamSettings,
+  {
+    learningRate,
+    weightDecay,
+    maxSteps,
+  }: {
+    readonly learningRate: number;
+    /** Added to the gradient, unlike that of AdamW. */
+    readonly weightDecay: number;
+    /** The number of steps that will be made at most. */
+    readonly maxSteps: number;
+  },
 ): (gradient: Tensor, step: number) => void {
   const { beta1, beta2, epsilon } = defaultAdamW;
   const [first, second] = noGrad(() => [zerosLike(parameter), zerosLike(parameter)]) as [Tensor, Tensor];

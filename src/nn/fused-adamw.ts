@@ -53,25 +53,25 @@ interface UpdatedParameter {
  */
 export type EpsilonMode = "corrected" | "uncorrected";
 
-/** The numbers that all parameters share. The tensors are read when the kernel runs. */
-interface AdamWConstants {
-  readonly step: Tensor;
-  readonly learningRate: Tensor;
-  readonly clipFactor: Tensor | null;
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly weightDecay: number;
-  readonly epsilon: number;
-  readonly epsilonMode: EpsilonMode;
-}
-
 /** Returns true if this process can update parameters on a device with our kernel. */
 export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }
 
 /** Does one step of AdamW with our kernel. All parameters or none have a copy. False without one. */
-export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: AdamWConstants): boolean {
+export function fusedAdamW(
+  parameters: readonly UpdatedParameter[],
+  constants: {
+    readonly step: Tensor;
+    readonly learningRate: Tensor;
+    readonly clipFactor: Tensor | null;
+    readonly beta1: number;
+    readonly beta2: number;
+    readonly weightDecay: number;
+    readonly epsilon: number;
+    readonly epsilonMode: EpsilonMode;
+  },
+): boolean {
   const [one] = parameters;
   const isSupported = ({ parameter, gradient, copy }: UpdatedParameter): boolean =>
     parameter.dtype === "float32" &&

@@ -136,18 +136,6 @@ const shortAttentionOp =
     ) => Tensor
   >("temper::short_attention");
 
-/** The texts of a batch that follow each other: [token]. */
-export interface ShortTexts {
-  /** Where each text starts, and the end: int32 [text + 1]. Null: texts of the same length. */
-  readonly starts: Tensor | null;
-  /** The length of the texts, or at least that of the longest one. */
-  readonly length: number;
-  /** If positive, only the first tokens of so many texts have an output. */
-  readonly outputs: number;
-  /** The output of the first token of each text: int32 [text + 1]. Null: in order. */
-  readonly outputStarts: Tensor | null;
-}
-
 /** Loads the kernel of `shortAttention`. Returns false if there is none. */
 export function canAttendShort({ dtype, device }: Tensor, width: number, length: number, p: number): boolean {
   if (dtype !== "bfloat16" || (width !== 32 && width !== 64) || length > 128 || p >= 1) return false;
@@ -160,7 +148,21 @@ export function canAttendShort({ dtype, device }: Tensor, width: number, length:
 /** Attention within texts of at most 128 tokens: [token, 3 * hidden] -> [output, hidden]. */
 export function shortAttention(
   projections: Tensor,
-  { starts, length, outputs, outputStarts }: ShortTexts,
+  {
+    starts,
+    length,
+    outputs,
+    outputStarts,
+  }: {
+    /** Where each text starts, and the end: int32 [text + 1]. Null: texts of the same length. */
+    readonly starts: Tensor | null;
+    /** The length of the texts, or at least that of the longest one. */
+    readonly length: number;
+    /** If positive, only the first tokens of so many texts have an output. */
+    readonly outputs: number;
+    /** The output of the first token of each text: int32 [text + 1]. Null: in order. */
+    readonly outputStarts: Tensor | null;
+  },
   heads: number,
   p: number,
   mode: ForwardMode,

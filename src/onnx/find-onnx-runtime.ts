@@ -3,11 +3,8 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 
 type Runtime = typeof import("onnxruntime-node");
 
-/** ONNX Runtime, or why there is none. */
-export type FoundRuntime = { readonly runtime: Runtime } | { readonly problem: string };
-
 /** Loads onnxruntime-node, which only commands with ONNX files need. */
-export function findOnnxRuntime(): FoundRuntime {
+export function findOnnxRuntime(): { readonly runtime: Runtime } | { readonly problem: string } {
   try {
     return { runtime: requireBinaryPackage("onnxruntime-node") as Runtime };
   } catch (error) {

@@ -9,20 +9,17 @@ import type { Tokenization } from "../text/encoding.js";
 import { findOnnxRuntime } from "./find-onnx-runtime.js";
 import { openOnnxClassifier } from "./onnx-classifier.js";
 
-/** How an ONNX model is loaded. */
-export interface LoadOnnxOptions {
-  readonly threads: number;
-  /** How text is read, for a model that Temper did not export. */
-  readonly tokenization?: Tokenization;
-  readonly maxLength?: number;
-}
-
 /** Loads a classifier from an ONNX file and the folder with its config, without libtorch. */
 export async function loadOnnxModel(
   reference: string,
   folder: string,
   file: string,
-  options: LoadOnnxOptions,
+  options: {
+    readonly threads: number;
+    /** How text is read, for a model that Temper did not export. */
+    readonly tokenization?: Tokenization;
+    readonly maxLength?: number;
+  },
 ): Promise<Model> {
   const settings = await readTextSettings(reference, folder, options);
   const { config, metadata, tokenizer, tokenization, normalize, maxLength } = settings;

@@ -10,20 +10,17 @@ import { exportGraph } from "./export-graph.js";
 import { encodeOnnx, maxOnnxBytes, type OnnxGraph } from "./onnx-file.js";
 import { quantizeGraph } from "./quantize.js";
 
-/** A file of an exported model. */
-export interface ExportedFile {
-  /** Relative to the folder. */
-  readonly path: string;
-  readonly content: Uint8Array | string;
-}
-
 /** An exported model in memory. */
 export interface ExportedModel {
   readonly model: Uint8Array;
   /** The model with 8-bit weights, if requested. */
   readonly quantized: Uint8Array | null;
   /** All files, in the layout that transformers.js and Optimum read. */
-  readonly files: readonly ExportedFile[];
+  readonly files: readonly {
+    /** Relative to the folder. */
+    readonly path: string;
+    readonly content: Uint8Array | string;
+  }[];
 }
 
 /** Exports a classifier. `version` names the program that wrote the file. */

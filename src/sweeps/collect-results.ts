@@ -19,18 +19,19 @@ import {
   type TableRow,
 } from "./table.js";
 
-/** The combination that a cell shows. */
-interface SelectedConfig {
-  readonly point: GridPoint;
-  /** How many other combinations could not be compared because a run of theirs has no results. */
-  readonly missing: number;
-}
-
 /**
  * Selects the combination with the best mean validation metric, the first of equal ones. A
  * degenerate model is selected only if all are. Null if no combination is complete.
  */
-export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell): Promise<SelectedConfig | null> {
+export async function selectBest(
+  out: string,
+  plan: SweepPlan,
+  cell: SweepCell,
+): Promise<{
+  readonly point: GridPoint;
+  /** How many other combinations could not be compared because a run of theirs has no results. */
+  readonly missing: number;
+} | null> {
   const { select } = plan.settings;
   let best: { point: GridPoint; value: number; isSound: boolean } | null = null;
   let missing = 0;

@@ -12,8 +12,6 @@ export interface ColumnRow {
   readonly seeds: readonly (MeasuredSeed | null)[];
 }
 
-type Cells = ReadonlyMap<string, TableCell>;
-
 /**
  * Computes the cells of a column and compares each row with the baseline as `temper compare` does,
  * before Holm's correction. The notes name degenerate models and missing attacks.
@@ -22,7 +20,7 @@ export function compareColumn(
   given: readonly ColumnRow[],
   baseline: string | null,
   notes: string[],
-): ReadonlyMap<string, Cells> {
+): ReadonlyMap<string, ReadonlyMap<string, TableCell>> {
   const rows = unifyWorstCases(given, notes);
   const comparisons = compareRows(rows, baseline);
   return new Map(

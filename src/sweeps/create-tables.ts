@@ -16,18 +16,14 @@ const tableRequestSchema = z.strictObject({
 });
 export type TableRequest = z.input<typeof tableRequestSchema>;
 
-/** A table, and the published one if it was asked for. */
-export interface CreatedTable {
-  readonly table: ResultsTable;
-  readonly published: PublishedTable | null;
-}
-
 /**
  * Reads one table per sweep, and one of all other runs.
  *
  *     const [{ table }] = await createTables({ folders: ["runs/rose-table-1"] });
  */
-export async function createTables(request: TableRequest): Promise<CreatedTable[]> {
+export async function createTables(
+  request: TableRequest,
+): Promise<{ readonly table: ResultsTable; readonly published: PublishedTable | null }[]> {
   const { folders, paper } = validate(tableRequestSchema, request, "table");
   return Promise.all(
     (await readTables(folders)).map(async (table) => ({

@@ -103,15 +103,14 @@ function listStageRuns(stage: string, { isPerSeed, names }: StageRuns, seeds: re
   return names.map((name, i) => [isPerSeed ? `${stage}, seed ${seeds[i]}` : stage, name]);
 }
 
-/** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
-interface SweepCellSource extends SweepSource {
-  readonly row?: string | null | undefined;
-  readonly column?: string | null | undefined;
-  readonly seed?: number | null | undefined;
-}
-
 /** Reads one run of a sweep. The assignments override the file and choose grid values. */
-export async function readSweepCell(source: SweepCellSource): Promise<SettingsSource> {
+export async function readSweepCell(
+  source: SweepSource & {
+    readonly row?: string | null | undefined;
+    readonly column?: string | null | undefined;
+    readonly seed?: number | null | undefined;
+  },
+): Promise<SettingsSource> {
   const { file, profile = null, set = [], trust } = source;
   const sweep = await readSweep({ file, profile, trust });
   const { rows, columns, seeds } = sweep.settings;

@@ -10,16 +10,19 @@ import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from ".
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
-interface LocalOptions extends Omit<WorkerSettings, "environment">, WorkSignals {
-  /** Concurrent work items. Null: one per GPU, or one. */
-  readonly jobs: number | null;
-  readonly onEvent?: SweepCallbacks["onEvent"];
-  /** True if all runs use the CPU only. */
-  readonly isCpuOnly: boolean;
-}
-
 /** Executes what is left of a sweep on this host. A failed item does not stop the others. */
-export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
+export async function runLocally(
+  out: string,
+  plan: SweepPlan,
+  options: Omit<WorkerSettings, "environment"> &
+    WorkSignals & {
+      /** Concurrent work items. Null: one per GPU, or one. */
+      readonly jobs: number | null;
+      readonly onEvent?: SweepCallbacks["onEvent"];
+      /** True if all runs use the CPU only. */
+      readonly isCpuOnly: boolean;
+    },
+): Promise<WorkItemFailure[]> {
   const { stop, kill, onEvent, jobs, isCpuOnly, ...settings } = options;
   const workers = createWorkerEnvironments(isCpuOnly, jobs).map(
     (environment) => new Worker({ ...settings, environment }),

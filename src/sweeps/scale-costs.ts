@@ -45,7 +45,8 @@ async function formatStack({ methods }: RunConfig): Promise<string> {
       if (definition.create(options).transformExamples) return [name, options];
       const { properties = {} } = z.toJSONSchema(definition.options, { io: "input", unrepresentable: "any" });
       const costs = Object.entries(options).map(([key, value]) => {
-        const isWeight = typeof value === "number" && acceptsFractions((properties as Properties)[key]);
+        const isWeight =
+          typeof value === "number" && acceptsFractions((properties as Readonly<Record<string, NumberSchema>>)[key]);
         return [key, isWeight ? value !== 0 : value];
       });
       return [name, costs];
@@ -58,7 +59,6 @@ interface NumberSchema {
   readonly type?: string;
   readonly anyOf?: readonly NumberSchema[];
 }
-type Properties = Readonly<Record<string, NumberSchema>>;
 
 function acceptsFractions({ type, anyOf = [] }: NumberSchema = {}): boolean {
   return type === "number" || anyOf.some(acceptsFractions);

@@ -22,13 +22,11 @@ const shortNames: Record<string, string> = {
   ag_news: "fancyzhx/ag_news",
 };
 
-interface DatasetReference {
+/** Parses hf:OWNER/NAME[@REVISION][/CONFIG], or a known short name such as hf:glue/sst2. */
+export function parseDatasetReference(reference: string): {
   readonly repo: { readonly type: "dataset"; readonly name: string; readonly revision?: string };
   readonly config: string | undefined;
-}
-
-/** Parses hf:OWNER/NAME[@REVISION][/CONFIG], or a known short name such as hf:glue/sst2. */
-export function parseDatasetReference(reference: string): DatasetReference {
+} {
   const [first = "", ...rest] = reference.replace(/^hf:/, "").split("/");
   const [shortName = "", shortRevision] = first.split("@");
   const fullName = shortNames[shortName];

@@ -1,4 +1,3 @@
-type Columns = ReadonlyMap<string, readonly unknown[]>;
 type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
 
 /** Encodes rows as Parquet. Mixed values of a column become text. */
@@ -11,7 +10,7 @@ export async function encodeParquet(rows: readonly Readonly<Record<string, unkno
   return new Uint8Array(parquetWriteBuffer({ columnData }));
 }
 
-function toColumns(rows: readonly Readonly<Record<string, unknown>>[]): Columns {
+function toColumns(rows: readonly Readonly<Record<string, unknown>>[]): ReadonlyMap<string, readonly unknown[]> {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return new Map(names.map((name) => [name, rows.map((row) => row[name] ?? null)]));
 }

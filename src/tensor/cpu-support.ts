@@ -6,21 +6,22 @@ export interface CpuSupport {
   readonly int8: boolean;
 }
 
-/** What the instructions that libtorch uses depend on. */
-export interface CpuFacts {
-  readonly features: CpuFeatures;
-  /** The instruction set that libtorch uses, which ATEN_CPU_CAPABILITY can lower. */
-  readonly capability: string;
-  /** The instruction set that oneDNN may use at most (ONEDNN_MAX_CPU_ISA); null: all. */
-  readonly isaLimit: string | null;
-}
-
 /** The values of ONEDNN_MAX_CPU_ISA without products of 8-bit integers that cannot overflow. */
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
 const isasWithoutBf16 = new Set([...isasWithoutInt8, "AVX512_CORE_VNNI"]);
 
 /** Decides for which low precisions libtorch has instructions. Their speed must be measured. */
-export function findCpuSupport({ features, capability, isaLimit }: CpuFacts): CpuSupport {
+export function findCpuSupport({
+  features,
+  capability,
+  isaLimit,
+}: {
+  readonly features: CpuFeatures;
+  /** The instruction set that libtorch uses, which ATEN_CPU_CAPABILITY can lower. */
+  readonly capability: string;
+  /** The instruction set that oneDNN may use at most (ONEDNN_MAX_CPU_ISA); null: all. */
+  readonly isaLimit: string | null;
+}): CpuSupport {
   const hasVectors = /^AVX(512|10)/i.test(capability);
   const isa = isaLimit?.toUpperCase() ?? "";
   const { bf16, vnni, amx } = features;

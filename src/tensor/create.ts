@@ -4,7 +4,6 @@ import { Tensor } from "./tensor.js";
 import { type Device, type DType, dtypeCodes, dtypeSizes, type TensorOptions } from "./types.js";
 
 type Shape = readonly number[];
-type Factory = (shape: Shape, dtype: number, layout: undefined, device: Device) => Tensor;
 
 /**
  * Creates a tensor from a copy of an array. Without `dtype`, floats become float32, 32-bit integers
@@ -52,7 +51,7 @@ export function fromBytes(bytes: ArrayBufferView, shape: Shape, stored: DType, d
 }
 
 function factory(name: string, overload?: string): (shape: Shape, options?: TensorOptions) => Tensor {
-  const create = operator<Factory>(name, overload);
+  const create = operator<(shape: Shape, dtype: number, layout: undefined, device: Device) => Tensor>(name, overload);
   return (shape, options = {}) =>
     create(shape, dtypeCodes[options.dtype ?? "float32"], undefined, options.device ?? "cpu");
 }

@@ -30,15 +30,6 @@ export interface MemoryStats {
   availableBytes: number;
 }
 
-/** A GPU. */
-export interface DeviceProperties {
-  name: string;
-  bytes: number;
-  /** The most shared memory that a block of a kernel can use. */
-  sharedBytes: number;
-  capability: string;
-}
-
 /** The CPUID words that the choice of instructions depends on. A leaf that does not exist is 0. */
 export interface CpuidWords {
   leaf7Ebx: number;
@@ -109,7 +100,13 @@ export interface Native {
   /** Bytes that the control groups of a membership file still allow, for tests. */
   controlGroupMemory(membership: string, root: string): number;
   emptyCpuCache(limit: number): void;
-  devices(): DeviceProperties[];
+  devices(): {
+    name: string;
+    bytes: number;
+    /** The most shared memory that a block of a kernel can use. */
+    sharedBytes: number;
+    capability: string;
+  }[];
   compileKernels(
     nvrtc: string,
     builtins: string,

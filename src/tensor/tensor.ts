@@ -4,7 +4,6 @@ import { registerInScope } from "./scope.js";
 import { type Device, type DType, dtypeCodes, getDTypeName } from "./types.js";
 
 type Unary = (self: Tensor) => Tensor;
-type Binary = (self: Tensor, other: Tensor) => Tensor;
 type TensorScalar = (self: Tensor, other: number) => Tensor;
 type Reduction = (self: Tensor, dims: readonly number[] | null, keepDim: boolean) => Tensor;
 
@@ -48,7 +47,7 @@ const ops = {
   isfinite: operator<Unary>("isfinite"),
   logicalNot: operator<Unary>("logical_not"),
   clamp: operator<(self: Tensor, low: number | null, high: number | null) => Tensor>("clamp"),
-  matmul: operator<Binary>("matmul"),
+  matmul: operator<(self: Tensor, other: Tensor) => Tensor>("matmul"),
   transpose: operator<(self: Tensor, a: number, b: number) => Tensor>("transpose", "int"),
   reshape: operator<(self: Tensor, shape: readonly number[]) => Tensor>("reshape"),
   expand: operator<(self: Tensor, shape: readonly number[]) => Tensor>("expand"),

@@ -5,24 +5,17 @@ import type { Dataset } from "./dataset.js";
 import type { TrainSettings } from "./settings.js";
 
 /**
- * How examples are grouped into batches.
- * - shuffled: in random order.
- * - class-balanced: equally many of each class in every batch. An epoch has as many batches as a
- *   shuffled one, so examples of rare classes are repeated.
- * - undersampled: the same without repetition, until the rarest class is used up (RIFT's released
- *   code).
- * - single-class: one class per batch, in proportion to its frequency (RIFT, Algorithm 1, line 3).
- */
-type BatchSettings = Pick<TrainSettings, "batchSampler" | "batchSize" | "groupByLength">;
-
-/**
  * The batches of an epoch as positions in the dataset. Without `groupByLength`, the examples of a
  * batch are independent given the class, as RIFT's Lemma 1 assumes.
  */
 export function createEpochBatches(
   dataset: Dataset,
   numLabels: number,
-  { batchSampler: sampler, batchSize, groupByLength }: BatchSettings,
+  {
+    batchSampler: sampler,
+    batchSize,
+    groupByLength,
+  }: Pick<TrainSettings, "batchSampler" | "batchSize" | "groupByLength">,
   rng: Rng,
 ): Int32Array[] {
   const shuffle = (positions: number[], name: string): Int32Array =>

@@ -244,17 +244,14 @@ function createStopwatch(
   };
 }
 
-/** Seconds of a step: a constant, and a rate per FLOP of its forward pass. */
-export interface StepTime {
-  readonly perStep: number;
-  readonly rate: number;
-}
-
 /** The rate is at least this fraction of the one without a constant. */
 const minRateFraction = 0.25;
 
 /** Fits the time to the two largest steps. With one, the constant is the given one. */
-export function fitStepTime(steps: readonly MeasuredStep[], perStep = 0): StepTime {
+export function fitStepTime(
+  steps: readonly MeasuredStep[],
+  perStep = 0,
+): { readonly perStep: number; readonly rate: number } {
   const [last, before] = [steps.at(-1)!, steps.at(-2)];
   if (!before) {
     const constant = Math.min(perStep, last.seconds / 2);

@@ -17,14 +17,11 @@ import type { ActiveTraining } from "./training-context.js";
 import type { Metrics } from "./training-job.js";
 import type { TrainingJob, TrainingMethod } from "./training-method.js";
 
-/** The metrics of a model, and why it is degenerate; null if it is not. */
-export interface ModelEvaluation {
-  readonly metrics: Metrics;
-  readonly degeneracy: string | null;
-}
-
 /** Computes all metrics of a split. Throws `Interrupted` between batches. */
-export async function evaluateModel(training: ActiveTraining, dataset: Dataset): Promise<ModelEvaluation> {
+export async function evaluateModel(
+  training: ActiveTraining,
+  dataset: Dataset,
+): Promise<{ readonly metrics: Metrics; readonly degeneracy: string | null }> {
   const { ranks, computeRows } = training;
   const { model, deviceConfig, signal, methods } = training.job;
   const { items } = dataset;

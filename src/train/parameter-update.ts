@@ -15,15 +15,13 @@ export interface UpdateStrategy {
 export interface StepUpdate {
   /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype: boolean;
-  clip(gradients: NamedTensors): ClippedGradients;
+  clip(gradients: NamedTensors): {
+    /** The global norm before clipping. */
+    readonly norm: Tensor;
+    readonly gradients: NamedTensors;
+  };
   /** Lets the methods transform the update. Returns the function that changes the parameters. */
   prepare(step: OptimizerStep): () => void;
-}
-
-export interface ClippedGradients {
-  /** The global norm before clipping. */
-  readonly norm: Tensor;
-  readonly gradients: NamedTensors;
 }
 
 /** What an update strategy works on. */

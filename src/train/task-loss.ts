@@ -3,9 +3,6 @@ import { crossEntropy, crossEntropyPerExample } from "../nn/index.js";
 import { type Device, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { TrainSettings } from "./settings.js";
 
-/** The settings that change the loss of a classifier. */
-export type LossSettings = Pick<TrainSettings, "classWeights" | "focalGamma">;
-
 /** The number of examples of each label. */
 export function countLabels(examples: Iterable<{ readonly label: number }>, numLabels: number): number[] {
   const counts = new Array<number>(numLabels).fill(0);
@@ -15,7 +12,7 @@ export function countLabels(examples: Iterable<{ readonly label: number }>, numL
 
 /** Returns the factor of each label, or null. Balanced weights have the mean 1. */
 export function resolveClassWeights(
-  { classWeights }: Pick<LossSettings, "classWeights">,
+  { classWeights }: Pick<Pick<TrainSettings, "classWeights" | "focalGamma">, "classWeights">,
   labels: readonly string[],
   counts: readonly number[],
 ): number[] | null {

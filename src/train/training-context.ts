@@ -26,17 +26,17 @@ export interface ActiveTraining extends BatchTraining {
 /** In a dry run, `averageOverBatches` visits only these batches: one to warm up and two to time. */
 const dryRunBatches = 3;
 
-/** What a training has besides its job. */
-interface TrainingContextOptions {
-  readonly ranks?: Ranks;
-  /** The buffers of the methods from a checkpoint; null in a new run. */
-  readonly restoredBuffers?: NamedTensors | null;
-}
-
 /** Prepares the methods and the optimizer. */
 export async function createTrainingContext(
   job: TrainingJob,
-  { ranks = singleRank, restoredBuffers = null }: TrainingContextOptions = {},
+  {
+    ranks = singleRank,
+    restoredBuffers = null,
+  }: {
+    readonly ranks?: Ranks;
+    /** The buffers of the methods from a checkpoint; null in a new run. */
+    readonly restoredBuffers?: NamedTensors | null;
+  } = {},
 ): Promise<ActiveTraining> {
   const { model, settings, deviceConfig } = job;
   if (deviceConfig.device === "cpu" && deviceConfig.computeDtype === "bfloat16") requirePrecision("bf16");

@@ -11,16 +11,19 @@ import {
   zeros,
 } from "../../tensor/index.js";
 
-interface ProjectionSizes {
-  /** Pairs of projections: one per class, or one for all classes. */
-  readonly pairs: number;
-  readonly feature: number;
-  readonly hidden: number;
-  readonly out: number;
-}
-
 /** Creates g1 (student) and g2 (teacher) of all classes, initialized like PyTorch's linear layers. */
-export function initProjections(prefix: string, sizes: ProjectionSizes, rng: Rng, device: Device): Map<string, Tensor> {
+export function initProjections(
+  prefix: string,
+  sizes: {
+    /** Pairs of projections: one per class, or one for all classes. */
+    readonly pairs: number;
+    readonly feature: number;
+    readonly hidden: number;
+    readonly out: number;
+  },
+  rng: Rng,
+  device: Device,
+): Map<string, Tensor> {
   const parameters = new Map<string, Tensor>();
   const initParameter = (name: string, inputSize: number, ...shape: number[]): void => {
     const value = scope(() =>

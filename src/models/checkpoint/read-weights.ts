@@ -20,9 +20,6 @@ import { getFamily, isHeadParameter, isNormParameter, isPoolerParameter } from "
 import type { SafetensorsFile } from "./safetensors.js";
 import type { SafetensorsDType } from "./safetensors-header.js";
 
-/** The initial weights of a head: normal as in transformers, or uniform as in PyTorch and RIFT. */
-export type HeadInit = "normal" | "uniform";
-
 const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
   F32: "float32",
   F16: "float16",
@@ -57,7 +54,7 @@ export interface ReadWeightsOptions {
   /** The random seed for parameters that are not in the checkpoint. */
   readonly seed?: number;
   /** How a new head is initialized. */
-  readonly headInit?: HeadInit;
+  readonly headInit?: "normal" | "uniform";
 }
 
 /** Reads parameters of these shapes. Missing heads and poolers are initialized. */

@@ -41,16 +41,6 @@ export function getTokenizerSource({
   };
 }
 
-/** The files of a tokenizer as JSON. */
-export interface TokenizerFiles {
-  /** Missing if no tokenizer of another library reads texts like the model: an error is better than other predictions. */
-  readonly "tokenizer.json"?: object;
-  readonly "special_tokens_map.json": object;
-  readonly "tokenizer_config.json": object;
-  /** What Temper itself reads with word tokenization. */
-  readonly [SUBWORD_TOKENIZER]?: object;
-}
-
 /** Writes a tokenizer with which transformers splits and truncates texts like Temper. */
 export async function saveTokenizer(folder: string, source: TokenizerSource): Promise<void> {
   const files = new Map<string, Buffer | string>();
@@ -72,7 +62,14 @@ function hasWordLevel(folder: string): Promise<boolean> {
 }
 
 /** Creates the files of a tokenizer, whichever files it was read from. */
-export async function createTokenizerFiles(source: TokenizerSource): Promise<TokenizerFiles> {
+export async function createTokenizerFiles(source: TokenizerSource): Promise<{
+  /** Missing if no tokenizer of another library reads texts like the model: an error is better than other predictions. */
+  readonly "tokenizer.json"?: object;
+  readonly "special_tokens_map.json": object;
+  readonly "tokenizer_config.json": object;
+  /** What Temper itself reads with word tokenization. */
+  readonly [SUBWORD_TOKENIZER]?: object;
+}> {
   const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;
   const hasWords = tokenization !== "subword";
   const json = hasWords ? createWordLevelJson(tokenizer, folder, tokenization === "released-word") : tokenizer.toJson();

@@ -13,8 +13,6 @@ import { absolutePositions, readTransformerFields, transformerFields } from "./c
 import { defineFamily, type EncoderConfig } from "./family.js";
 import { createMaskedLmHead, linearHead } from "./shared-heads.js";
 
-interface BertConfig extends EncoderConfig, LearnedPositions {}
-
 const prefix = "bert.";
 
 /** The names of BERT's masked language model. */
@@ -36,7 +34,8 @@ export const bert = defineFamily({
     positionOffset: 0,
     maxLength: raw.max_position_embeddings,
   }),
-  getShapes: (config: BertConfig) => addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
+  getShapes: (config: EncoderConfig & LearnedPositions) =>
+    addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
   embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
   embedTokens: (config, weights, tokens, mode) =>
     embedTokensLikeBert(config, weights, `${prefix}embeddings`, tokens, mode),

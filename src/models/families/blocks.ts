@@ -312,7 +312,20 @@ export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
 }
 
 /** What BERT, RoBERTa and ELECTRA share: everything but the embeddings and the heads. */
-export function createBertCore(prefix: string): BertCore {
+export function createBertCore(
+  prefix: string,
+): Pick<
+  EncoderFamily<EncoderConfig, Tensor | Packing | null>,
+  | "prefix"
+  | "wordEmbeddings"
+  | "layerPattern"
+  | "projections"
+  | "listAttentions"
+  | "prepare"
+  | "packable"
+  | "fp8Weights"
+  | "encodeLayer"
+> {
   return {
     prefix,
     wordEmbeddings: `${prefix}embeddings.word_embeddings`,
@@ -327,16 +340,3 @@ export function createBertCore(prefix: string): BertCore {
       encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
   };
 }
-
-type BertCore = Pick<
-  EncoderFamily<EncoderConfig, Tensor | Packing | null>,
-  | "prefix"
-  | "wordEmbeddings"
-  | "layerPattern"
-  | "projections"
-  | "listAttentions"
-  | "prepare"
-  | "packable"
-  | "fp8Weights"
-  | "encodeLayer"
->;

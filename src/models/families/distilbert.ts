@@ -14,8 +14,6 @@ import { activation, commonFields, count, padTokenId, probability, toActivation 
 import { defineFamily, type EncoderConfig } from "./family.js";
 import { createMaskedLmHead, getHeadDropout } from "./shared-heads.js";
 
-interface DistilBertConfig extends EncoderConfig, LearnedPositions {}
-
 const prefix = "distilbert.";
 const projections = ["q_lin", "k_lin", "v_lin"] as const;
 const lmNames = {
@@ -65,7 +63,7 @@ export const distilbert = defineFamily({
     classifierDropout: raw.seq_classif_dropout,
     padTokenId: raw.pad_token_id ?? 0,
   }),
-  getShapes: (config: DistilBertConfig) => {
+  getShapes: (config: EncoderConfig & LearnedPositions) => {
     const { hiddenSize: hidden, intermediateSize: intermediate } = config;
     const list = new ShapeList()
       .add(`${prefix}embeddings.word_embeddings.weight`, config.vocabSize, hidden)

@@ -12,8 +12,6 @@ import { absolutePositions, count, readTransformerFields, transformerFields } fr
 import { defineFamily, type EncoderConfig } from "./family.js";
 import { createMaskedLmHead, createTwoLayerHead } from "./shared-heads.js";
 
-interface ElectraConfig extends EncoderConfig, LearnedPositions {}
-
 const prefix = "electra.";
 
 const lmNames = {
@@ -42,7 +40,7 @@ export const electra = defineFamily({
     positionOffset: 0,
     maxLength: raw.max_position_embeddings,
   }),
-  getShapes: (config: ElectraConfig) => {
+  getShapes: (config: EncoderConfig & LearnedPositions) => {
     const list = addBertEmbeddings(new ShapeList(prefix), config);
     const { embeddingSize, hiddenSize } = config;
     if (embeddingSize !== hiddenSize) list.addDense("embeddings_project", hiddenSize, embeddingSize);

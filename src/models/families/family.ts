@@ -31,9 +31,6 @@ export interface EncoderConfig {
   readonly floatKeys: ReadonlySet<string>;
 }
 
-/** The part of a config that every family has. The rest is read by the family. */
-type CommonKeys = "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw" | "floatKeys";
-
 /** The shapes of parameters by name, in checkpoint order. */
 export type ParameterShapes = Map<string, readonly number[]>;
 
@@ -109,7 +106,9 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly finalNorm?: string;
   /** Validates config.json. The defaults are those of transformers. */
   readonly configSchema: z.ZodType<Raw>;
-  readConfig(raw: Raw): Omit<Config, CommonKeys>;
+  readConfig(
+    raw: Raw,
+  ): Omit<Config, "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw" | "floatKeys">;
   /** The parameters of the encoder, without a pooler. */
   getShapes(config: Config): ParameterShapes;
   /** The names of the query, key and value projections of an attention. Null: one fused matrix. */

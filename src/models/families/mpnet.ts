@@ -19,10 +19,6 @@ import { bucketLikeMpnet, computeDistances } from "./relative-positions.js";
 import { createRobertaMaskedLm } from "./roberta.js";
 import { createTwoLayerHead } from "./shared-heads.js";
 
-interface MpnetConfig extends EncoderConfig, LearnedPositions {
-  readonly numBuckets: number;
-}
-
 const prefix = "mpnet.";
 const projections = ["q", "k", "v"] as const;
 /** MPNet's code fixes the ID of the padding token, whose positions are not used. */
@@ -49,7 +45,7 @@ export const mpnet = defineFamily({
     maxLength: raw.max_position_embeddings - positionOffset,
     numBuckets: raw.relative_attention_num_buckets,
   }),
-  getShapes: (config: MpnetConfig) => {
+  getShapes: (config: EncoderConfig & LearnedPositions & { readonly numBuckets: number }) => {
     const { hiddenSize: hidden, intermediateSize: intermediate } = config;
     const list = new ShapeList(prefix)
       .add("embeddings.word_embeddings.weight", config.vocabSize, hidden)

@@ -13,8 +13,6 @@ import { absolutePositions, count, readTransformerFields, transformerFields } fr
 import { defineFamily, type EncoderConfig, type EncoderFamily, type MaskedLmHead } from "./family.js";
 import { createMaskedLmHead, createTwoLayerHead } from "./shared-heads.js";
 
-interface RobertaConfig extends EncoderConfig, LearnedPositions {}
-
 const prefix = "roberta.";
 
 const lmNames = {
@@ -49,7 +47,7 @@ export function createRobertaFamily(names: {
       const positionOffset = fields.padTokenId + 1;
       return { ...fields, positionOffset, maxLength: fields.maxPositionEmbeddings - positionOffset };
     },
-    getShapes: (config: RobertaConfig) =>
+    getShapes: (config: EncoderConfig & LearnedPositions) =>
       addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
     embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
     embedTokens: (config, weights, tokens, mode) =>

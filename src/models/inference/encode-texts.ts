@@ -17,14 +17,6 @@ export interface EncodedText<T> {
   readonly truncated: boolean;
 }
 
-/** Options of `encodeTexts`. */
-export interface EncodeOptions {
-  /** Texts per forward pass. */
-  readonly batchSize?: number;
-  /** Called after each forward pass with the number of finished texts. */
-  readonly onProgress?: (done: number) => void;
-}
-
 /** Batches that are sorted by length together: enough against padding, few enough for memory. */
 const windowBatches = 16;
 
@@ -35,7 +27,7 @@ const shortLength = 32;
 export async function* encodeTexts<T extends { readonly texts: readonly string[] }>(
   model: Model,
   inputs: Iterable<T> | AsyncIterable<T>,
-  options: EncodeOptions = {},
+  options: { readonly batchSize?: number; readonly onProgress?: (done: number) => void } = {},
 ): AsyncGenerator<EncodedText<T>> {
   const batchSize = options.batchSize ?? 32;
   if (!(Number.isInteger(batchSize) && batchSize >= 1))

@@ -1,11 +1,6 @@
 import type { Predictor, PreparedText } from "./predictor.js";
 import type { Score } from "./score.js";
 
-/** A text as its parts, each as JSON. */
-interface TextParts extends PreparedText {
-  readonly parts: readonly string[];
-}
-
 /** How a text is split, and how the answers for its parts become one. */
 export interface PartRule<Answer extends Score> {
   split(texts: readonly string[]): readonly (readonly string[])[];
@@ -26,7 +21,7 @@ const maxKnownParts = 200_000;
 export function predictByParts<Answer extends Score>(
   base: Predictor,
   { split, combine }: PartRule<Answer>,
-): Predictor<TextParts, Answer & { readonly truncated: boolean }> {
+): Predictor<PreparedText & { readonly parts: readonly string[] }, Answer & { readonly truncated: boolean }> {
   const { name, numLabels, callLimits } = base;
   const known = new Map<string, KnownPart>();
   return {

@@ -6,19 +6,6 @@ import type { Classifier } from "./classifier-interface.js";
 import { confirmAnswers } from "./confirm-answers.js";
 import type { Predictor } from "./predictor.js";
 
-/** How a search computes a model. */
-export interface SearchRuntime {
-  readonly model: Model;
-  /** Device and precision. */
-  readonly runtime: DeviceConfig & { readonly precision: string };
-  /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
-  readonly quantized: ModelSession | null;
-  /** True if decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
-  readonly confirmsOnGpu: boolean;
-  /** True if answers are votes. Their margins are no logit margins, so every decision is confirmed. */
-  readonly isVote: boolean;
-}
-
 /** The predictor of a search. */
 export interface SearchPredictor<Created extends Predictor> {
   readonly predictor: Created;
@@ -30,7 +17,23 @@ export interface SearchPredictor<Created extends Predictor> {
 
 /** Creates the predictor of a search, which may be less precise than its float32 result. */
 export async function createSearchPredictor<Created extends Predictor>(
-  { model, runtime, quantized, confirmsOnGpu, isVote }: SearchRuntime,
+  {
+    model,
+    runtime,
+    quantized,
+    confirmsOnGpu,
+    isVote,
+  }: {
+    readonly model: Model;
+    /** Device and precision. */
+    readonly runtime: DeviceConfig & { readonly precision: string };
+    /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
+    readonly quantized: ModelSession | null;
+    /** True if decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
+    readonly confirmsOnGpu: boolean;
+    /** True if answers are votes. Their margins are no logit margins, so every decision is confirmed. */
+    readonly isVote: boolean;
+  },
   create: (model: Model, classifier: Classifier, deviceConfig: DeviceConfig) => Promise<Created>,
 ): Promise<SearchPredictor<Created>> {
   const { device, precision } = runtime;
