@@ -44,7 +44,6 @@ const dataSchema = z.object({
   ),
 });
 type LandscapeData = z.output<typeof dataSchema>;
-type LandscapeModel = LandscapeData["models"][number];
 
 const oddCount = "expected an odd integer of at least 3, so that the model is in the middle";
 
@@ -86,7 +85,7 @@ export const landscape = defineAnalysis({
     if (request.pretrained)
       sources.unshift({ label: "pre-trained", load: () => loadInitialModel(first, task.labels, device) });
     const total = sources.length * points * points;
-    const models: LandscapeModel[] = [];
+    const models: LandscapeData["models"][number][] = [];
     let done = 0;
     const cache = openResultCache<SurfacePoint>(join(context.out, "landscape.points.jsonl"));
     try {
@@ -166,7 +165,7 @@ export async function measureLandscape(options: {
   readonly axis: readonly number[];
   readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
-}): Promise<LandscapeModel> {
+}): Promise<LandscapeData["models"][number]> {
   const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
   const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;

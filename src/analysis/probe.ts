@@ -31,9 +31,7 @@ const dataSchema = z.object({
     }),
   ),
 });
-type ProbeData = z.output<typeof dataSchema>;
-type ProbeRun = ProbeData["runs"][number];
-type ProbeScores = Pick<ProbeRun, "score" | "learned">;
+type ProbeRun = z.output<typeof dataSchema>["runs"][number];
 
 const positive = z.number().positive();
 const count = z.number().int().positive();
@@ -82,7 +80,7 @@ export const probe = defineAnalysis({
           planned.push({ probe: name, method, run: await resolveRun(tree, userModules, () => "probe") });
         }
     const runs: ProbeRun[] = [];
-    const cache = openResultCache<ProbeScores>(join(context.out, "probe.runs.jsonl"));
+    const cache = openResultCache<Pick<ProbeRun, "score" | "learned">>(join(context.out, "probe.runs.jsonl"));
     try {
       for (const { probe: name, method, run } of planned) {
         const { config } = run;
@@ -103,7 +101,11 @@ export const probe = defineAnalysis({
   },
 });
 
-async function runProbe(run: ResolvedRun, stage: string, context: AnalysisContext): Promise<ProbeScores> {
+async function runProbe(
+  run: ResolvedRun,
+  stage: string,
+  context: AnalysisContext,
+): Promise<Pick<ProbeRun, "score" | "learned">> {
   const { job, runtime, examples } = await prepareRun(run, context);
   return freeAfter(job.model, async (model) => {
     await train({

@@ -22,13 +22,6 @@ import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";
 import { applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
-/** A sample of the task that several runs share. */
-interface SharedSample {
-  readonly task: Task;
-  readonly examples: readonly Example[];
-  readonly device: Device;
-}
-
 type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
 
 /** Loads a class-balanced sample of the task that the runs share. */
@@ -36,7 +29,7 @@ export async function loadSharedSample(
   runs: readonly LabeledRun[],
   request: SampleRequest,
   context: Pick<Callbacks, "onEvent">,
-): Promise<SharedSample> {
+): Promise<{ readonly task: Task; readonly examples: readonly Example[]; readonly device: Device }> {
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
   if (tasks.length !== 1)
     throw new UserError(`Expected runs of one task, found ${tasks.join(" and ")}. Analyze one task at a time.`);
@@ -66,7 +59,7 @@ export async function freeAfter<T>(model: Model, work: (model: Model) => T | Pro
 }
 
 export async function withModel<T>(
-  { examples, device }: SharedSample,
+  { examples, device }: { readonly task: Task; readonly examples: readonly Example[]; readonly device: Device },
   load: () => Promise<Model>,
   work: (model: Model, batch: FixedBatch) => T | Promise<T>,
 ): Promise<T> {

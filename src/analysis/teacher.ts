@@ -39,7 +39,6 @@ const dataSchema = z.object({
   ),
 });
 type TeacherData = z.output<typeof dataSchema>;
-type PoolingResult = TeacherData["poolings"][number];
 
 const positive = z.number().positive();
 
@@ -76,7 +75,7 @@ export const teacher = defineAnalysis({
   },
   data: dataSchema,
   async run(request, context) {
-    const results: PoolingResult[] = [];
+    const results: TeacherData["poolings"][number][] = [];
     const chosen = await listTrainedPoolings(request, context);
     for (const [i, pooling] of chosen.entries()) {
       const label = `${pooling} (${i + 1} of ${chosen.length})`;
@@ -114,7 +113,7 @@ async function measurePooling(
   pooling: Pooling,
   context: AnalysisContext,
   callbacks: Callbacks,
-): Promise<PoolingResult> {
+): Promise<TeacherData["poolings"][number]> {
   const { numExamples, seed, device, precision, threads, attack: name } = request;
   const folder = join(context.out, "teacher", pooling);
   const run = await train({ ...createConfig(request, pooling), out: folder, resume: true }, callbacks);

@@ -4,11 +4,6 @@ import type { Encoding } from "../text/encoding.js";
 import type { HullOptions, ModifiableWords } from "./convex-hull.js";
 import { createHullBatch, type HullText, type LocalModel } from "./hull-model.js";
 
-/** A text with its correct label. */
-interface LabeledHullText extends HullText {
-  readonly label: number;
-}
-
 /** The candidate with the largest mixture weight for each modifiable word, and that weight. */
 export interface HullSelection {
   readonly replacementIndices: Int32Array;
@@ -21,7 +16,7 @@ const sumReduction = 2;
 /** Finds the mixtures with the largest cross-entropy, then picks single candidates. */
 export function findWorstCaseSubstitutions(
   victim: LocalModel,
-  texts: readonly LabeledHullText[],
+  texts: readonly (HullText & { readonly label: number })[],
   options: HullOptions,
 ): HullSelection[] {
   return scope(() => {
@@ -58,7 +53,7 @@ const tokensPerBatch = { cpu: 2048, gpu: 16384 };
 /** Attacks any number of texts, in batches of similar length. Returns the attacked encodings. */
 export async function attackEncodings(
   victim: LocalModel,
-  texts: readonly LabeledHullText[],
+  texts: readonly (HullText & { readonly label: number })[],
   options: HullOptions,
   onBatch?: (done: number) => void,
 ): Promise<Encoding[]> {

@@ -115,9 +115,6 @@ export const methods: ReadonlyMap<string, MethodDefinition> = new Map(
   builtInMethods.map((method) => [method.name, method as unknown as MethodDefinition]),
 );
 
-/** Names the location of a method, or of one of its options, in error messages. */
-export type MethodLocator = (index: number, name: string, path?: readonly PropertyKey[]) => string;
-
 /** A method whose name and options are valid. The options include the defaults. */
 export interface ResolvedMethod extends MethodSpec {
   readonly definition: MethodDefinition;
@@ -142,7 +139,8 @@ async function importMethod(path: string): Promise<MethodDefinition> {
 /** Checks the names and options of methods and adds defaults. `standard` is left out. */
 export function resolveMethods(
   specs: readonly MethodSpec[],
-  locate: MethodLocator = (i, name) => `methods[${i}] (${name})`,
+  locate: (index: number, name: string, path?: readonly PropertyKey[]) => string = (i, name) =>
+    `methods[${i}] (${name})`,
 ): ResolvedMethod[] {
   return specs.flatMap(({ name, options, definition = methods.get(name) }, i) => {
     if (name === "standard") return [];
@@ -164,7 +162,10 @@ export function resolveMethods(
  * @example
  * createMethods([ascc({ beta: 4 }), { name: "rift", options: {} }]);
  */
-export function createMethods(specs: readonly MethodSpec[], locate?: MethodLocator): TrainingMethod[] {
+export function createMethods(
+  specs: readonly MethodSpec[],
+  locate?: (index: number, name: string, path?: readonly PropertyKey[]) => string,
+): TrainingMethod[] {
   return createResolvedMethods(resolveMethods(specs, locate));
 }
 

@@ -172,16 +172,12 @@ export function fillMasks(
   );
 }
 
-/** A text, and the tokens of it to predict. */
-export interface PositionsQuery {
-  readonly encoding: Encoding;
-  readonly positions: readonly number[];
-}
-
 /** Computes log p(target | text) of one token per position: values[text][place]. */
 export function scorePositions(
   model: MaskedLm,
-  queries: readonly (PositionsQuery & { readonly targetIds: readonly number[] })[],
+  queries: readonly ({ readonly encoding: Encoding; readonly positions: readonly number[] } & {
+    readonly targetIds: readonly number[];
+  })[],
 ): number[][] {
   const values: number[][] = queries.map(() => []);
   forEachBatch(
@@ -201,7 +197,7 @@ export function scorePositions(
 /** Predicts the most probable tokens at some positions of every text, the most probable first. */
 export function predictAtPositions(
   model: MaskedLm,
-  queries: readonly PositionsQuery[],
+  queries: readonly { readonly encoding: Encoding; readonly positions: readonly number[] }[],
   topK: number,
 ): (readonly TokenPrediction[])[][] {
   const result: (readonly TokenPrediction[])[][] = queries.map(() => []);

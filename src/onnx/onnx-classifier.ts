@@ -76,10 +76,7 @@ async function createSession(
   }
 }
 
-/** The inputs by name, with their types. */
-type Inputs = ReadonlyMap<string, "int64" | "int32">;
-
-function checkInputs({ inputMetadata }: InferenceSession, name: string): Inputs {
+function checkInputs({ inputMetadata }: InferenceSession, name: string): ReadonlyMap<string, "int64" | "int32"> {
   const inputs = new Map<string, "int64" | "int32">();
   for (const input of inputMetadata) {
     const isKnown = knownInputs.includes(input.name) && input.isTensor;
@@ -145,7 +142,7 @@ function checkWidth(width: number, { name, labels }: OnnxClassifierOptions): voi
 async function computeLogits(
   { Tensor }: OnnxRuntime,
   session: InferenceSession,
-  inputs: Inputs,
+  inputs: ReadonlyMap<string, "int64" | "int32">,
   batch: PaddedBatch,
 ): Promise<Float32Array> {
   const shape = [batch.batchSize, batch.sequenceLength];

@@ -14,7 +14,6 @@ const tableRequestSchema = z.strictObject({
   folders: z.array(z.string()).min(1).describe("sweep folders, run folders, or folders of runs"),
   paper: z.boolean().default(false).describe("add the published numbers, with their confidence intervals"),
 });
-export type TableRequest = z.input<typeof tableRequestSchema>;
 
 /**
  * Reads one table per sweep, and one of all other runs.
@@ -22,7 +21,7 @@ export type TableRequest = z.input<typeof tableRequestSchema>;
  *     const [{ table }] = await createTables({ folders: ["runs/rose-table-1"] });
  */
 export async function createTables(
-  request: TableRequest,
+  request: z.input<typeof tableRequestSchema>,
 ): Promise<{ readonly table: ResultsTable; readonly published: PublishedTable | null }[]> {
   const { folders, paper } = validate(tableRequestSchema, request, "table");
   return Promise.all(

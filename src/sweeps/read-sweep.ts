@@ -21,16 +21,11 @@ import {
 
 const folder = fileURLToPath(new URL("../../experiments", import.meta.url));
 
-/** A sweep that comes with the package. */
-interface ShippedSweep {
-  readonly name: string;
-  readonly title: string;
-  readonly profiles: readonly string[];
-}
-
 /** Lists the sweeps that come with the package. */
-export async function listShippedSweeps(): Promise<ShippedSweep[]> {
-  const sweeps: ShippedSweep[] = [];
+export async function listShippedSweeps(): Promise<
+  { readonly name: string; readonly title: string; readonly profiles: readonly string[] }[]
+> {
+  const sweeps: { readonly name: string; readonly title: string; readonly profiles: readonly string[] }[] = [];
   for (const file of (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort()) {
     const { value } = await readYaml(join(folder, file));
     // The folder also has the published results.

@@ -61,7 +61,11 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
 }
 
 /** The evaluations of the selected run of a cell, for one seed. */
-function listEvaluations(plan: SweepPlan, { row, column }: CellPlace, seed: number): WorkItem[] {
+function listEvaluations(
+  plan: SweepPlan,
+  { row, column }: Pick<SweepCell, "row" | "column">,
+  seed: number,
+): WorkItem[] {
   const { advglue, attacks, exact } = plan.settings.evaluation;
   const kinds = [
     ...(advglue ? (["advglue"] as const) : []),
@@ -303,8 +307,6 @@ async function listUnfinished(out: string, plan: SweepPlan, items: readonly Work
   return unfinished;
 }
 
-type CellPlace = Pick<SweepCell, "row" | "column">;
-
-function isSameCell(cell: SweepCell, { row, column }: CellPlace): boolean {
+function isSameCell(cell: SweepCell, { row, column }: Pick<SweepCell, "row" | "column">): boolean {
   return cell.row === row && cell.column === column;
 }

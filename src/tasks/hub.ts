@@ -56,9 +56,10 @@ export async function findHubSource(reference: string): Promise<DatasetSource> {
   return createSource(repository, splits);
 }
 
-type SplitParts = Readonly<Record<string, readonly HubFile[]>>;
-
-function createSource({ repository, revision }: DatasetRepository, splits: SplitParts): DatasetSource {
+function createSource(
+  { repository, revision }: DatasetRepository,
+  splits: Readonly<Record<string, readonly HubFile[]>>,
+): DatasetSource {
   return { repository, revision, listFiles: async () => Object.values(splits).flat() };
 }
 
@@ -73,7 +74,7 @@ async function openReference(reference: string, options: HubReadOptions) {
   const paths = groupFilesBySplit(selectConfigFiles(reference, tables, config, card));
   if (paths.train === undefined)
     throw new UserError(`${reference} has no train split. Its files are ${tables.join(", ")}.`);
-  const splits: SplitParts = Object.fromEntries(
+  const splits: Readonly<Record<string, readonly HubFile[]>> = Object.fromEntries(
     Object.entries(paths).map(([split, each]) => [split, each.map((path) => listed.find((f) => f.path === path)!)]),
   );
   return { config, repository, card, splits };

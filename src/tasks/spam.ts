@@ -66,9 +66,7 @@ async function findEmails(): Promise<string> {
   }
 }
 
-type OnProgress = (done: number, total: number) => void;
-
-async function decodeEmails(folder: string, onProgress: OnProgress): Promise<Example[]> {
+async function decodeEmails(folder: string, onProgress: (done: number, total: number) => void): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
   const threads = Math.min(maxThreads, availableParallelism());
   const emails = await parseFiles(
@@ -101,7 +99,7 @@ import(module)
 export async function parseFiles(
   paths: readonly string[],
   threads = 1,
-  onProgress?: OnProgress,
+  onProgress?: (done: number, total: number) => void,
 ): Promise<CleanEmail[]> {
   // A thread cannot load a module that is not compiled.
   if (threads > 1 && !import.meta.url.endsWith(".ts")) {

@@ -30,12 +30,6 @@ function hashToUnitInterval(key: string): number {
   return digest.readUIntBE(0, 6) / 2 ** 48;
 }
 
-/** The size of a held-out part: a fraction of each class, at most `maxExamples` in total. */
-interface HeldOutPart {
-  readonly fraction: number;
-  readonly maxExamples?: number;
-}
-
 /**
  * Splits examples into the named parts and the rest. The split is stratified: every part has about
  * the same class distribution. Examples with the same key stay together, so duplicates never end
@@ -44,7 +38,7 @@ interface HeldOutPart {
  */
 export function splitExamples<Name extends string>(
   examples: readonly Example[],
-  parts: Readonly<Partial<Record<Name, HeldOutPart>>>,
+  parts: Readonly<Partial<Record<Name, { readonly fraction: number; readonly maxExamples?: number }>>>,
   getKey: (example: Example) => string = (example) => computeDedupKey(example.texts),
 ): Record<Name | "rest", Example[]> {
   const groups = groupBy(examples, getKey);
@@ -72,7 +66,11 @@ export function splitExamples<Name extends string>(
   return result as Record<Name | "rest", Example[]>;
 }
 
-function computeQuota(part: HeldOutPart, classSize: number, total: number): number {
+function computeQuota(
+  part: { readonly fraction: number; readonly maxExamples?: number },
+  classSize: number,
+  total: number,
+): number {
   const fraction = part.maxExamples === undefined ? part.fraction : Math.min(part.fraction, part.maxExamples / total);
   // Take at least one example of each class, unless the class is too small to spare one.
   return classSize < 3 ? 0 : Math.max(1, Math.round(classSize * fraction));

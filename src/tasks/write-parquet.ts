@@ -1,5 +1,3 @@
-type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
-
 /** Encodes rows as Parquet. Mixed values of a column become text. */
 export async function encodeParquet(rows: readonly Readonly<Record<string, unknown>>[]): Promise<Uint8Array> {
   const { parquetWriteBuffer } = await import("hyparquet-writer");
@@ -15,7 +13,10 @@ function toColumns(rows: readonly Readonly<Record<string, unknown>>[]): Readonly
   return new Map(names.map((name) => [name, rows.map((row) => row[name] ?? null)]));
 }
 
-const typeTests: readonly (readonly [ColumnType, (value: unknown) => boolean])[] = [
+const typeTests: readonly (readonly [
+  "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING",
+  (value: unknown) => boolean,
+])[] = [
   ["BOOLEAN", (value) => typeof value === "boolean"],
   ["INT32", (value) => typeof value === "number" && (value | 0) === value],
   ["DOUBLE", (value) => typeof value === "number"],
@@ -23,7 +24,7 @@ const typeTests: readonly (readonly [ColumnType, (value: unknown) => boolean])[]
   ["TIMESTAMP", (value) => value instanceof Date],
 ];
 
-function findType(values: readonly unknown[]): ColumnType {
+function findType(values: readonly unknown[]): "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING" {
   const present = values.filter((value) => value !== null);
   if (present.length === 0) return "STRING";
   return typeTests.find(([, isOfType]) => present.every(isOfType))?.[0] ?? "STRING";

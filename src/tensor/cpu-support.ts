@@ -1,11 +1,5 @@
 import { type CpuFeatures, native } from "./native.js";
 
-/** The low precisions for which a CPU has its own instructions. */
-export interface CpuSupport {
-  readonly bf16: boolean;
-  readonly int8: boolean;
-}
-
 /** The values of ONEDNN_MAX_CPU_ISA without products of 8-bit integers that cannot overflow. */
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
 const isasWithoutBf16 = new Set([...isasWithoutInt8, "AVX512_CORE_VNNI"]);
@@ -21,7 +15,7 @@ export function findCpuSupport({
   readonly capability: string;
   /** The instruction set that oneDNN may use at most (ONEDNN_MAX_CPU_ISA); null: all. */
   readonly isaLimit: string | null;
-}): CpuSupport {
+}): { readonly bf16: boolean; readonly int8: boolean } {
   const hasVectors = /^AVX(512|10)/i.test(capability);
   const isa = isaLimit?.toUpperCase() ?? "";
   const { bf16, vnni, amx } = features;
@@ -32,7 +26,7 @@ export function findCpuSupport({
 }
 
 /** Returns the low precisions for which libtorch uses instructions of this CPU. */
-export function getCpuSupport(): CpuSupport {
+export function getCpuSupport(): { readonly bf16: boolean; readonly int8: boolean } {
   const addon = native();
   return findCpuSupport({
     features: addon.cpuFeatures(addon.cpuid()),

@@ -78,16 +78,11 @@ export function createUnknownMetricError(name: string, known: readonly string[])
   );
 }
 
-interface ScoredModel {
-  readonly value: number;
-  readonly degeneracy: string | null;
-}
-
 /** Returns true if a model replaces the best one. A degenerate one never replaces a sound one. */
 export function isBetterModel(
   metric: string,
-  model: ScoredModel,
-  best: ScoredModel,
+  model: { readonly value: number; readonly degeneracy: string | null },
+  best: { readonly value: number; readonly degeneracy: string | null },
   direction: MetricDescription["direction"],
 ): boolean {
   if ((best.degeneracy === null) !== (model.degeneracy === null)) return model.degeneracy === null;

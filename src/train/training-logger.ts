@@ -5,12 +5,6 @@ import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
 import type { TrainingFiles } from "./training-job.js";
 
-/** The lengths of the two logs of a run. */
-interface LogBytes {
-  readonly eventBytes: number;
-  readonly timingBytes: number;
-}
-
 /** A step whose numbers are still on the device. */
 interface PendingStep {
   readonly step: number;
@@ -30,7 +24,11 @@ export class TrainingLogger {
   /** The last loss that was read from the device. */
   loss = Number.NaN;
 
-  constructor(files: TrainingFiles | null, from: LogBytes, onEvent?: (event: TrainingEvent) => void) {
+  constructor(
+    files: TrainingFiles | null,
+    from: { readonly eventBytes: number; readonly timingBytes: number },
+    onEvent?: (event: TrainingEvent) => void,
+  ) {
     this.#events = files && new JsonLinesFile(files.events, from.eventBytes);
     this.#timings = files && new JsonLinesFile(files.timings, from.timingBytes);
     this.#onEvent = onEvent;
@@ -65,7 +63,7 @@ export class TrainingLogger {
   }
 
   /** Flushes both files to disk. */
-  sync(): LogBytes {
+  sync(): { readonly eventBytes: number; readonly timingBytes: number } {
     this.#events?.sync();
     this.#timings?.sync();
     return { eventBytes: this.#events?.bytes ?? 0, timingBytes: this.#timings?.bytes ?? 0 };

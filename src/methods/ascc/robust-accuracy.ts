@@ -6,17 +6,12 @@ import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
 import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
-interface RobustAccuracyOptions extends HullOptions {
-  /** True if a text must be classified correctly before the attack, too. */
-  readonly robustAccuracy: "clean-and-attacked" | "attacked";
-}
-
 /** Computes the fraction of texts that stay correct under the ASCC attack, and without it. */
 export async function computeRobustAccuracy(
   { computeRows, ...training }: Pick<TrainingContext, "job" | "rng" | "computeRows" | "reportProgress">,
   items: readonly TokenizedExample[],
   getModifiableWords: (item: TokenizedExample) => ModifiableWords,
-  options: RobustAccuracyOptions,
+  options: HullOptions & { readonly robustAccuracy: "clean-and-attacked" | "attacked" },
 ): Promise<number> {
   const rows = await computeRows(items, async (own) => {
     const isRobust = await findRobust(training, own, getModifiableWords, options);
@@ -30,7 +25,7 @@ async function findRobust(
   { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],
   getModifiableWords: (item: TokenizedExample) => ModifiableWords,
-  options: RobustAccuracyOptions,
+  options: HullOptions & { readonly robustAccuracy: "clean-and-attacked" | "attacked" },
 ): Promise<boolean[]> {
   const { model, deviceConfig } = job;
   const { device, computeDtype } = deviceConfig;

@@ -99,18 +99,17 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   }
 }
 
-/** How a model reads text: everything that a model folder says besides the weights. */
-export interface TextSettings extends Pick<Model, "tokenizer" | "tokenization" | "normalize" | "maxLength"> {
-  readonly config: EncoderConfig;
-  readonly metadata: TemperMetadata | null;
-}
-
 /** Reads the config and the tokenizer of a model folder. */
 export async function readTextSettings(
   reference: string,
   folder: string,
   options: Pick<LoadModelOptions, "tokenization" | "normalize" | "maxLength">,
-): Promise<TextSettings> {
+): Promise<
+  Pick<Model, "tokenizer" | "tokenization" | "normalize" | "maxLength"> & {
+    readonly config: EncoderConfig;
+    readonly metadata: TemperMetadata | null;
+  }
+> {
   const config = await readModelConfig(folder);
   const metadata = readTemperMetadata(config, join(folder, "config.json"));
   const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";

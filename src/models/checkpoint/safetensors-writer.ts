@@ -19,11 +19,6 @@ export function toSafetensorsTensor(name: string, tensor: Tensor): SafetensorsTe
   return { name, dtype: dtype === "bool" ? "BOOL" : "F32", shape, bytes: () => tensor.toBytes() };
 }
 
-interface PlacedTensor extends SafetensorsTensor {
-  readonly begin: number;
-  readonly end: number;
-}
-
 /**
  * Writes a safetensors file atomically. The same tensors and metadata give the same bytes, in any
  * order. The header contains "format": "pt", because transformers rejects files without it.
@@ -51,7 +46,9 @@ export async function writeSafetensors(
 }
 
 /** Sorts wide dtypes first, which keeps tensors aligned, then by name for reproducible bytes. */
-function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
+function assignOffsets(
+  tensors: Iterable<SafetensorsTensor>,
+): (SafetensorsTensor & { readonly begin: number; readonly end: number })[] {
   const sorted = [...tensors].sort(
     (a, b) => elementSizes[b.dtype] - elementSizes[a.dtype] || (a.name < b.name ? -1 : Number(a.name > b.name)),
   );
@@ -72,7 +69,10 @@ function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
   });
 }
 
-function formatHeader(placed: readonly PlacedTensor[], metadata: Readonly<Record<string, string>>): Buffer {
+function formatHeader(
+  placed: readonly (SafetensorsTensor & { readonly begin: number; readonly end: number })[],
+  metadata: Readonly<Record<string, string>>,
+): Buffer {
   const entries = placed.map(({ name, dtype, shape, begin, end }): [string, object] => [
     name,
     { dtype, shape, data_offsets: [begin, end] },

@@ -29,13 +29,7 @@ interface Bucket {
   captured: { readonly graph: CudaGraph; readonly output: Tensor } | null;
   seen: boolean;
   /** Result buffers that no batch is using. */
-  readonly idleBuffers: ResultBuffer[];
-}
-
-/** A pinned buffer for the results of a batch, and the event that signals their arrival. */
-interface ResultBuffer {
-  readonly values: Tensor;
-  readonly event: number;
+  readonly idleBuffers: { readonly values: Tensor; readonly event: number }[];
 }
 
 /** Lengths are rounded up to multiples of this, so that few graphs serve all batches. */
@@ -80,7 +74,7 @@ export function createGraphClassifier(
     );
 
   /** Starts a batch and returns the buffer that will receive the results. */
-  function start(batch: PaddedBatch): { bucket: Bucket; buffer: ResultBuffer } {
+  function start(batch: PaddedBatch): { bucket: Bucket; buffer: { readonly values: Tensor; readonly event: number } } {
     const arrays = toNamedArrays(batch, config, canPack);
     const bucket = getBucket(arrays);
     bucket.staging.fill(arrays);

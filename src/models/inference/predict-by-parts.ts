@@ -8,12 +8,6 @@ export interface PartRule<Answer extends Score> {
   combine(rows: readonly ArrayLike<number>[]): Answer;
 }
 
-/** What is known about a part. */
-interface KnownPart {
-  readonly row: ArrayLike<number>;
-  readonly truncated: boolean;
-}
-
 /** Parts that are remembered. An edit of a text changes few of its parts. */
 const maxKnownParts = 200_000;
 
@@ -23,7 +17,7 @@ export function predictByParts<Answer extends Score>(
   { split, combine }: PartRule<Answer>,
 ): Predictor<PreparedText & { readonly parts: readonly string[] }, Answer & { readonly truncated: boolean }> {
   const { name, numLabels, callLimits } = base;
-  const known = new Map<string, KnownPart>();
+  const known = new Map<string, { readonly row: ArrayLike<number>; readonly truncated: boolean }>();
   return {
     name,
     numLabels,
@@ -36,7 +30,7 @@ export function predictByParts<Answer extends Score>(
         return { parts, passes: parts.length, content: parts.join("\n"), length };
       }),
     async predict(items, { client } = {}) {
-      const found = new Map<string, KnownPart>();
+      const found = new Map<string, { readonly row: ArrayLike<number>; readonly truncated: boolean }>();
       const missing: string[] = [];
       for (const part of new Set(items.flatMap(({ parts }) => parts))) {
         const remembered = known.get(part);
