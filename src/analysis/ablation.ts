@@ -43,7 +43,6 @@ export const ablation = defineAnalysis({
   },
 });
 
-/** Groups runs by their value of the option. Runs without the option are left out. */
 function collectAblation(runs: readonly AttackedRun[], by: string): AblationData {
   const valued = runs.flatMap((run) => {
     const value = getOption(run.run, by);

@@ -66,7 +66,6 @@ export const consistency = defineAnalysis({
   },
 });
 
-/** What methods with two passes logged. Null if the run has no such events. */
 async function readDisagreement(run: RunFolder): Promise<ConsistencySteps | null> {
   const examples = new Map((await run.timings()).map((timing) => [timing.step, timing.examples ?? 1]));
   const steps = (await run.events()).flatMap(({ step, [disagreementMetric]: rate }) =>
@@ -75,7 +74,6 @@ async function readDisagreement(run: RunFolder): Promise<ConsistencySteps | null
   return steps.length > 0 ? steps : null;
 }
 
-/** Repeats the first steps of a run that did not log disagreement. */
 async function retrain(
   { run, results }: LabeledRun,
   maxSteps: number,
@@ -122,7 +120,6 @@ export function createDropoutObserver(): TrainingMethod {
   };
 }
 
-/** Runs a training without validation and observes how often two dropout passes disagree. */
 export async function observeConsistency(
   job: Omit<TrainingJob, "files" | "resume">,
   onStep?: (step: number) => void,

@@ -8,14 +8,12 @@ import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../settings/ru
 import type { Figure } from "./figure.js";
 import { labelRuns } from "./run-labels.js";
 
-/** What an analysis found: one sentence or two, the data and the figure. */
 export interface Analysis<Data> {
   readonly summary: string;
   readonly data: Data;
   readonly figure: Figure;
 }
 
-/** What an analysis can use while it runs: the callbacks of its caller, and more. */
 export interface AnalysisContext extends Callbacks {
   /** The folder of the result. Resumable analyses store finished pieces in it. */
   readonly out: string;
@@ -30,13 +28,11 @@ export interface AnalysisDefinition<
   Data extends z.ZodType = z.ZodType,
 > {
   readonly name: Name;
-  /** One line for lists and help. */
   readonly summary: string;
   readonly unit: string;
   /** What is still there after the analysis was stopped; undefined if it starts over. */
   readonly keeps?: string | undefined;
   readonly request: Request;
-  /** The data in NAME.json. */
   readonly data: Data;
   /** True if it looks at one run at a time. A sweep repeats it for each run. */
   readonly isPerRun?: boolean;
@@ -52,7 +48,6 @@ const outputOptions = {
   png: z.boolean().default(false).describe("write the figure as PNG, too"),
 };
 
-/** The request of an analysis: its name, its options and the output folder. */
 type RequestSchema<Name extends string, Options extends z.ZodRawShape> = z.ZodObject<
   Options & typeof outputOptions & { analysis: z.ZodLiteral<Name> },
   z.core.$strict
@@ -73,13 +68,11 @@ export function runsOption(description: string) {
   return z.array(z.string()).min(1, { error: "expected one or more runs" }).describe(description);
 }
 
-/** The options of analyses that compute with models. */
 export const deviceOptions = {
   device: runtimeOptions.device.describe("auto, cpu, cuda or cuda:N"),
   threads: runtimeOptions.threads,
 };
 
-/** The options of analyses that evaluate models on a sample of the task. */
 export function sampleOptions(defaultCount: number, minCount = 2) {
   return {
     split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),

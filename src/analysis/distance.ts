@@ -38,7 +38,6 @@ const dataSchema = z.object({
       option: z.union([z.number(), z.string()]).nullable(),
       /** During training, starting with 0 at step 0. */
       curve: z.array(pointSchema),
-      /** At the last known step. */
       last: pointSchema,
       /** The step of the model that was kept, and its distances. */
       bestStep: z.number(),

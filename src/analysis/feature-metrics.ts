@@ -18,7 +18,6 @@ const createSchema = <T extends z.ZodType>(value: T) => {
 };
 
 export const featureMetricsSchema = createSchema(z.number()).extend({
-  /** 95% CIs over the examples. */
   intervals: createSchema(intervalSchema),
 });
 

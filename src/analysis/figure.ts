@@ -9,14 +9,12 @@ export interface Panel {
   readonly content: string;
 }
 
-/** The meaning of a color or a shape. */
 export interface LegendEntry {
   readonly label: string;
   readonly color: string;
   readonly shape: "line" | "circle" | "triangle" | "square";
 }
 
-/** A figure: a title, a legend, panels in rows, and a caption. */
 export interface Figure {
   readonly title: string;
   readonly caption: string;
@@ -90,7 +88,6 @@ function renderDocument({ title, caption }: Figure, width: number, height: numbe
   ].join("");
 }
 
-/** Renders an SVG figure as PNG on a white background. */
 export function renderPng(svg: string, scale = 2): Uint8Array {
   // The renderer does not support media queries. The attributes of the root element are the light
   // theme.

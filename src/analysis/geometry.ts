@@ -17,7 +17,6 @@ const dataSchema = z.object({
   task: z.string(),
   split: z.string(),
   labels: z.array(z.string()),
-  /** The class of each example. */
   classes: z.array(z.number()),
   models: z.array(
     featureMetricsSchema.extend({

@@ -18,21 +18,18 @@ export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAna
 export { type Figure, type LegendEntry, type Panel, renderFigure, renderPng } from "./figure.js";
 export { type TsneOptions, tsne } from "./tsne.js";
 
-/** Renders a panel with the options of `Plot.plot`, whose type needs types that Plot lacks. */
 export const plotPanel: (title: string, options: object) => Panel = plotTypedPanel;
 
 export { type AnalysisName, analyses };
 
 type Definitions = typeof definitions;
 
-/** One request per analysis, told apart by `analysis`. */
 export const analysisRequestSchema = z.discriminatedUnion(
   "analysis",
   Object.values(definitions).map(({ request }) => request) as [Definitions[AnalysisName]["request"]],
 );
 export type AnalysisRequest = z.input<typeof analysisRequestSchema>;
 
-/** What an analysis found, and the files it was written to. */
 export interface AnalysisResult<Data = unknown> {
   readonly name: string;
   readonly summary: string;

@@ -32,7 +32,6 @@ const dataSchema = z.object({
     z.object({
       label: z.string(),
       cosine: z.number(),
-      /** The loss of the model itself. */
       center: z.number(),
       curvature: z.number(),
       meanChange: z.number(),
@@ -122,7 +121,6 @@ export const landscape = defineAnalysis({
 
 export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
 
-/** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
   axis: readonly number[],
   measure: (alpha: number, beta: number) => SurfacePoint,

@@ -2,7 +2,6 @@ import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
 import { type Panel, roundSvgNumbers, sizes } from "./figure.js";
 
-/** Renders a panel with Plot. Colors are passed as they are, and Plot renders no legend. */
 export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
   const { width = 340, height = 250 } = options;
   const { document: page } = parseHTML("<html><body></body></html>");

@@ -133,7 +133,6 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-/** The mean over the seeds of each probe and method, and half its 95% CI: 0 for one seed. */
 function averageOverSeeds(
   runs: readonly ProbeScore[],
 ): { probe: MsgsProbe; method: string; score: number; half: number }[] {

@@ -24,7 +24,6 @@ import { applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./defi
 
 type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
 
-/** Loads a class-balanced sample of the task that the runs share. */
 export async function loadSharedSample(
   runs: readonly LabeledRun[],
   request: SampleRequest,
@@ -39,7 +38,6 @@ export async function loadSharedSample(
   return { task, examples: sampleExamples(all, request.numExamples, request.seed, task.labels.length), device };
 }
 
-/** Loads the model that a run trained. The caller frees its weights. */
 export function loadFineTunedModel({ folder }: RunFolder, device: Device): Promise<Model> {
   return loadModel(folder, { device });
 }
@@ -77,7 +75,6 @@ export async function withModel<T>(
 export interface ExampleLosses {
   readonly loss: number;
   readonly accuracy: number;
-  /** The loss of each example, rounded to 7 digits. */
   readonly losses: readonly number[];
 }
 
@@ -142,7 +139,6 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
   };
 }
 
-/** The mean loss, the number of correct predictions, and the loss of each example. */
 function measureMicroBatch(model: Model, weights: Weights, input: TokenInput, labels: Tensor): Float32Array {
   const { logits } = forward(model.architecture, weights, input, evalMode);
   const correct = logits.argmax(-1).eq(labels).to("float32").sum();

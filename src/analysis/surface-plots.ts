@@ -9,7 +9,6 @@ export interface SurfaceGrid {
   readonly values: readonly (readonly number[])[];
 }
 
-/** The values that the colors of all panels of a figure cover. */
 interface ValueRange {
   readonly low: number;
   readonly high: number;
@@ -17,7 +16,6 @@ interface ValueRange {
 
 const formatTick = (value: number): string => String(Number(value.toPrecision(2)));
 
-/** Renders filled contours of a grid, with lines at the levels. */
 export function renderContourPanel(
   title: string,
   { axis, values }: SurfaceGrid,

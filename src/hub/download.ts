@@ -28,7 +28,6 @@ class HttpError extends Error {
 
 /** The connection counts as lost if no byte arrives for this long. */
 const stallTimeoutMs = 30_000;
-/** Consecutive attempts without any new byte. */
 const maxAttempts = 4;
 
 /** Downloads a file, or continues an earlier attempt. Other processes wait for it. */
@@ -63,7 +62,6 @@ export async function download(request: Download): Promise<void> {
   }
 }
 
-/** Completes the partial file. If its content does not match its hash, removes it and returns false. */
 async function fetchIntact(request: Download, partial: string): Promise<boolean> {
   const { hash, size } = request;
   await fetchAll(request, partial);

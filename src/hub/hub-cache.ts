@@ -256,7 +256,6 @@ export function describeNotCached(repo: HubRepo, settings: HubSettings, part?: s
   return `${subject} is not in the cache ${settings.cache}, and ${reason}. Download it while online, or pass a folder.`;
 }
 
-/** Checks names by the rules of the hub, because they become folder names. */
 function checkRepo({ name, revision }: HubRepo): void {
   if (!/^\w[\w.-]*(\/\w[\w.-]*)?$/.test(name) || name.includes("..") || name.includes("--"))
     throw new UserError(`expected a Hugging Face ID like owner/name, received ${JSON.stringify(name)}`);

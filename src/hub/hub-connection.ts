@@ -11,12 +11,10 @@ export interface HubRepo {
   readonly revision?: string;
 }
 
-/** Formats a repository for messages: "model owner/name@revision". */
 export function describeRepo({ type, name, revision }: HubRepo): string {
   return `${type} ${name}${revision === undefined ? "" : `@${revision}`}`;
 }
 
-/** The settings of Python's huggingface_hub, from environment variables. */
 export interface HubSettings {
   readonly endpoint: string;
   readonly cache: string;
@@ -47,7 +45,6 @@ function isPrivate({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 }
 
-/** Creates a fetch function that sends the token to the hub only. */
 export function createHubFetch(settings: HubSettings): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
@@ -77,7 +74,6 @@ export function createHubConnection(settings: HubSettings): { hubUrl: string; fe
   };
 }
 
-/** Returns the HTTP status of an error of ours or of the library, or null. */
 function getHttpStatus(error: unknown): number | null {
   if (!(error instanceof Error)) return null;
   const status = "status" in error ? error.status : "statusCode" in error ? error.statusCode : null;

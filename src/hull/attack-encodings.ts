@@ -74,7 +74,6 @@ export async function attackEncodings(
   return attacked;
 }
 
-/** Puts the selected candidates into the text. */
 export function replaceTokens(encoding: Encoding, words: ModifiableWords, replacementIndices: Int32Array): Encoding {
   const ids = encoding.ids.slice();
   for (const [i, position] of words.tokenPositions.entries())

@@ -37,7 +37,6 @@ export interface ModifiableWords {
   readonly candidateIds: readonly Int32Array[];
 }
 
-/** Finds the words that have at least one substitute. */
 export function findModifiableWords(
   replacements: readonly (readonly string[])[],
   positions: ArrayLike<number>,
@@ -68,7 +67,6 @@ function countHullRows(numWords: number, numTokens: number): number {
   return Math.max(1, Math.ceil(numWords / quarter)) * quarter;
 }
 
-/** Packs the modifiable words of a batch of padded texts. */
 export function packHull(texts: readonly ModifiableWords[], length: number, candidatesPerWord: number): HostHull {
   const width = getHullWidth(candidatesPerWord);
   const numTokens = texts.length * length;
@@ -98,7 +96,6 @@ export function packHull(texts: readonly ModifiableWords[], length: number, cand
   };
 }
 
-/** The hull of a batch on the device. */
 export interface Hull {
   readonly candidateIds: Tensor; // [word, candidate]
   /** 1 for a candidate, 0 for padding. */
@@ -127,13 +124,11 @@ export function packMixtures(config: EncoderConfig, weights: Weights, hull: Hull
   return { ...hull, index: hull.index.indexSelect(0, packing.indices), isPacked: true };
 }
 
-/** Output of the embedding layer for the text and for every candidate. */
 interface HullEmbedding {
   readonly text: Tensor; // [batch, length, hidden]
   readonly candidates: Tensor; // [word, candidate, hidden]
 }
 
-/** Embeds the text and all candidates. */
 export function embedHull(
   config: EncoderConfig,
   weights: Weights,

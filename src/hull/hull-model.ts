@@ -18,7 +18,6 @@ import {
 
 /** A frozen model whose input is a text in the convex hull. */
 interface HullModel {
-  /** Logits of the unperturbed text. */
   computeCleanLogits(): Tensor;
   /** Logits of the text that has these mixture weights. */
   computeLogits(mixtureWeights: Tensor): Tensor;
@@ -26,7 +25,6 @@ interface HullModel {
   search(initialLogits: Tensor, computeGain: (logits: Tensor) => Tensor): Tensor;
 }
 
-/** Freezes the weights and embeds the hull, without dropout. */
 export function createHullModel(
   architecture: Architecture,
   weights: Weights,

@@ -15,7 +15,6 @@ import { temperProgram } from "./temper-program.js";
 import { hashRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
 import { formatTrust, runWorker } from "./worker-process.js";
 
-/** The keys of an attack with several processes. */
 export const shardOptions = {
   processes: processOptions.processes.describe("processes that share the examples"),
   backend: z.enum(["local", "slurm"]).default("local").describe("run on this host (local) or on a cluster (slurm)"),
@@ -23,7 +22,6 @@ export const shardOptions = {
 
 const shardRequestSchema = z.object({ ...shardOptions, slurm: slurmSchema.prefault({}) });
 
-/** How often workers are started again after some were killed. */
 const maxRounds = 10;
 
 /** Starts one worker per result path and waits for their ends. */
@@ -36,7 +34,6 @@ type StartWorkers = (
 /** The request of a worker, by the kind of its work. */
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
-/** The runner of a request; null if this process works alone. */
 export function createRequestedShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   request: z.input<typeof shardRequestSchema>,
@@ -100,7 +97,6 @@ const startLocally: StartWorkers = (request, requestPath, resultPaths) => {
 const jobName = "temper-attack";
 const pollMilliseconds = 2000;
 
-/** Workers as the tasks of a job array. The folder must be visible on all hosts. */
 function createSlurmStarter(settings: SlurmSettings): StartWorkers {
   return async (request, requestPath, resultPaths) => {
     const folder = dirname(resolve(requestPath));

@@ -79,7 +79,6 @@ export async function executeRequest(
   }
 }
 
-/** Executes a request and describes how it ended. It does not throw. */
 export async function executeToResult(
   request: WorkRequest,
   trust: Trust,

@@ -5,7 +5,6 @@ import type { RunConfig } from "../settings/config.js";
 import { chooseDevice, type Device, type Rendezvous } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 
-/** The keys that say how many processes share the work. */
 export const processOptions = {
   processes: countSchema.default(1).describe("processes on this host that share the work, one per GPU"),
   timeout: z.number().positive().default(600).describe("longest wait for another process, in seconds"),

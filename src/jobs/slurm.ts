@@ -8,7 +8,6 @@ import { UserError } from "../base/errors.js";
 import { formatCommandLine } from "../base/shell.js";
 import { acceptOne, countSchema } from "../base/validate.js";
 
-/** The settings of Slurm jobs. */
 export const slurmKeys = {
   partition: z.string().min(1).nullable().describe("Slurm: partition"),
   gpus: z.number().int().nonnegative().describe("Slurm: GPUs per run"),
@@ -28,7 +27,6 @@ export const slurmKeys = {
   options: z.array(z.string().startsWith("--")).describe("Slurm: any other sbatch option (--sbatch=--account=nlp)"),
 };
 
-/** The settings of Slurm jobs that a request overrides. */
 export const slurmOverridesSchema = z.strictObject(slurmKeys).partial();
 
 export const slurmSchema = z.strictObject({
@@ -65,7 +63,6 @@ export function checkSlurm(partition: string | null): void {
   listQueuedJobs("temper");
 }
 
-/** The jobs of this name that have not ended. */
 export function listQueuedJobs(
   name: string,
 ): { readonly id: string; readonly state: string; readonly reason: string }[] {
@@ -91,7 +88,6 @@ export function cancelJobs(ids: readonly string[]): void {
 /** Seconds before the time limit at which a worker is asked to save its work. */
 const warningSeconds = 60;
 
-/** Submits workers as a job array and returns the number of the job. */
 export function submitWorkers({
   name,
   tasks,
@@ -100,12 +96,10 @@ export function submitWorkers({
   after = null,
   settings,
 }: {
-  /** The name of the job. */
   readonly name: string;
   readonly tasks: number;
   /** The shell command of a worker. The number of its task is in SLURM_ARRAY_TASK_ID. */
   readonly command: string;
-  /** The folder of the logs. It must be visible on all hosts. */
   readonly folder: string;
   /** The job that must end first. */
   readonly after?: string | null;

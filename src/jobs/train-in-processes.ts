@@ -29,7 +29,6 @@ export async function trainInProcesses(
     readonly timeout?: number | undefined;
     /** The arguments of the program, with which it starts itself again. */
     readonly argv: readonly string[];
-    /** Receives what the started processes print for people. */
     readonly report: (text: string) => void;
   },
   train: (run: ResolvedRun, ranks: Ranks) => Promise<void>,
@@ -70,7 +69,6 @@ async function trainAsRank(
   }
 }
 
-/** Trains without files and without output. The first signal stops the training after a step. */
 async function join(run: ResolvedRun, ranks: Ranks): Promise<void> {
   const stop = new AbortController();
   const onSignal = (): void => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort());
@@ -88,7 +86,6 @@ async function join(run: ResolvedRun, ranks: Ranks): Promise<void> {
   }
 }
 
-/** Runs this command in several processes. Returns the exit code of the first failure, or null. */
 async function launchRanks(
   argv: readonly string[],
   count: number,

@@ -11,7 +11,6 @@ import { runConfigSchema } from "../settings/config.js";
 import { formatConfigIdentity } from "../settings/config-identity.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 
-/** One request of a sweep as data. A worker process executes it. */
 export const workRequestSchema = z.discriminatedUnion("kind", [
   /** Trains a run, or continues it. Without a config, that of the run folder counts. */
   z.strictObject({ kind: z.literal("train"), config: orNull(runConfigSchema), out: z.string() }),
@@ -72,7 +71,6 @@ export async function readWorkRequest(path: string): Promise<WorkRequest> {
   return validate(workRequestSchema, await readJson(path, "the request", { kind: "settings" }), path);
 }
 
-/** Reads a result; null if there is none. */
 export async function readWorkResult(path: string): Promise<WorkResult | null> {
   return readJsonIfExists(path, workResultSchema, "the result");
 }

@@ -7,7 +7,6 @@ import type { Trust } from "../base/trust.js";
 import { temperProgram } from "./temper-program.js";
 import { hashRequest, readWorkResult, type WorkFiles, type WorkRequest, type WorkResult } from "./work-request.js";
 
-/** A request, its file, and the file of its result. */
 export interface Work extends WorkFiles {
   readonly request: WorkRequest;
 }
@@ -33,7 +32,6 @@ export interface WorkSignals {
 export class Worker {
   readonly #settings: WorkerSettings;
   #child: ChildProcess | null = null;
-  /** How the process ended. */
   #ending: Promise<string> = Promise.resolve("");
   #log: number | null = null;
 
@@ -62,7 +60,6 @@ export class Worker {
     }
   }
 
-  /** Ends the process. */
   async close(): Promise<void> {
     this.#child?.kill("SIGTERM");
     await this.#ending;
@@ -113,7 +110,6 @@ export class Worker {
   }
 }
 
-/** Executes one request in a worker process of its own. */
 export async function runWorker(work: Work, log: string, settings: WorkerSettings = {}): Promise<WorkResult> {
   const worker = new Worker(settings);
   try {
@@ -140,12 +136,10 @@ function tryWrite(file: number, chunk: Buffer): void {
   }
 }
 
-/** The flag by which a worker gets the trust of the user. */
 export function formatTrust(trust: Trust = "data"): string[] {
   return trust === "user" ? ["--allow-code"] : [];
 }
 
-/** Writes a result that says failed. */
 async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
   const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
   await writeFileAtomic(path, `${JSON.stringify(result)}\n`);

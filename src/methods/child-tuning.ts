@@ -11,7 +11,6 @@ const traits: MethodTraits = {
   needsAllWeights: "selects among all weights of the layers",
 };
 
-/** The parameters of the encoder's layers. */
 export const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
   new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
 
@@ -93,7 +92,6 @@ function createChildTuningF(updateRatio: number): TrainingMethod {
   };
 }
 
-/** Child-Tuning: updates only a child network. */
 export const childTuning = defineMethod({
   name: "child-tuning",
   summary: "updates only a child network: the elements with the largest Fisher information (D) or random ones (F)",

@@ -14,12 +14,10 @@ export interface MethodCost {
 /** A published fine-tuning method: its name, its options, and a function that creates it. */
 export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly name: string;
-  /** One line for tables and --help. */
   readonly summary: string;
   readonly paper: string;
   /** Time of a training step as a multiple of a standard step: docs/guide/methods.md has the settings. */
   readonly cost?: MethodCost;
-  /** Options with their defaults, which are defined only here. */
   readonly options: Schema;
   /** The settings without which the method cannot run. They are filled in if nobody names them. */
   readonly requires?: Readonly<{ tokenization: "word"; substitutions: string }>;

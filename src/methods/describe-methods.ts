@@ -2,7 +2,6 @@ import { describeOptions, type OptionDescription } from "../base/describe-option
 import type { MethodCost } from "./define-method.js";
 import { loadMethods, methods, resolveMethods } from "./index.js";
 
-/** A method for people: what it does, where it is from, what it costs, and its options. */
 export interface MethodDescription {
   readonly name: string;
   readonly summary: string;

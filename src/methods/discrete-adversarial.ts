@@ -56,7 +56,6 @@ class AttackedTexts {
     return this.buffers.get("items")!.size(0);
   }
 
-  /** Replaces all texts. */
   set(found: ReadonlyMap<number, Encoding | null>): void {
     const rows = [...found];
     const flatten = (select: (tokens: Encoding) => ArrayLike<number>): Float32Array => {
@@ -197,7 +196,6 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
   };
 }
 
-/** Discrete adversarial training: texts that fool the current model become training texts. */
 export const discreteAdversarial = defineMethod({
   name,
   summary: "also trains on texts that an attack has changed to fool the current model (A2T and others)",

@@ -11,7 +11,6 @@ interface Options {
   readonly maxNorm: number;
 }
 
-/** The options of FreeLB with these defaults. */
 export const createFreelbOptions = ({ steps, stepSize, initMagnitude, maxNorm }: Options) =>
   z.strictObject({
     steps: z.number().int().positive().default(steps).describe("ascent steps; each is also a training pass"),
@@ -82,7 +81,6 @@ export function createFreelb(name: string, options: Options): TrainingMethod {
   };
 }
 
-/** FreeLB: adversarial training with several ascent steps per optimizer step. */
 export const freelb = defineMethod({
   name: "freelb",
   summary: "trains on every step of a gradient ascent on the word embeddings",

@@ -184,7 +184,6 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
   };
 }
 
-/** The distinct sub-texts of examples. */
 interface Voters {
   readonly encodings: readonly Encoding[];
   /** The sub-texts of each example, as positions in `encodings`. */

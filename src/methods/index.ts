@@ -110,7 +110,6 @@ const builtInMethods = [
  */
 export type MethodReference = Reference<(typeof builtInMethods)[number]["name"] | "standard">;
 
-/** The built-in methods by name. */
 export const methods: ReadonlyMap<string, MethodDefinition> = new Map(
   builtInMethods.map((method) => [method.name, method as unknown as MethodDefinition]),
 );
@@ -169,7 +168,6 @@ export function createMethods(
   return createResolvedMethods(resolveMethods(specs, locate));
 }
 
-/** Creates methods whose options were checked before. */
 export function createResolvedMethods(resolved: readonly ResolvedMethod[]): TrainingMethod[] {
   return resolved.map(({ definition, options }) => definition.create(options));
 }

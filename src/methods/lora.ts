@@ -140,7 +140,6 @@ function createLora(options: Options): TrainingMethod {
   };
 }
 
-/** LoRA: low-rank adaptation of the weights. */
 export const lora = defineMethod({
   name: "lora",
   summary: "trains low-rank updates of chosen dense layers and the head; also saves an adapter for PEFT",

@@ -1,6 +1,5 @@
 import { kthvalue, type Tensor } from "../tensor/index.js";
 
-/** The k-th smallest element of a vector, counted from 1. */
 export function kthSmallest(values: Tensor, k: number): Tensor {
   return kthvalue(values, k, 0)[0];
 }

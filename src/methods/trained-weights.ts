@@ -1,6 +1,5 @@
 import { isHeadParameter, type Model } from "../models/index.js";
 
-/** The weights that a method freezes: all but the head, new parameters and the given ones. */
 export function listFrozenWeights(
   { weights, newlyInitialized }: Pick<Model, "weights" | "newlyInitialized">,
   isTrained: (name: string) => boolean,

@@ -18,7 +18,6 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
   );
 }
 
-/** Returns true if a classifier on a CPU leaves out padding. */
 export function canPackOnCpu(config: EncoderConfig, { device }: DeviceConfig): boolean {
   return device === "cpu" && (getFamily(config).packable ?? false);
 }

@@ -32,10 +32,8 @@ export const temperMetadataSchema = z.object({
   /** Why transformers does not compute the predictions of the model, if it does not. */
   note: z.string().optional(),
 });
-/** The block that Temper adds to config.json. */
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 
-/** Reads config.json of a model folder. */
 export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
   const data = await readJson(path, "the model config", { kind: "settings" });
@@ -44,7 +42,6 @@ export async function readModelConfig(folder: string): Promise<EncoderConfig> {
 
 const commonSchema = z.object(commonFields);
 
-/** Validates the content of a config file. `location` names it in error messages. */
 export function parseModelConfig(
   data: unknown,
   location: string,

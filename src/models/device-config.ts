@@ -8,5 +8,4 @@ export interface DeviceConfig {
   readonly isQuantized?: boolean;
 }
 
-/** float32 on the CPU. */
 export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };

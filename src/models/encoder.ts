@@ -8,7 +8,6 @@ import { type Packing, packTokens, toKernelPacking, unpackTokens } from "./packi
 export type EncoderInput = {
   /** 0 at tokens, a large negative number at padding: [batch, 1, 1, length], or null. */
   readonly attentionBias: Tensor | null;
-  /** Token type IDs [batch, length]. Null if all are 0. */
   readonly tokenTypeIds?: Tensor | null;
   /** How to leave out the padding, if the model can. */
   readonly packing?: Packing | null;
@@ -53,7 +52,6 @@ export function embedTokensAt(
   return getFamily(config).embed(config, weights, input, mode);
 }
 
-/** Computes the output of the embedding layer for any input. */
 export function embedInput(config: EncoderConfig, weights: Weights, input: EncoderInput, mode: ForwardMode): Tensor {
   if ("embeddingOutput" in input) return input.embeddingOutput;
   const words = "wordEmbeddings" in input ? input.wordEmbeddings : embedWords(config, weights, input.inputIds);

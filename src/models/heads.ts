@@ -16,12 +16,10 @@ export const mlpHeadPrefix = "head.";
 /** The hidden size of the mlp head (RIFT A.1). */
 const mlpHiddenSize = 256;
 
-/** Computes logits [batch, label] from features [batch, hidden]. */
 export function applyMlpHead(weights: Weights, features: Tensor): Tensor {
   return dense(weights, "head.out", dense(weights, "head.dense", features).relu());
 }
 
-/** Returns the shapes of the parameters of a classification head. */
 export function getHeadParameterShapes(config: EncoderConfig, head: HeadName, numLabels: number): ParameterShapes {
   if (head === "hf") return getFamily(config).classification.getShapes(config, numLabels);
   return new ShapeList()
@@ -37,7 +35,6 @@ export function applyMaskedLmHead(config: EncoderConfig, weights: Weights, hidde
   return linear(transform(weights, hidden), matrix, bias === null ? null : getParameter(weights, bias));
 }
 
-/** Returns the shapes of the parameters of a masked language model besides the encoder. */
 export function getMaskedLmParameterShapes(config: EncoderConfig): ParameterShapes {
   const { decoder, bias, shapes } = getFamily(config).maskedLm(config);
   const all = new Map(shapes);

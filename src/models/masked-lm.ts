@@ -21,7 +21,6 @@ import { batchForInference } from "./inference/inference-batches.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 
-/** A masked language model in memory. */
 export interface MaskedLm {
   readonly config: EncoderConfig;
   /** Leaf tensors in float32 that live until `free`. */
@@ -103,12 +102,10 @@ function addBiasAlias(config: EncoderConfig, names: CheckpointNames): void {
   if (bias !== null && alias && (!names.has(bias) || !config.tieWordEmbeddings)) names.set(bias, alias);
 }
 
-/** Returns the shape of every parameter of a masked language model. */
 function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
   return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
 }
 
-/** Computes the logits of tokens at indices in the flattened batch: [token, vocabulary]. */
 export function predictTokens(
   config: EncoderConfig,
   weights: Weights,
@@ -120,14 +117,12 @@ export function predictTokens(
   return forward(architecture, weights, { ...input, predictedPositions: positions }, mode).logits;
 }
 
-/** A token for a mask. */
 export interface TokenPrediction {
   readonly id: number;
   readonly token: string;
   readonly probability: number;
 }
 
-/** The position of a token in a text, and the tokens to score there. */
 export interface TokenQuery {
   readonly encoding: Encoding;
   readonly position: number;

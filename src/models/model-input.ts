@@ -10,10 +10,8 @@ import { type Packing, type PackingSize, packOnHost } from "./packing.js";
 /** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
 export const paddingBias = -30000;
 
-/** An input of token IDs. */
 export type TokenInput = EncoderInput & { readonly inputIds: Tensor };
 
-/** The sizes of the embedding tables that an input indexes. */
 export interface InputLimits extends Pick<EncoderConfig, "vocabSize" | "maxLength"> {
   /** Families with fewer than two types ignore the types of an input. */
   readonly typeVocabSize?: number;
@@ -76,7 +74,6 @@ function hasOtherTypes(types: Int32Array): boolean {
   return false;
 }
 
-/** Returns the input in staging buffers that were filled with `toNamedArrays`. */
 export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInput {
   const inputIds = staging.get("inputIds");
   if (!inputIds) throw new Error("the staging buffers have no inputIds");
@@ -99,7 +96,6 @@ function readPacking(staging: Pick<StagingBuffers, "get">, maxLength: number): P
   return { indices, starts, firstStarts, firstTokens, maxLength };
 }
 
-/** Converts a padded batch to tensors. */
 export function toModelInput(
   padded: PaddedBatch,
   limits: InputLimits,
@@ -126,7 +122,6 @@ export function checkMaxLength(model: TokenizedModel, numTexts: number): void {
   );
 }
 
-/** Tokenizes a text or pair for a model. */
 export function tokenizeFor(model: TokenizedModel, texts: readonly string[]): Encoding {
   return tokenizeAll(model, [texts])[0]!;
 }

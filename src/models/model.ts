@@ -21,7 +21,6 @@ import {
 } from "./heads.js";
 import type { Classifier } from "./inference/classifier-interface.js";
 
-/** The function that a model computes. The weights are its argument. */
 export interface Architecture {
   readonly config: EncoderConfig;
   /** A classification head, or the head of a masked language model. */
@@ -30,7 +29,6 @@ export interface Architecture {
   readonly numLabels: number;
 }
 
-/** The output of a forward pass. */
 export interface ModelOutput {
   /** Logits in float32: [batch, label], or [predicted token, vocabulary]. */
   readonly logits: Tensor;
@@ -65,7 +63,6 @@ export function forward(
   return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
 }
 
-/** Computes the logits of the tokens that a masked language model predicts. */
 function predictMaskedTokens(
   config: EncoderConfig,
   weights: Weights,
@@ -155,7 +152,6 @@ export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newl
 
 /** Computes a model that has no weights: a session of ONNX Runtime with the graph of its file. */
 export interface ModelSession {
-  /** Closed with the model. */
   readonly classifier: Classifier;
   /** The program that computes the graph, with its version. */
   readonly engine: string;
@@ -165,7 +161,6 @@ export interface ModelSession {
   readonly exportedFrom: Readonly<Record<string, string>> | null;
 }
 
-/** A model in memory: its architecture, its weights and its tokenizer. */
 export interface Model {
   readonly architecture: Architecture;
   /** Leaf tensors in float32 that live until `free`. */
@@ -179,9 +174,7 @@ export interface Model {
   readonly labels: readonly string[];
   /** The task that the model was trained on, or null if Temper did not train it. */
   readonly task: string | null;
-  /** The local folder of the model. */
   readonly folder: string;
-  /** The reference that was passed to `loadModel`. */
   readonly reference: string;
   /** Parameters that were not in the checkpoint and were initialized randomly. */
   readonly newlyInitialized: readonly string[];
@@ -189,7 +182,6 @@ export interface Model {
   readonly session?: ModelSession;
 }
 
-/** Frees the weights of a model and closes its session. */
 export function closeModel({ weights, session }: Pick<Model, "weights" | "session">): void {
   free(weights);
   session?.classifier.close();

@@ -123,7 +123,6 @@ export class AdamW {
     );
   }
 
-  /** Frees the tensors that the optimizer created. The parameters belong to the caller. */
   dispose(): void {
     free([this.step, ...this.#groups.map((entry) => entry.learningRate), ...this.moments().values()]);
   }

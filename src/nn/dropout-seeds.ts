@@ -1,6 +1,5 @@
 import { type Device, empty, operator, type Tensor } from "../tensor/index.js";
 
-/** Fills a tensor of integers with random numbers. */
 export const randomOp = operator<(self: Tensor) => void>("random_");
 
 /** Seeds of several dropout masks on a GPU: one kernel draws them all. */
@@ -13,7 +12,6 @@ export class DropoutSeeds {
     randomOp(this.#seeds);
   }
 
-  /** The next seed, or null if all are used. */
   take(): Tensor | null {
     return this.#next < this.#seeds.size(0) ? this.#seeds.narrow(0, this.#next++, 1) : null;
   }

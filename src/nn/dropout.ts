@@ -26,7 +26,6 @@ export function drawDropoutSeed(device: Device): Tensor {
   return seed;
 }
 
-/** Returns the seed of the next dropout mask of a forward pass on a GPU. */
 export function takeDropoutSeed(device: Device, mode: ForwardMode): Tensor {
   return mode.seeds?.take() ?? drawDropoutSeed(device);
 }

@@ -18,7 +18,6 @@ export function areFinite(tensors: readonly Tensor[]): boolean {
   return extremes.every(Number.isFinite);
 }
 
-/** Copies every source into its target, also across dtypes, in one call. */
 export function copyAll_(targets: readonly Tensor[], sources: readonly Tensor[]): void {
   if (targets.length > 0) foreachCopyOp(targets, sources);
 }

@@ -49,13 +49,11 @@ export function canUseFp8(device: Device, hidden: number, intermediate: number, 
   );
 }
 
-/** Prepares the weight of a dense layer: its parts by name. */
 export function prepareFp8Weight(weight: Tensor): { readonly fp8: Tensor; readonly fp8Scales: Tensor } {
   const [levels, scales] = quantizeRowsOp(weight);
   return { fp8: levels.t(), fp8Scales: scales.reshape(1, -1) };
 }
 
-/** Returns true if a dense layer is in 8 bits. */
 export function hasFp8Weight(weights: Weights, name: string): boolean {
   return weights.has(`${name}.fp8`);
 }

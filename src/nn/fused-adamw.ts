@@ -2,7 +2,6 @@ import { type Device, loadKernels, operator, type Tensor } from "../tensor/index
 
 type TensorList = readonly Tensor[];
 
-/** The signature of libtorch's fused Adam and AdamW. */
 export type FusedAdam<LearningRate extends number | Tensor> = (
   parameters: TensorList,
   gradients: TensorList,

@@ -34,7 +34,6 @@ export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   return product ?? linear(input.to(weight.dtype), weight, bias);
 }
 
-/** Looks up rows of `name.weight`. */
 export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
   return embedding(getParameter(weights, `${name}.weight`), ids);
 }
@@ -48,7 +47,6 @@ export function layerNorm(weights: Weights, name: string, input: Tensor, epsilon
 /** The activation functions of the supported encoders. `gelu_new` is GELU's tanh approximation. */
 export type Activation = "gelu" | "gelu_new" | "relu" | "silu" | "tanh";
 
-/** Applies an activation function. */
 export function activate(input: Tensor, activation: Activation): Tensor {
   if (activation === "relu") return input.relu();
   if (activation === "tanh") return input.tanh();
@@ -68,7 +66,6 @@ export function denseWithActivation(weights: Weights, name: string, input: Tenso
   return fused ?? activate(dense(weights, name, input), activation);
 }
 
-/** What the end of a sublayer needs besides the weights. */
 interface SublayerOptions {
   readonly p: number;
   readonly epsilon: number;

@@ -21,7 +21,6 @@ export function flattenTensors(tensors: readonly Tensor[]): Tensor {
 /** Returns the number of elements of a shape. */
 export const getNumel = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** Splits a flat tensor into tensors of the given shapes. */
 export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number[])[]): Tensor[] {
   return splitWithSizes(flat, shapes.map(getNumel), 0).map((part, i) =>
     part.reshape(...(shapes[i] as readonly number[])),

@@ -4,7 +4,6 @@ import type { Weights } from "./weights.js";
 /** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */
 export type CpuPrecision = "float32" | "bfloat16" | "int8";
 
-/** The weight of a dense layer for inference on a CPU. */
 export interface PreparedWeight {
   /** The weight in oneDNN's layout: converting it once saves an eighth of the time. */
   readonly packed: Tensor;
@@ -34,7 +33,6 @@ const roundOp = operator<(self: Tensor) => Tensor>("round");
 
 /** The number of rows that packed weights are optimized for. Other numbers are hardly slower. */
 const expectedRows = 2048;
-/** Levels of a weight from -127 to 127. */
 const maxWeightLevel = 127;
 
 let inputLevel: number | undefined;
@@ -83,7 +81,6 @@ export function prepareWeight(weight: Tensor, precision: CpuPrecision): Prepared
   return { packed, scales, sums: levels.sum([1]).mul(scales) };
 }
 
-/** Returns the prepared weight of a dense layer, if there is one. */
 export function findPreparedWeight(weights: Weights, name: string): PreparedWeight | null {
   const packed = weights.get(`${name}.packed`);
   if (!packed) return null;
@@ -114,7 +111,6 @@ export function preparedDenseNorm(
   return denseNormOp(input, ...toArguments(weight), bias, residual, norm.weight, norm.bias, norm.epsilon);
 }
 
-/** A prepared weight and its bias. */
 export type PreparedLayer = PreparedWeight & { readonly bias: Tensor };
 
 /** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂), in parts that fit in the cache. */

@@ -3,14 +3,12 @@ import type { Tensor } from "../tensor/index.js";
 /** The parameters of a model by checkpoint name. */
 export type Weights = ReadonlyMap<string, Tensor>;
 
-/** Returns the parameter with a name. Throws if it is missing. */
 export function getParameter(weights: Weights, name: string): Tensor {
   const parameter = weights.get(name);
   if (!parameter) throw new Error(`there is no parameter ${name} in the weights`);
   return parameter;
 }
 
-/** Returns the same names with each tensor replaced. */
 export function mapWeights(weights: Weights, replace: (tensor: Tensor, name: string) => Tensor): Map<string, Tensor> {
   return new Map([...weights].map(([name, tensor]) => [name, replace(tensor, name)]));
 }

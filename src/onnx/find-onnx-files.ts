@@ -6,11 +6,8 @@ import { findWeightsFile } from "../models/checkpoint/checkpoint.js";
 import { findOnnxPath, type ModelFolder, onnxNames } from "../models/checkpoint/resolve-model.js";
 import { prefersOnnx } from "../tensor/native.js";
 
-/** The ONNX files of a model folder. At least one is there. */
 export interface OnnxFiles {
-  /** In float32. */
   readonly full: string | null;
-  /** With 8-bit weights. */
   readonly quantized: string | null;
 }
 

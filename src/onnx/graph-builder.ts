@@ -10,7 +10,6 @@ import {
 } from "./onnx-file.js";
 import { isSize, type SizeOrNumber } from "./size.js";
 
-/** Converts the type of a tensor. */
 export function toOnnxType(dtype: DType): OnnxType {
   if (dtype === "float16" || dtype === "bfloat16" || dtype === "float64" || dtype === "float8_e4m3fn")
     throw new Error(`the model has ${dtype} tensors; expected float32`);
@@ -24,7 +23,6 @@ function toBytes(type: OnnxType, values: readonly number[]): Uint8Array {
   return Uint8Array.from(values);
 }
 
-/** Collects the operators of a graph. */
 export class GraphBuilder {
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxTensor>();
@@ -37,12 +35,10 @@ export class GraphBuilder {
     this.#shapeOf = shapeOf;
   }
 
-  /** Adds an operator and returns the name of its output. */
   add(operator: string, inputs: readonly string[], attributes: OnnxNode["attributes"] = {}): string {
     return this.addMany(operator, inputs, attributes, 1)[0]!;
   }
 
-  /** Adds an operator with several outputs. */
   addMany(
     operator: string,
     inputs: readonly string[],

@@ -10,9 +10,7 @@ export interface OnnxRuntime {
   readonly Tensor: typeof OnnxRuntimeTensor;
 }
 
-/** How an ONNX file is run. */
 export interface OnnxClassifierOptions {
-  /** Names the model in messages. */
   readonly name: string;
   readonly labels: readonly string[];
   readonly padId: number;

@@ -5,12 +5,10 @@ const typeNumbers = { float32: 1, uint8: 2, int8: 3, int32: 6, int64: 7, bool: 9
 
 export type OnnxType = keyof typeof typeNumbers;
 
-/** Returns the number of a type, which `Cast` takes as an attribute. */
 export function getTypeNumber(type: OnnxType): number {
   return typeNumbers[type];
 }
 
-/** A constant tensor of a graph. */
 export interface OnnxTensor {
   readonly type: OnnxType;
   readonly shape: readonly number[];
@@ -29,14 +27,12 @@ export interface OnnxNode {
   readonly attributes: Readonly<Record<string, OnnxAttribute>>;
 }
 
-/** An input or output of a graph. Dimensions with a name have any size. */
 export interface OnnxValue {
   readonly name: string;
   readonly type: OnnxType;
   readonly shape: readonly (number | string)[];
 }
 
-/** A function as a list of operators in the order of execution. */
 export interface OnnxGraph {
   readonly inputs: readonly OnnxValue[];
   readonly outputs: readonly OnnxValue[];
@@ -114,7 +110,6 @@ function writeValue(writer: Writer, { name, type, shape }: OnnxValue): void {
   );
 }
 
-/** Encodes a graph as the content of an ONNX file. */
 export function encodeOnnx(graph: OnnxGraph, producerVersion: string): Uint8Array {
   const writer = protobuf.Writer.create();
   writeInteger(writer, 1, irVersion);

@@ -14,7 +14,6 @@ class CallTranslator {
     readonly getTransposed: (tensor: Tensor) => string,
   ) {}
 
-  /** The type of the first result. */
   get type(): OnnxType {
     return toOnnxType(this.call.results[0]!.dtype);
   }
@@ -27,7 +26,6 @@ class CallTranslator {
     return this.arg<Tensor>(index);
   }
 
-  /** The ONNX name of a tensor argument. */
   name(index: number): string {
     return this.getName(this.tensor(index));
   }
@@ -46,7 +44,6 @@ class CallTranslator {
   }
 }
 
-/** Returns the name of the result, or of each result. */
 type Translation = (call: CallTranslator) => string | string[];
 
 const unary =
@@ -196,7 +193,6 @@ const sum: Translation = (call) => {
 const mean: Translation = (call) =>
   call.graph.add("ReduceMean", [call.name(0)], { axes: call.arg<number[]>(1), keepdims: Number(call.arg(2)) });
 
-/** Operators of libtorch by name and overload. */
 const translations: Readonly<Record<string, Translation>> = {
   linear,
   gelu,

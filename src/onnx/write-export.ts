@@ -10,14 +10,12 @@ import { exportGraph } from "./export-graph.js";
 import { encodeOnnx, maxOnnxBytes, type OnnxGraph } from "./onnx-file.js";
 import { quantizeGraph } from "./quantize.js";
 
-/** An exported model in memory. */
 export interface ExportedModel {
   readonly model: Uint8Array;
   /** The model with 8-bit weights, if requested. */
   readonly quantized: Uint8Array | null;
   /** All files, in the layout that transformers.js and Optimum read. */
   readonly files: readonly {
-    /** Relative to the folder. */
     readonly path: string;
     readonly content: Uint8Array | string;
   }[];
@@ -68,7 +66,6 @@ function checkSize({ initializers }: OnnxGraph): void {
   );
 }
 
-/** Writes an exported model. The folder has either nothing or all files. */
 export async function writeExport(folder: string, { files }: ExportedModel): Promise<void> {
   await createFolderAtomic(folder, async (temporary) => {
     for (const { path, content } of files) {

@@ -19,7 +19,6 @@ interface SweepDownload {
   readonly name: string;
   /** Bytes that are not in the cache yet; null if the hub did not say. */
   readonly bytes: number | null;
-  /** Why the bytes are unknown. */
   readonly problem: string | null;
 }
 
@@ -77,7 +76,6 @@ function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig,
   return [...tasks.values()];
 }
 
-/** Lists the files that the user must supply. */
 function listInputFiles({ plan, configs }: NewSweepPlan): SweepInputFile[] {
   const { evaluation } = plan.settings;
   const { options, columns } = evaluation;
@@ -143,7 +141,6 @@ async function loadAttacks({ settings }: SweepPlan): Promise<Attack[]> {
   return Promise.all(specs.map(([name, given]) => loadAttack({ name, options: given ?? {} })));
 }
 
-/** The models of the runs, and the masked language model of the attacks in each column. */
 async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly Attack[]): Promise<void> {
   const models = new Set(Object.values(configs).map(({ model }) => model));
   for (const model of models) if (parseStageModel(model) === null) await checkLocalModel(model);

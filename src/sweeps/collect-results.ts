@@ -138,7 +138,6 @@ async function readColumnRow(out: string, row: string, point: GridPoint): Promis
   return { row, seeds: await Promise.all(seeds) };
 }
 
-/** The folders of the runs in the table. */
 export async function listSelectedFolders(out: string, plan: SweepPlan): Promise<string[]> {
   const runs: string[] = [];
   for (const cell of plan.cells) runs.push(...((await selectBest(out, plan, cell))?.point.runs ?? []));

@@ -13,7 +13,6 @@ export interface ComparedModels {
   readonly runs: CompareRequest["runs"];
 }
 
-/** Finds the models in folders. A sweep stands for its rows, and many runs for their methods. */
 export async function findComparedModels(
   folders: readonly string[],
   column: string | undefined,

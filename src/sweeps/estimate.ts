@@ -21,7 +21,6 @@ export interface EstimateOptions extends Callbacks, Pick<WorkerSettings, "progra
   readonly timeout?: AbortSignal;
 }
 
-/** An estimate takes at most this long. */
 export const estimateSeconds = 20;
 /** No stack of methods gets more of it than this. */
 const maxStackSeconds = 5;

@@ -98,7 +98,6 @@ async function expandStages(sweep: SweepFile, configs: Record<string, RunConfig>
   return runs;
 }
 
-/** The runs of a stage with their names in the plan. */
 function listStageRuns(stage: string, { isPerSeed, names }: StageRuns, seeds: readonly number[]): [string, string][] {
   return names.map((name, i) => [isPerSeed ? `${stage}, seed ${seeds[i]}` : stage, name]);
 }
@@ -142,7 +141,6 @@ export async function readSweepCell(
   return settings;
 }
 
-/** A value as `--set` reads it. */
 function formatValue(value: unknown): string {
   if (typeof value === "number" && value > 0 && value < 1e-3) return value.toExponential();
   return typeof value === "string" ? value : JSON.stringify(value);
@@ -185,7 +183,6 @@ function expandGrid(grid: Grid): GridValues[] {
   );
 }
 
-/** The name of a row that stands for one combination of a grid. */
 function formatRowName(row: string, values: GridValues): string {
   const settings = Object.entries(values).map(([key, value]) => `${key.replace(/^.*\./, "")} ${JSON.stringify(value)}`);
   return row === "all" ? settings.join(", ") : `${row}, ${settings.join(", ")}`;

@@ -13,7 +13,6 @@ import type { SweepFile } from "./read-sweep.js";
 import { type SweepPlan, sweepPlanSchema } from "./schema.js";
 import { parseStageModel } from "./stages.js";
 
-/** The files of a sweep folder. */
 export const sweepFiles = {
   plan: "sweep.json",
   runs: "runs",
@@ -29,7 +28,6 @@ export interface NewSweepPlan {
   readonly configs: Readonly<Record<string, RunConfig>>;
 }
 
-/** Plans a sweep: every run of it, checked. */
 export async function createSweepPlan(sweep: SweepFile): Promise<NewSweepPlan> {
   const { name, profile, settings } = sweep;
   const { configs, ...rest } = await expandSweep(sweep);
@@ -66,7 +64,6 @@ function resolveStageModel(out: string, config: RunConfig): RunConfig {
   return run === null ? config : { ...config, model: resolve(getRunPath(getRunFolder(out, run), "model")) };
 }
 
-/** The config of a planned run. */
 export function readPlannedConfig(out: string, name: string): Promise<RunConfig> {
   return readConfigFile(getRunPath(getRunFolder(out, name), "config"));
 }

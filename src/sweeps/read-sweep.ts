@@ -21,7 +21,6 @@ import {
 
 const folder = fileURLToPath(new URL("../../experiments", import.meta.url));
 
-/** Lists the sweeps that come with the package. */
 export async function listShippedSweeps(): Promise<
   { readonly name: string; readonly title: string; readonly profiles: readonly string[] }[]
 > {
@@ -53,7 +52,6 @@ export interface SweepFile {
   readonly settings: SweepSettings;
   /** The names of the attacks. Those of modules that may not be imported are their paths. */
   readonly attackNames: readonly string[];
-  /** The settings that all runs share. */
   readonly baseConfig: ConfigObject;
   readonly modules: ModulePolicy;
   /** The file:line:column of a part of the sweep. */
@@ -144,7 +142,6 @@ function resolveAttacks(
   return { ...settings, evaluation: { ...settings.evaluation, attacks: Object.fromEntries(attacks) } };
 }
 
-/** Checks the names of rows and columns. */
 function checkNames(
   { rows, columns, averages, baseline, evaluation }: SweepSettings,
   allColumns: readonly string[],

@@ -27,7 +27,6 @@ type PublishedValue = Pick<TableCell, "mean" | "std" | "interval">;
 
 const publishedResultsPath = join(packageRoot, "experiments", "published.yaml");
 
-/** Reads the published numbers of a table. */
 export async function readPublishedTable(id: string, path = publishedResultsPath): Promise<PublishedTable> {
   const { value, locate } = await readYaml(path);
   const tables = validate(z.record(z.string(), publishedTableSchema), value, locate);
@@ -76,7 +75,6 @@ function formatMark({ better, warning }: TableCell): string | false {
 
 const escapeMarkdown = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-/** The columns of a table, one per metric. */
 function listTableColumns({ columns }: ResultsTable): { column: string; key: string; title: string; metric: string }[] {
   return columns.flatMap(({ id, title, metrics }) =>
     metrics.map((metric) => ({
@@ -199,10 +197,8 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
   return `${[listCsvColumns(table), ...lines].map((line) => line.map(quoteCsv).join(",")).join("\n")}\n`;
 }
 
-/** A table with the published numbers next to ours. */
 export type ComparedTable = ResultsTable & { readonly source?: string };
 
-/** Adds the published numbers to the cells. */
 export function addPublishedNumbers(table: ResultsTable, published: PublishedTable | null = null): ComparedTable {
   if (!published) return table;
   const rows = table.rows.map((row) => ({

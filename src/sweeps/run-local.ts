@@ -7,7 +7,6 @@ import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from "./work-item.js";
 
-/** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
 /** Executes what is left of a sweep on this host. A failed item does not stop the others. */
@@ -19,7 +18,6 @@ export async function runLocally(
       /** Concurrent work items. Null: one per GPU, or one. */
       readonly jobs: number | null;
       readonly onEvent?: SweepCallbacks["onEvent"];
-      /** True if all runs use the CPU only. */
       readonly isCpuOnly: boolean;
     },
 ): Promise<WorkItemFailure[]> {

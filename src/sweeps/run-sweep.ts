@@ -154,7 +154,6 @@ export function getSweepFolder({ file, profile, out }: Pick<SweepRequest, "file"
   return out ?? join("runs", profile ? `${name}-${profile}` : name);
 }
 
-/** Finds the unfinished runs and, with `measure`, estimates their cost. */
 async function estimatePlan(
   out: string,
   sweep: NewSweepPlan,
@@ -168,7 +167,6 @@ async function estimatePlan(
   return { out, plan, unfinished, estimate };
 }
 
-/** What a sweep writes into its folder. */
 function listSweepOutputs(): string[] {
   const { plan, runs, slurm, table, report } = sweepFiles;
   return [plan, runs, slurm, report, ...tableFormats.map((format) => `${table}.${format}`)];

@@ -35,7 +35,6 @@ export interface WorkFailure {
 /** blocked: the runs that it needs have failed. */
 export type WorkItemResult = { readonly state: "done" | "interrupted" | "blocked" } | WorkFailure;
 
-/** How often a request is tried before its failure counts. */
 const maxAttempts = 2;
 const waitMilliseconds = 500;
 
@@ -58,7 +57,6 @@ export async function runWorkItem(
   return { ...result, error: result.error + describeBlockedRuns(plan, item.run) };
 }
 
-/** A failure as people read it. */
 export function describeFailure({ folder, requestPath, resultPath }: ResolvedWork, error: string): WorkFailure {
   const command = formatCommandLine(["temper", "worker", requestPath, resultPath]);
   return { state: "failed", error, command, log: getRunPath(folder, "log") };

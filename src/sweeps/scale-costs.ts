@@ -6,9 +6,7 @@ import { loadMethods, resolveMethods } from "../methods/index.js";
 import { formatMethodNames, type RunConfig } from "../settings/config.js";
 import { fitStepTime } from "../train/index.js";
 
-/** Runs that cost the same. */
 export interface RunKind {
-  /** The config of one of them. */
   readonly config: RunConfig;
   readonly count: number;
   /** Equal for runs with the same methods, whatever the weights of their losses are. */
@@ -54,7 +52,6 @@ async function formatStack({ methods }: RunConfig): Promise<string> {
   );
 }
 
-/** A part of a JSON schema. */
 interface NumberSchema {
   readonly type?: string;
   readonly anyOf?: readonly NumberSchema[];
@@ -84,7 +81,6 @@ interface TimeRange {
 /** What training the runs of a sweep costs on this host. The time is that of one run after the other. */
 export interface SweepEstimate extends TimeRange {
   readonly concurrentRuns: number;
-  /** Maximum disk space of all runs together. */
   readonly diskBytes: number;
   /** Maximum memory of a run; null if too little was measured. */
   readonly memoryBytes: number | null;
@@ -112,7 +108,6 @@ const uncertainty = {
   otherMethods: 2,
 };
 
-/** Adds up the costs of all runs. */
 export function scaleCosts(
   costs: MeasuredCosts,
   { concurrentRuns, checkpoints }: { readonly concurrentRuns: number; readonly checkpoints: boolean },

@@ -106,7 +106,6 @@ const seedsSchema = z
         context.addIssue({ code: "custom", path: [i], message: "expected each seed once" });
   });
 
-/** The keys of a sweep file other than the settings of a run. */
 export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
   /** The id of the published table in experiments/published.yaml. */
@@ -137,13 +136,11 @@ export const sweepSettingsSchema = z.strictObject({
    * compare` does. seeds: by one-tailed t-tests over the seeds against every baseline, as in ROSE.
    */
   significance: z.enum(["examples", "seeds"]).default("examples"),
-  /** The metrics in the table. Null: accuracy and what `evaluation` adds. */
   metrics: acceptOne(orNull(z.array(z.string()).min(1))),
   /** What is measured on the selected runs after training. */
   evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),
-      /** How many examples are attacked. */
       numExamples: countSchema.default(1000),
       seed: seedSchema.default(0),
       options: attackOptionsSchema.prefault({}),
@@ -174,7 +171,6 @@ export const sweepSettingsSchema = z.strictObject({
 });
 export type SweepSettings = z.output<typeof sweepSettingsSchema>;
 
-/** The rows that the others are tested against. */
 export function listBaselines({ baseline }: Pick<SweepSettings, "baseline">): readonly string[] {
   return baseline === null ? [] : [baseline].flat();
 }
@@ -210,7 +206,6 @@ export const sweepPlanSchema = z.object({
   cells: z.array(cellSchema),
   /** The name of every run once. Two cells may share runs. The config of a run is in its folder. */
   runs: z.array(z.string()),
-  /** The run of each stage. */
   stages: z.record(z.string(), z.string()).default({}),
   /** Run -> the run of a stage whose model it starts from. */
   startsFrom: z.record(z.string(), z.string()).default({}),

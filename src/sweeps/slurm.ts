@@ -200,7 +200,6 @@ async function haveEnded(out: string, plan: SweepPlan, runs: readonly string[]):
   return true;
 }
 
-/** Items that failed before are tried again. */
 async function forgetFailures(out: string, plan: SweepPlan): Promise<void> {
   for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
     const work = await resolveWorkItem(out, plan, item);

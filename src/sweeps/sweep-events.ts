@@ -4,13 +4,10 @@ import type { SweepEstimate } from "./scale-costs.js";
 import type { SweepPlan } from "./schema.js";
 import type { WorkItem, WorkPhase } from "./work-item.js";
 
-/** A sweep before it runs. */
 export interface PlannedSweep {
   readonly out: string;
   readonly plan: SweepPlan;
-  /** Runs that are not finished. */
   readonly unfinished: readonly string[];
-  /** Null if nothing was measured. */
   readonly estimate: SweepEstimate | null;
 }
 

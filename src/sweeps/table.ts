@@ -13,7 +13,6 @@ import {
 import { worstCaseId } from "../evaluation/worst-case.js";
 import type { MetricValue } from "../runs/run-metrics.js";
 
-/** One metric over the seeds. */
 export interface TableCell {
   /** By seed; null if a run has no value. */
   readonly values: readonly (number | null)[];
@@ -36,13 +35,11 @@ export interface TableCell {
   readonly warning: string | null;
 }
 
-/** A cell that has not been compared with the baseline. */
 const untested = { p: null, test: null, better: false, warning: null } as const;
 
 export interface TableRow {
   readonly id: string;
   readonly title: string;
-  /** By "column/metric". */
   readonly cells: Readonly<Record<string, TableCell>>;
   /** The selected values of the grid, by column. */
   readonly selected: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -61,7 +58,6 @@ export interface ResultsTable {
   readonly title: string;
   readonly profile: string | null;
   readonly publishedTable: string | null;
-  /** The rows that the others are tested against. */
   readonly baselines: readonly string[];
   readonly significance: "examples" | "seeds";
   readonly seeds: readonly number[];
@@ -70,7 +66,6 @@ export interface ResultsTable {
   readonly notes: readonly string[];
 }
 
-/** The metric of a "column/metric" key. */
 export function getMetric(key: string): string {
   return key.slice(key.lastIndexOf("/") + 1);
 }
@@ -81,7 +76,6 @@ export function computeCells(measured: readonly (ReadonlyMap<string, MetricValue
   return new Map([...ids].map((id) => [id, computeCell(measured.map((metrics) => metrics?.get(id) ?? null))!]));
 }
 
-/** A cell from one value per seed. */
 export function computeCell(measured: readonly (Pick<MetricValue, "value" | "examples"> | null)[]): TableCell | null {
   const found = measured.filter((each) => each !== null);
   if (found.length === 0) return null;

@@ -16,7 +16,6 @@ import { listTrainingLevels } from "./stages.js";
  */
 export const workItemSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("train"), run: z.string() }),
-  /** On the selected run of a cell, for one seed. */
   z.object({ kind: z.enum(["advglue", "attack", "exact"]), row: z.string(), column: z.string(), seed: z.number() }),
   /** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
   z.object({
@@ -150,7 +149,6 @@ function createAdvglueWork(out: string, run: string, config: RunConfig): Resolve
   return createWork(folder, "advglue", { kind: "advglue", ...request });
 }
 
-/** The attacks on one run of a column. */
 export function createAttackWork(
   out: string,
   plan: SweepPlan,

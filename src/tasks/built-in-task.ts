@@ -16,7 +16,6 @@ import { createTask, type Split, type Task, type TaskSource } from "./task.js";
 
 /** Where a built-in task is on the Hugging Face Hub, as Parquet files. */
 interface HubLocation {
-  /** OWNER/NAME of the dataset. */
   readonly repository: string;
   /** The folder of the configuration, if the repository has several. */
   readonly folder?: string;
@@ -31,7 +30,6 @@ interface HubLocation {
 
 /** A built-in task: what it is, where its data is, and how its files are read. */
 export interface BuiltInTask extends DatasetLocation, Omit<TaskSource, "read" | "source"> {
-  /** The splits that the dataset is published with. */
   readonly splits: readonly Split[];
   /** Undefined if the dataset is not on the hub. */
   readonly hub?: HubLocation;

@@ -150,7 +150,6 @@ export interface InMemoryExample {
   readonly label: string | number;
 }
 
-/** The schema of an array of examples. */
 export const examplesSchema = z.array(
   z.object({
     text: z.union([z.string(), z.tuple([z.string(), z.string()])], { error: "expected a text or a pair of texts" }),

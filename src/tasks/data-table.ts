@@ -7,7 +7,6 @@ export interface DataRow {
 }
 
 export interface DataTable {
-  /** Its name in messages. */
   readonly file: string;
   readonly columns: readonly string[];
   /** What `DataRow.at` counts. */

@@ -9,7 +9,6 @@ export interface DatasetLocation {
   readonly folders: readonly string[];
   /** Any of these files identifies the folder of the dataset. */
   readonly markerFiles: readonly string[];
-  /** The expected files and their source. */
   readonly instructions: string;
 }
 

@@ -33,7 +33,6 @@ const mnli: GlueDataset = {
   devSuffix: "_matched",
 };
 
-/** The GLUE datasets in their original TSV format, with the labels in GLUE's order. */
 export const glueDatasets: Readonly<Record<GlueName, GlueDataset>> = {
   sst2: {
     folder: "SST-2",

@@ -78,7 +78,6 @@ interface DatasetInfo {
   }[];
 }
 
-/** The metadata in the YAML block of a dataset's README. */
 export interface DatasetCard {
   readonly license?: string | readonly string[];
   readonly license_name?: string;

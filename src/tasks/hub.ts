@@ -39,7 +39,6 @@ export function parseDatasetReference(reference: string): {
   return { repo: { type: "dataset", name, ...(revision && { revision }) }, config: config || undefined };
 }
 
-/** Loads a Hugging Face dataset that is stored as Parquet. */
 export async function loadHubTask(reference: string, options: CustomTaskOptions & HubReadOptions): Promise<Task> {
   const { config, repository, card, splits } = await openReference(reference, options);
   const files: [string, readonly string[]][] = [];

@@ -16,15 +16,12 @@ import type { DatasetSource, Task } from "./task.js";
 export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
 export { formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
-/** The dataset to load, and how to read it. */
 export interface LoadTaskOptions extends CustomTaskOptions {
   /** A name from `taskNames` or hf:OWNER/NAME[/CONFIG], with `@REVISION`. Omit it for own data. */
   readonly task?: string | undefined;
-  /** A folder, a file, or an array of examples. */
   readonly data?: string | readonly InMemoryExample[] | undefined;
 }
 
-/** The name of a built-in task. */
 type TaskName =
   | GlueName
   | `advglue:${GlueName}`
@@ -49,7 +46,6 @@ const builtIn: ReadonlyMap<string, BuiltInTask> = new Map(
   ]),
 );
 
-/** The names of the built-in tasks. */
 export const taskNames: readonly string[] = [...builtIn.keys(), "spam"];
 
 const customDataExample = "--data reviews.csv --text-column review --label-column stars";

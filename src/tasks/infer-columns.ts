@@ -17,7 +17,6 @@ const defaultLabelColumns = ["label", "labels", "gold_label", "class"];
 /** A column with more distinct values than this, and few rows per value, is not a label column. */
 const maxLabels = 50;
 
-/** What the caller knows about the columns and labels of a table. */
 export interface ColumnOptions {
   /** The text column, or the two columns of a pair. */
   readonly textColumn?: readonly string[] | undefined;

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import type { BuiltInTask } from "./built-in-task.js";
 import { readExamples } from "./parse-examples.js";
 
-/** The probes. Each pairs a linguistic feature, named first, with a surface feature. */
 export const msgsProbes = [
   "control_raising_length",
   "control_raising_lexical_content_the",

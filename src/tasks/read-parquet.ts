@@ -8,7 +8,6 @@ type SchemaTree = ReturnType<typeof parquetSchema>;
 /** More rows do not fit in memory, and a damaged file can claim any number. */
 const maxRows = 50_000_000;
 
-/** Reads a Parquet file. A damaged file is a UserError. */
 export async function readParquet(path: string): Promise<DataTable> {
   const bytes = await readBytes(path, "the table");
   // Most programs read no Parquet file, and loading its library would delay every start.

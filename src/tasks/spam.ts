@@ -164,7 +164,6 @@ function findCommonLines(emails: readonly (readonly string[])[]): Set<string> {
   return new Set([...counts].filter(([, count]) => count >= minBoilerplateEmails).map(([line]) => line));
 }
 
-/** The cleaned subject of an email and the cleaned lines of its body. */
 interface CleanEmail {
   readonly subject: string;
   readonly lines: readonly string[];

@@ -6,9 +6,7 @@ import { splitExamples } from "./split-examples.js";
 
 /** The Hugging Face dataset that a task was read from. */
 export interface DatasetSource {
-  /** OWNER/NAME. */
   readonly repository: string;
-  /** The commit. */
   readonly revision: string;
   /** Lists the files of all splits, with their sizes. */
   listFiles(): Promise<readonly HubFile[]>;
@@ -26,7 +24,6 @@ export type Split = (typeof splitNames)[number];
  */
 export interface Task {
   readonly name: string;
-  /** The model is trained on the indices of these labels. */
   readonly labels: readonly string[];
   /** Names of the text fields: one, or two for pairs. */
   readonly fields: readonly string[];
@@ -34,7 +31,6 @@ export interface Task {
   readonly modifiableFields: readonly number[];
   /** Metrics of the task. The first one selects the best model unless the settings name another. */
   readonly metrics: readonly string[];
-  /** The splits that exist. */
   readonly splits: readonly Split[];
   /** The dataset's own name of a split, if it differs from the role. GLUE: `{ test: "dev" }`. */
   readonly sourceNames: Readonly<Partial<Record<Split, string>>>;

@@ -1,7 +1,6 @@
 import { native } from "./native.js";
 import { Tensor } from "./tensor.js";
 
-/** Options of `grad` and `gradOrNull`. */
 export interface GradOptions {
   /** d(loss)/d(output) per output. Default: ones. */
   gradOutputs?: readonly Tensor[];
@@ -68,7 +67,6 @@ export function getAccumulatedGrad(leaf: Tensor): Tensor | null {
   return handle === null ? null : new Tensor(handle);
 }
 
-/** Clears the gradient that `backward` accumulated in a leaf tensor. */
 export function clearAccumulatedGrad(leaf: Tensor): void {
   native().clearAccumulatedGrad(leaf.handle);
 }

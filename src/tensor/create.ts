@@ -58,9 +58,7 @@ function factory(name: string, overload?: string): (shape: Shape, options?: Tens
 
 /** Creates a tensor of zeros: `zeros([2, 3], { dtype: "int64" })`. */
 export const zeros = factory("zeros");
-/** Creates a tensor of ones. */
 export const ones = factory("ones");
-/** Creates an uninitialized tensor. */
 export const empty = factory("empty", "memory_format");
 /** Samples from the standard normal distribution with the default generator of the device. */
 export const randn = factory("randn");

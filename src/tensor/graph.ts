@@ -87,7 +87,6 @@ export function useCapturableStream(device: Device): void {
   streamDevice = index;
 }
 
-/** Waits until the GPU has finished all queued work. */
 export function synchronize(): void {
   nativeCuda().synchronize();
 }

@@ -19,16 +19,13 @@ export const kernelFiles = {
   adamw: { sources: ["adamw.cu"], constants: [] },
 } as const;
 
-/** A file with kernels. */
 export type KernelFile = keyof typeof kernelFiles;
 
-/** NVRTC's two libraries. */
 export interface Nvrtc {
   readonly library: string;
   readonly builtins: string;
 }
 
-/** Finds NVRTC in a folder with libraries. */
 export function findNvrtc(folders: readonly string[]): Nvrtc | null {
   for (const folder of folders) {
     const names = existsSync(folder) ? readdirSync(folder) : [];

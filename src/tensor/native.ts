@@ -18,9 +18,7 @@ export interface NativeOperator {
 
 /** Memory of CPU tensors. */
 export interface MemoryStats {
-  /** Live tensor handles. */
   tensors: number;
-  /** Bytes in CPU tensors. */
   bytes: number;
   /** Highest value of `bytes` so far. */
   peakBytes: number;
@@ -183,7 +181,6 @@ export function prefersOnnx(): boolean {
 
 let loaded: Native | undefined;
 
-/** Returns the addon. The first call loads it. */
 export function native(): Native {
   if (loaded) return loaded;
   if (readBackend() === "onnx")
@@ -218,7 +215,6 @@ export function native(): Native {
   return loaded;
 }
 
-/** Returns the addon if something has loaded it. */
 export function getLoadedNative(): Native | undefined {
   return loaded;
 }
@@ -245,7 +241,6 @@ function checkAbi(addon: Native): void {
     );
 }
 
-/** Returns the CUDA functions of the addon. Throws in a build without CUDA. */
 export function nativeCuda(): NativeCuda {
   const addon = native();
   if (!addon.useStream)
@@ -253,7 +248,6 @@ export function nativeCuda(): NativeCuda {
   return addon as unknown as NativeCuda;
 }
 
-/** Returns the functions for several processes. */
 export function nativeDistributed(): NativeDistributed {
   return native() as unknown as NativeDistributed;
 }

@@ -8,7 +8,6 @@ type TensorList = readonly Tensor[];
 // have the suffix Op here.
 /** input · weightᵀ + bias. */
 export const linear = operator<(input: Tensor, weight: Tensor, bias: OptionalTensor) => Tensor>("linear");
-/** Looks up rows of a weight matrix. */
 export const embedding = operator<(weight: Tensor, indices: Tensor) => Tensor>("embedding");
 /** Layer normalization over the last dimensions. */
 export const layerNormOp =
@@ -26,13 +25,10 @@ export const scaledDotProductAttentionOp =
   >("scaled_dot_product_attention");
 /** Concatenates tensors along a dimension. */
 export const cat = operator<(tensors: TensorList, dim: number) => Tensor>("cat");
-/** Stacks tensors along a new dimension. */
 export const stack = operator<(tensors: TensorList, dim: number) => Tensor>("stack");
 /** Selects elements from two tensors by a condition. */
 export const where = operator<(condition: Tensor, yes: Tensor, no: Tensor) => Tensor>("where", "self");
-/** The element-wise minimum. */
 export const minimum = operator<(a: Tensor, b: Tensor) => Tensor>("minimum");
-/** The element-wise maximum. */
 export const maximum = operator<(a: Tensor, b: Tensor) => Tensor>("maximum");
 /** start + weight · (end - start). */
 export const lerp = operator<(start: Tensor, end: Tensor, weight: Tensor) => Tensor>("lerp", "Tensor");
@@ -62,9 +58,7 @@ export const crossEntropyLoss =
 export const mseLoss = operator<(input: Tensor, target: Tensor, reduction: 0 | 1 | 2) => Tensor>("mse_loss");
 /** Fills a tensor with 1 with probability p and 0 otherwise. */
 export const bernoulli_ = operator<(self: Tensor, p: number) => void>("bernoulli_", "float");
-/** Fills a tensor with uniform random numbers. */
 export const uniform_ = operator<(self: Tensor, from: number, to: number) => void>("uniform_");
-/** Fills a tensor with normal random numbers. */
 export const normal_ = operator<(self: Tensor, mean: number, std: number) => void>("normal_");
 /** Splits a tensor along a dimension into parts of the given sizes. */
 export const splitWithSizes =

@@ -14,7 +14,6 @@ import { getBuildFolder, native, packageRoot } from "./native.js";
 /** The precisions of a CPU that are tested before their first use on a host. */
 export const lowPrecisions = ["bf16", "int8"] as const;
 export type LowPrecision = (typeof lowPrecisions)[number];
-/** The precisions that have a self-test. That of fp8 is for the first GPU, and compares its speed with bf16. */
 export const testedPrecisions = [...lowPrecisions, "fp8"] as const;
 export type TestedPrecision = (typeof testedPrecisions)[number];
 
@@ -28,7 +27,6 @@ const verdictSchema = z.object({
   training: speed,
 });
 
-/** What the self-test of a precision has found on this host. */
 export type PrecisionVerdict = z.output<typeof verdictSchema>;
 
 /** What a model is used for. Only the search of an attack may use 8 bits. */

@@ -21,12 +21,10 @@ export function emptyAllCaches(): void {
   if (addon?.useStream) nativeCuda().emptyCache();
 }
 
-/** Sets the number of threads of libtorch and its BLAS for this process. */
 export function setNumThreads(count: number): void {
   native().setNumThreads(count);
 }
 
-/** Returns the number of threads of libtorch. */
 export function getNumThreads(): number {
   return native().getNumThreads();
 }
@@ -46,12 +44,10 @@ export function seedGenerator(device: Device, seed: number): void {
   native().seed(device, seed);
 }
 
-/** Returns the state of the default generator of a device. */
 export function getGeneratorState(device: Device): Tensor {
   return new Tensor(native().generatorState(device));
 }
 
-/** Restores the state of the default generator of a device. */
 export function setGeneratorState(device: Device, state: Tensor): void {
   native().setGeneratorState(device, state.handle);
 }

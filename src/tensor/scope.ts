@@ -1,6 +1,5 @@
 import { native } from "./native.js";
 
-/** What a scope needs to know of a tensor. */
 interface Tensor {
   handle: number;
   kept: boolean;

@@ -63,7 +63,6 @@ export class StagingBuffers {
     cuda.eventRecord(this.#events[index] as number);
   }
 
-  /** Returns the device tensor of a name, or null. */
   get(name: string): Tensor | null {
     return this.#entries.get(name)?.device ?? null;
   }

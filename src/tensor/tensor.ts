@@ -121,7 +121,6 @@ export class Tensor {
     if (size === undefined) throw new RangeError(`a tensor of shape [${this.shape}] has no dimension ${dim}`);
     return size;
   }
-  /** The number of elements. */
   get numel(): number {
     return this.shape.reduce((product, size) => product * size, 1);
   }

@@ -12,10 +12,8 @@ export const dtypeCodes = {
   float8_e4m3fn: 24,
 } as const;
 
-/** The data type of a tensor. */
 export type DType = keyof typeof dtypeCodes;
 
-/** Bytes per element. */
 export const dtypeSizes: Record<DType, number> = {
   uint8: 1,
   int8: 1,
@@ -31,7 +29,6 @@ export const dtypeSizes: Record<DType, number> = {
 
 const dtypeNames = new Map<number, DType>(Object.entries(dtypeCodes).map(([name, code]) => [code, name as DType]));
 
-/** Returns the data type with a libtorch number. */
 export function getDTypeName(code: number): DType {
   const name = dtypeNames.get(code);
   if (!name) throw new Error(`unsupported libtorch data type ${code}`);
@@ -46,7 +43,6 @@ export function getGpuIndex(device: Device): number {
   return Number(device.split(":")[1] ?? 0);
 }
 
-/** Options of the functions that create tensors. */
 export interface TensorOptions {
   dtype?: DType;
   device?: Device;

@@ -3,7 +3,6 @@ import type { Tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { TokenizedExample } from "./dataset.js";
 
-/** A batch on the host. */
 export interface HostBatch {
   /** Positions in the dataset. */
   readonly indices: Int32Array;
@@ -19,7 +18,6 @@ export interface HostBatch {
   readonly fullBatchSize: number;
 }
 
-/** A batch on the device. */
 export interface Batch {
   readonly input: TokenInput;
   readonly labels: Tensor; // [batch], or [predicted token]

@@ -9,12 +9,9 @@ import type { StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-method.js";
 
-/** A step of one size, and its cost. */
 export interface MeasuredStep {
   readonly batchSize: number;
-  /** Tokens of the longest text. */
   readonly length: number;
-  /** FLOPs of one forward pass. */
   readonly flops: number;
   readonly seconds: number;
   /** Peak memory so far: of the device, or of the process on a CPU. */
@@ -23,7 +20,6 @@ export interface MeasuredStep {
 
 /** The cost of a training, measured on a few steps. All rates are seconds per FLOP of a forward pass. */
 export interface StepBenchmark {
-  /** Trained parameters. */
   readonly parameters: number;
   /** Steps of increasing size. The first one is always measured. */
   readonly steps: readonly MeasuredStep[];
@@ -35,11 +31,9 @@ export interface StepBenchmark {
 }
 
 export interface BenchmarkOptions {
-  /** Steps per epoch with all of the training data. */
   readonly stepsPerEpoch: number;
   /** Larger steps are only measured within this time. Default: up to the largest batch of the run. */
   readonly seconds?: number;
-  /** Milliseconds. */
   readonly now?: () => number;
 }
 
@@ -171,7 +165,6 @@ function createSteps(job: TrainingJob): { readonly train: Dataset; readonly size
   };
 }
 
-/** The first words of a text. */
 function shorten(text: string, numTexts: number): string {
   return text
     .split(" ")

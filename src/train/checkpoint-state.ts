@@ -20,7 +20,6 @@ const bestSchema = z.object({
 /** The progress of a run. With the tensors, the next step depends on nothing else. */
 const stateSchema = z
   .object({
-    /** Optimizer steps done. */
     step: count,
     epoch: count,
     /** Optimizer steps done in this epoch. */

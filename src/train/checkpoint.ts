@@ -175,7 +175,6 @@ export class CheckpointStore {
   }
 }
 
-/** Copies saved values into the tensors of the same names and frees the saved ones. */
 export function restoreTensors(targets: NamedTensors, saved: NamedTensors, kind: string): void {
   noGrad(() => {
     for (const [name, target] of targets) {

@@ -4,7 +4,6 @@ import { CudaRandomStreams } from "./random-streams.js";
 import { eagerRunner, type StepRunner } from "./step-runner.js";
 import type { ActiveTraining } from "./training-context.js";
 
-/** Creates the runner for the device of a training. */
 export function createStepRunner(training: ActiveTraining): StepRunner {
   const { streams, job, ranks } = training;
   const createRunner = (): StepRunner =>

@@ -4,13 +4,11 @@ import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 import type { MaskedTokens } from "../text/mask-tokens.js";
 
-/** An example with its tokens. */
 export interface TokenizedExample {
   readonly example: Example;
   readonly encoding: Encoding | WordLevelEncoding;
 }
 
-/** Tokenized examples with their lengths. */
 export interface Dataset {
   readonly items: readonly TokenizedExample[];
   readonly lengths: Int32Array;
@@ -22,7 +20,6 @@ export interface Dataset {
   readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }
 
-/** Tokenizes examples for a model. */
 export function toDataset(
   model: Pick<Model, "tokenizer" | "tokenization" | "maxLength" | "architecture">,
   examples: readonly Example[],

@@ -18,7 +18,6 @@ import type { NamedTensors } from "./training-method.js";
 /** Where the low-precision copy of a parameter is: some rows of a leaf tensor. */
 interface LowPrecisionCopy {
   readonly leaf: Tensor;
-  /** The copy itself. */
   readonly target: Tensor;
   /** Returns the rows of the parameter in a tensor that has the shape of the leaf. */
   slice(tensor: Tensor): Tensor;
@@ -62,7 +61,6 @@ export class LowPrecisionWeights {
     return this.#copies.get(parameter);
   }
 
-  /** Copies the current weights. */
   refresh(): void {
     noGrad(() => copyAll_(this.#listTargets(), [...this.#copies.keys()]));
   }

@@ -5,13 +5,11 @@ import type { LowPrecisionWeights } from "./mixed-precision.js";
 import type { Ranks } from "./ranks.js";
 import type { NamedTensors, OptimizerStep, TrainingJob } from "./training-method.js";
 
-/** How the optimizer steps of a training clip gradients and change parameters. */
 export interface UpdateStrategy {
   /** Begins a step that sums the gradients of this many batches. */
   beginStep(numBatches: number): StepUpdate;
 }
 
-/** The update of one optimizer step. */
 export interface StepUpdate {
   /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype: boolean;
@@ -24,7 +22,6 @@ export interface StepUpdate {
   prepare(step: OptimizerStep): () => void;
 }
 
-/** What an update strategy works on. */
 interface UpdatedTraining {
   readonly job: Pick<TrainingJob, "settings" | "deviceConfig">;
   readonly ranks: Ranks;

@@ -8,7 +8,6 @@ import { castWeights } from "./mixed-precision.js";
 /** The validation metrics of a masked language model. */
 export const perplexityMetrics = ["perplexity", "log-loss"] as const;
 
-/** Sequences per batch. */
 const evaluationBatchSize = 64;
 
 /** Computes the mean of -log p(token) over masked tokens, and its exponential, the perplexity. */

@@ -9,7 +9,6 @@ export interface RandomStreams {
   enter(batchIndex: number, names: readonly string[]): void;
 }
 
-/** Creates the random streams for a device. */
 export function createRandomStreams(rng: Rng, device: Device): RandomStreams {
   if (device === "cpu")
     return { enter: (batchIndex, names) => seedGenerator(device, computeStreamSeed(rng, batchIndex, names)) };

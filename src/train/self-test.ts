@@ -105,7 +105,6 @@ function measureError(found: Float32Array, exact: Float32Array): number {
 }
 
 interface Contender {
-  /** Returns the numbers to compare. */
   run(texts: readonly Encoding[]): Promise<Float32Array>;
   close(): void;
 }

@@ -131,7 +131,6 @@ export const trainSettingsSchema = z
       reject("earlyStoppingPatience", "loadBestModelAtEnd: false", "stopping early needs a best checkpoint");
   });
 
-/** The settings with their defaults. */
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
 /** Computes the fraction of the peak learning rate; 1 while the head trains alone. */

@@ -17,14 +17,12 @@ export function computeTaskLosses(context: BatchContext): Losses {
   return new Map([["task", context.training.taskLoss(context.pass("clean").logits, context.batch.labels)]]);
 }
 
-/** Adds the loss terms in their order. */
 export function sumLosses(losses: Losses): Tensor {
   const [first, ...rest] = losses.values();
   if (!first) throw new Error("A batch needs at least one loss term.");
   return rest.reduce((sum, term) => sum.add(term), first);
 }
 
-/** Computes the gradients of the total loss. */
 export function computeTotalGradients(context: BatchContext, losses: Losses): Gradients {
   const { extraLeaves } = context;
   const { parameters } = context.training;
@@ -71,7 +69,6 @@ export function averageGradients(weights: readonly number[], compute: (i: number
   return { ...sum, losses: noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.mul(firstWeight)]))) };
 }
 
-/** Updates every parameter with its gradient, without a mask. */
 export function createUnmaskedUpdates({ gradients }: OptimizerStep): ParameterUpdates {
   return new Map([...gradients].map(([name, gradient]): [string, ParameterUpdate] => [name, { gradient, mask: null }]));
 }

@@ -7,11 +7,9 @@ import type { ActiveTraining } from "./training-context.js";
 /** Runs optimizer steps on host batches and returns numbers to log. */
 export interface StepRunner {
   runStep(stepIndex: number, batches: readonly HostBatch[]): StepScalars;
-  /** Frees what the runner keeps between steps. */
   dispose(): void;
 }
 
-/** Runs every step eagerly. */
 export function eagerRunner(training: ActiveTraining): StepRunner {
   return {
     runStep: (stepIndex, hostBatches) =>

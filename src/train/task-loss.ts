@@ -3,7 +3,6 @@ import { crossEntropy, crossEntropyPerExample } from "../nn/index.js";
 import { type Device, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { TrainSettings } from "./settings.js";
 
-/** The number of examples of each label. */
 export function countLabels(examples: Iterable<{ readonly label: number }>, numLabels: number): number[] {
   const counts = new Array<number>(numLabels).fill(0);
   for (const { label } of examples) counts[label]!++;
@@ -63,7 +62,6 @@ function focus(loss: Tensor, gamma: number): Tensor {
   return loss.neg().exp().neg().add(certainty).pow(gamma).mul(loss);
 }
 
-/** Copies the weights to the device. */
 export function toWeightsTensor(weights: readonly number[], device: Device): Tensor {
   return scope(() => tensor(Float32Array.from(weights), [weights.length], { device }));
 }

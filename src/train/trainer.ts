@@ -161,7 +161,6 @@ class Trainer {
     });
   }
 
-  /** Runs one optimizer step and logs it. */
   #runStep(): void {
     const { settings, onEvent, deviceConfig, train } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
@@ -340,7 +339,6 @@ function collectWeights({ job, parameters }: TrainingContext): NamedTensors {
   return new Map([...job.model.weights, ...parameters]);
 }
 
-/** The buffers of all methods by name. */
 function collectBuffers(stack: MethodStack): NamedTensors {
   return new Map(stack.methods.flatMap((method) => [...(method.state?.().buffers ?? [])]));
 }

@@ -19,14 +19,12 @@ import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from 
 export interface ActiveTraining extends BatchTraining {
   readonly optimizer: AdamW;
   readonly update: UpdateStrategy;
-  /** Frees everything that the training created. */
   close(): void;
 }
 
 /** In a dry run, `averageOverBatches` visits only these batches: one to warm up and two to time. */
 const dryRunBatches = 3;
 
-/** Prepares the methods and the optimizer. */
 export async function createTrainingContext(
   job: TrainingJob,
   {
@@ -185,7 +183,6 @@ export function createHeadTraining(training: ActiveTraining): ActiveTraining {
   return { ...training, job, stack, parameters, update };
 }
 
-/** The number of trained values. */
 export function countParameters(parameters: NamedTensors): number {
   return [...parameters.values()].reduce((sum, tensor) => sum + tensor.numel, 0);
 }

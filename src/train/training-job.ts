@@ -1,6 +1,5 @@
 import type { Example } from "../tasks/example.js";
 
-/** An attack on training texts. */
 export interface TextAttackRequest {
   /** An attack with its options, such as `genetic:population=20`. */
   readonly attack: string;
@@ -21,7 +20,6 @@ export type AttackTexts = (request: TextAttackRequest) => Promise<readonly (read
 export interface TrainingFiles {
   readonly events: string;
   readonly timings: string;
-  /** A folder. */
   readonly checkpoints: string;
   /** The folder of an adapter, if a method trains one. */
   readonly adapter: string;
@@ -30,7 +28,6 @@ export interface TrainingFiles {
 /** Validation metrics by name: those of evaluation/metrics.ts and the methods' extra metrics. */
 export type Metrics = Readonly<Record<string, number>>;
 
-/** The result of a training. */
 export interface TrainResult {
   readonly steps: number;
   readonly epochs: number;

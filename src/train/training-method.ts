@@ -14,7 +14,6 @@ import type { AttackTexts, TrainingFiles } from "./training-job.js";
 // Everything that a method sees. A method, the job that lists it, the training that runs it and its
 // batches refer to each other, so they are declared together.
 
-/** Tensors by parameter name. */
 export type NamedTensors = ReadonlyMap<string, Tensor>;
 
 /**
@@ -33,7 +32,6 @@ export interface ForwardPass {
 /** Loss terms by name, each already multiplied by its weight. The total loss is their sum. */
 export type Losses = ReadonlyMap<string, Tensor>;
 
-/** The gradients of one batch. */
 export interface Gradients {
   readonly losses: Losses;
   /** Gradients of the total loss, for every parameter and every extra leaf of the batch. */
@@ -42,7 +40,6 @@ export interface Gradients {
   readonly auxiliary: ReadonlyMap<string, NamedTensors>;
 }
 
-/** One optimizer step, after gradient clipping and before the parameters change. */
 export interface OptimizerStep {
   readonly training: TrainingContext;
   /** Optimizer steps done before this one. */
@@ -58,7 +55,6 @@ export interface OptimizerStep {
   log(name: string, value: Tensor): void;
 }
 
-/** What an optimizer step does to each parameter. */
 export type ParameterUpdates = Map<string, ParameterUpdate>;
 
 /** Tensors that a method owns. They are saved and restored with the model. */

@@ -20,7 +20,6 @@ export async function computeRobustAccuracy(
   return rows.filter(([isRobust]) => isRobust).length / items.length;
 }
 
-/** Returns true if each text is robust. */
 async function findRobust(
   { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],

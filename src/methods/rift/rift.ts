@@ -10,7 +10,6 @@ import { computeTeacherFeatures } from "./teacher-features.js";
 
 const sizeSchema = z.number().int().positive();
 
-/** RIFT: retains the information of the pre-trained model, given the class. */
 export const rift = defineMethod({
   name: "rift",
   summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",

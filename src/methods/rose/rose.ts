@@ -253,7 +253,6 @@ function createRose(options: Options): TrainingMethod {
   } satisfies Partial<TrainingMethod>);
 }
 
-/** ROSE: robust selective fine-tuning. */
 export const rose = defineMethod({
   name: "rose",
   summary: "updates only parameters with low risk: stable under dropout (first), stable gradients (second), or both",

@@ -17,7 +17,6 @@ import { quoteName } from "./safetensors-header.js";
 const singleName = "model.safetensors";
 const indexName = "model.safetensors.index.json";
 
-/** Finds the file with the weights among the files of a folder, or returns null. */
 export function findWeightsFile(names: readonly string[]): { kind: "single" | "sharded"; file: string } | null {
   if (names.includes(singleName)) return { kind: "single", file: singleName };
   if (names.includes(indexName)) return { kind: "sharded", file: indexName };
@@ -26,7 +25,6 @@ export function findWeightsFile(names: readonly string[]): { kind: "single" | "s
   return others.length === 1 ? { kind: "single", file: others[0]! } : null;
 }
 
-/** Opens the weights of a model folder: one file, or all shards of an index. */
 export async function openCheckpoint(folder: string): Promise<SafetensorsFile> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw createFileError(error, folder, "open the model folder");
@@ -52,7 +50,6 @@ export function describeMissingWeights(model: string, names: readonly string[]):
 
 const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
 
-/** Reads which shard contains each tensor. */
 async function readWeightMap(indexPath: string): Promise<Record<string, string>> {
   const index = await readJson(indexPath, "the index of the model shards", { kind: "settings" });
   const { weight_map: weightMap } = validate(indexSchema, index, indexPath);

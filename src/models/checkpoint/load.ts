@@ -17,7 +17,6 @@ import { mapCheckpointNames, type ReadWeightsOptions, readWeights } from "./read
 import { resolveModel } from "./resolve-model.js";
 import { openSafetensors } from "./safetensors.js";
 
-/** Options of `loadModel`. */
 export interface LoadModelOptions extends ReadWeightsOptions {
   /** The labels of the task. A trained head with others is replaced. Default: the checkpoint's. */
   labels?: readonly string[];
@@ -99,7 +98,6 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   }
 }
 
-/** Reads the config and the tokenizer of a model folder. */
 export async function readTextSettings(
   reference: string,
   folder: string,
@@ -131,7 +129,6 @@ export async function readTextSettings(
   return { config, metadata, tokenizer: createCanonicalTokenizer(tokenizer), tokenization, normalize, maxLength };
 }
 
-/** Compares the files of weights with the hashes of config.json, if it has any. */
 export async function checkWeights(folder: string, hashes: Readonly<Record<string, string>> = {}): Promise<void> {
   for (const [name, expected] of Object.entries(hashes)) {
     const path = join(folder, basename(name));

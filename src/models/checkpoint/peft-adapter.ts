@@ -6,13 +6,11 @@ import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
 import { toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 
-/** What a low-rank adapter consists of. */
 export interface LowRankAdapter {
   readonly rank: number;
   readonly alpha: number;
   /** The names of the adapted modules. */
   readonly names: readonly string[];
-  /** The factors by parameter name. */
   readonly factors: Weights;
   /** The weights of the model that were not trained. */
   readonly frozen: ReadonlySet<string>;

@@ -48,12 +48,9 @@ export function mapCheckpointNames(config: EncoderConfig, files: readonly Safete
   return names;
 }
 
-/** How weights are read. */
 export interface ReadWeightsOptions {
   readonly device?: Device;
-  /** The random seed for parameters that are not in the checkpoint. */
   readonly seed?: number;
-  /** How a new head is initialized. */
   readonly headInit?: "normal" | "uniform";
 }
 

@@ -16,7 +16,6 @@ import { sentencePieceFiles } from "../../text/legacy-sentencepiece.js";
 import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
 
-/** A local model folder with config.json, weights and tokenizer. */
 export interface ModelFolder {
   readonly folder: string;
   /** The display name: the name of the folder, the package, or the Hugging Face model ID. */
@@ -26,7 +25,6 @@ export interface ModelFolder {
   readonly onnxFile?: string;
 }
 
-/** How a model is found. */
 interface ResolveOptions extends HubOptions {
   /** True if the ONNX file with 8-bit weights is downloaded, too. */
   readonly isQuantized?: boolean;
@@ -38,7 +36,6 @@ export const onnxNames = {
   quantized: ["onnx/model_quantized.onnx", "model_quantized.onnx", "onnx/model_int8.onnx"],
 };
 
-/** The first of some names that is among the files of a folder or repository. */
 export function findOnnxPath(paths: readonly string[], names: readonly string[]): string | null {
   return names.find((name) => paths.includes(name)) ?? null;
 }

@@ -1,7 +1,6 @@
 import { UserError } from "../../base/errors.js";
 import { JsonError, parseJson } from "../../base/json.js";
 
-/** Bytes per element, by the dtype names of the format. */
 export const elementSizes = {
   BOOL: 1,
   U8: 1,
@@ -22,10 +21,8 @@ export const elementSizes = {
   C64: 8,
 } as const;
 
-/** A dtype name of the safetensors format. */
 export type SafetensorsDType = keyof typeof elementSizes;
 
-/** The header entry of one tensor. */
 export interface SafetensorsEntry {
   readonly name: string;
   readonly dtype: SafetensorsDType;
@@ -35,14 +32,11 @@ export interface SafetensorsEntry {
   readonly end: number;
 }
 
-/** The header of a safetensors file. */
 export interface SafetensorsHeader {
-  /** Entries by name, in the order of their bytes. */
   readonly entries: ReadonlyMap<string, SafetensorsEntry>;
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** The end of every message about an inconsistent file. */
 export function createDamagedError(location: string, problem: string, options?: ErrorOptions): UserError {
   return new UserError(
     `${location}: ${problem}. The file is damaged or incomplete. Download it or train the model again.`,
@@ -154,7 +148,6 @@ function formatShape(shape: readonly number[]): string {
     : `[${shape.join(", ")}]`;
 }
 
-/** Quotes a name from a file for a message, and shortens it. */
 export function quoteName(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }

@@ -11,7 +11,6 @@ export interface SafetensorsTensor {
   bytes(): Uint8Array;
 }
 
-/** Describes a tensor for `writeSafetensors`. */
 export function toSafetensorsTensor(name: string, tensor: Tensor): SafetensorsTensor {
   const { shape, dtype } = tensor;
   if (dtype !== "float32" && dtype !== "bool")

@@ -20,7 +20,6 @@ const maxHeaderBytes = 100_000_000;
 /** A system call cannot read 2 GiB at once. */
 const maxReadBytes = 1 << 30;
 
-/** Opens a safetensors file and checks its header against the size of the file. */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   if (isPickleFile(path)) throw new UserError(explainPickleRejection([path], dirname(path)));
   const file = await openRegularFile(path, "the weights", { kind: "weights" });

@@ -7,7 +7,6 @@ import { createWordLevelJson } from "../../text/word-level-json.js";
 import type { Model } from "../model.js";
 import type { InputLimits } from "../model-input.js";
 
-/** The files of a tokenizer, in any format. */
 const tokenizerFiles =
   /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.+\.model)$/;
 
@@ -21,7 +20,6 @@ export interface TokenizerSource {
   readonly maxLength: number | null;
 }
 
-/** Returns the tokenizer of a model. A masked language model can be fine-tuned with any settings. */
 export function getTokenizerSource({
   folder,
   tokenizer,
@@ -61,7 +59,6 @@ function hasWordLevel(folder: string): Promise<boolean> {
   return exists(join(folder, SUBWORD_TOKENIZER));
 }
 
-/** Creates the files of a tokenizer, whichever files it was read from. */
 export async function createTokenizerFiles(source: TokenizerSource): Promise<{
   /** Missing if no tokenizer of another library reads texts like the model: an error is better than other predictions. */
   readonly "tokenizer.json"?: object;

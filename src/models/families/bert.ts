@@ -23,7 +23,6 @@ export const bertLmNames = {
   norm: "cls.predictions.transform.LayerNorm",
 };
 
-/** BERT (Devlin et al. 2019). */
 export const bert = defineFamily({
   modelType: "bert",
   className: "Bert",

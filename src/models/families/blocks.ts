@@ -21,7 +21,6 @@ import { fusedName, projectQkv } from "../attention-projections.js";
 import type { Packing } from "../packing.js";
 import type { EmbeddingInput, EncoderConfig, EncoderFamily, ParameterShapes, Pooler } from "./family.js";
 
-/** Collects the shapes of parameters whose names start with a prefix. */
 export class ShapeList {
   readonly shapes: ParameterShapes = new Map();
   readonly #prefix: string;
@@ -30,19 +29,16 @@ export class ShapeList {
     this.#prefix = prefix;
   }
 
-  /** Adds one parameter. */
   add(name: string, ...shape: number[]): this {
     this.shapes.set(`${this.#prefix}${name}`, shape);
     return this;
   }
 
-  /** Adds the weight and, unless `hasBias` is false, the bias of a dense layer. */
   addDense(name: string, out: number, input: number, hasBias = true): this {
     this.add(`${name}.weight`, out, input);
     return hasBias ? this.add(`${name}.bias`, out) : this;
   }
 
-  /** Adds the weight and, unless `hasBias` is false, the bias of a layer normalization. */
   addNorm(name: string, size: number, hasBias = true): this {
     this.add(`${name}.weight`, size);
     return hasBias ? this.add(`${name}.bias`, size) : this;
@@ -66,13 +62,11 @@ function isPacked(mask: Tensor | Packing | null): mask is Packing {
   return mask !== null && "starts" in mask;
 }
 
-/** Selects the first position of each text, if only this one is needed. */
 export function selectFirst(hidden: Tensor, firstOnly: boolean, mask: Tensor | Packing | null = null): Tensor {
   if (!firstOnly) return hidden;
   return isPacked(mask) ? hidden.indexSelect(1, mask.firstTokens) : hidden.narrow(1, 0, 1);
 }
 
-/** LayerNorm(dropout(dense(input)) + shortcut). */
 export function addAndNormalize(
   config: EncoderConfig,
   weights: Weights,
@@ -105,7 +99,6 @@ export function embedPositions(
   return getParameter(weights, `${name}.weight`).narrow(0, config.positionOffset, words.size(-2));
 }
 
-/** `embedLikeBert` for some tokens of a batch in one kernel, or null: [token, hidden]. */
 export function embedTokensLikeBert(
   config: EncoderConfig & LearnedPositions,
   weights: Weights,
@@ -145,7 +138,6 @@ export function embedLikeBert(
   return dropout(layerNorm(weights, `${name}.LayerNorm`, sum, config.layerNormEps), config.hiddenDropout, mode);
 }
 
-/** Adds the shapes of an embedding layer of BERT. */
 export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & LearnedPositions): ShapeList {
   const { embeddingSize } = config;
   return list
@@ -155,7 +147,6 @@ export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & Learn
     .addNorm("embeddings.LayerNorm", embeddingSize);
 }
 
-/** The projections of BERT's attention. */
 export const bertProjections = ["query", "key", "value"] as const;
 
 /** One layer of BERT: attention and feed-forward network, each with a residual connection. */
@@ -276,7 +267,6 @@ export function applyBertOutput(
   return feedForward(weights, names, attended, config.activation, options);
 }
 
-/** Adds the shapes of the layers of BERT. */
 export function addBertLayers(
   list: ShapeList,
   config: EncoderConfig,
@@ -295,12 +285,10 @@ export function addBertLayers(
   return list;
 }
 
-/** Lists the attentions of BERT's layers. */
 export function listBertAttentions(config: EncoderConfig, prefix: string): string[] {
   return Array.from({ length: config.numHiddenLayers }, (_, i) => `${prefix}encoder.layer.${i}.attention.self`);
 }
 
-/** Finds the number of a layer in BERT's names. */
 export const bertLayerPattern = /\.encoder\.layer\.(\d+)\./;
 
 /** BERT's pooler: a dense layer and tanh. */

@@ -17,21 +17,16 @@ const activations = {
 const activationNames = Object.keys(activations) as (keyof typeof activations)[];
 const maxCount = 2 ** 31 - 1;
 
-/** A size. */
 export const count = z.number().int().positive().max(maxCount);
-/** A probability. */
 export const probability = z.number().min(0).max(1);
-/** An activation function. */
 export const activation = z.enum(activationNames);
 /** The ID of the padding token. Null means the default of the family. */
 export const padTokenId = z.number().int().nonnegative().nullish();
 
-/** Returns our name of an activation. */
 export function toActivation(name: z.output<typeof activation>): Activation {
   return activations[name];
 }
 
-/** The fields of every config. */
 export const commonFields = {
   model_type: z.string(),
   initializer_range: z.number().nonnegative().default(0.02),
@@ -48,7 +43,6 @@ export const absolutePositions = z
   .literal("absolute", { error: 'expected "absolute": relative position embeddings are not supported' })
   .default("absolute");
 
-/** The fields that most families share, with the defaults of BERT. */
 export const transformerFields = {
   ...commonFields,
   vocab_size: count.default(30522),
@@ -68,7 +62,6 @@ export const transformerFields = {
 
 const transformerSchema = z.object(transformerFields);
 
-/** Reads the fields that most families share. */
 export function readTransformerFields(raw: z.output<typeof transformerSchema>, defaultPadTokenId: number) {
   return {
     vocabSize: raw.vocab_size,

@@ -62,7 +62,6 @@ interface DebertaConfig extends EncoderConfig, LearnedPositions {
   readonly legacy: boolean;
 }
 
-/** What all layers use. */
 interface DebertaState {
   readonly attentionBias: Tensor | null;
   readonly embeddingOutput: Tensor;
@@ -93,7 +92,6 @@ const conv1d =
     ) => Tensor
   >("conv1d");
 
-/** 1 at tokens, 0 at padding: [batch, length, 1]. */
 function toTokenMask(attentionBias: Tensor, like: Tensor): Tensor {
   return attentionBias.reshape(attentionBias.size(0), attentionBias.size(-1), 1).eq(0).to(like.dtype);
 }
@@ -131,7 +129,6 @@ function prepareRelativePositions(config: DebertaConfig, weights: Weights, hidde
   return { embeddings, rows: buckets.add(positionSpan).clamp(0, 2 * positionSpan - 1), index };
 }
 
-/** Projects the relative positions to [head, distance, width], or null if they are not used. */
 function projectPositions(
   config: DebertaConfig,
   weights: Weights,

@@ -2,7 +2,6 @@ import type { z } from "zod";
 import type { Activation, EmbeddedTokens, ForwardMode, Weights } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 
-/** The architecture of an encoder, from config.json. A family adds its own settings. */
 export interface EncoderConfig {
   readonly modelType: string;
   readonly vocabSize: number;
@@ -34,9 +33,7 @@ export interface EncoderConfig {
 /** The shapes of parameters by name, in checkpoint order. */
 export type ParameterShapes = Map<string, readonly number[]>;
 
-/** What the embedding layer adds up. */
 export interface EmbeddingInput {
-  /** Word embeddings [..., length, embedding]. */
   readonly words: Tensor;
   /** The position of each token, broadcast to the words. Null: 0, 1, 2, … */
   readonly positionIds: Tensor | null;
@@ -46,12 +43,9 @@ export interface EmbeddingInput {
   readonly attentionBias: Tensor | null;
 }
 
-/** The input of one layer. */
 export interface LayerInput<State> {
-  /** The number of the layer. */
   readonly layer: number;
   readonly hidden: Tensor; // [batch, length, hidden]
-  /** What `prepare` computed for all layers. */
   readonly state: State;
   /** True if only the first position of the output is needed. */
   readonly firstOnly: boolean;
@@ -63,7 +57,6 @@ export interface LayerInput<State> {
  */
 export type PoolingMode = "cls" | "pooler" | "mean";
 
-/** The classification head of transformers. */
 export interface ClassificationHead<Config> {
   /** How the last hidden states become the input of the head. */
   pooling(config: Config): PoolingMode;
@@ -76,9 +69,7 @@ export interface ClassificationHead<Config> {
 export interface MaskedLmHead {
   /** The name of the decoder, without `.weight`. */
   readonly decoder: string;
-  /** The name of the bias of the decoder, or null. */
   readonly bias: string | null;
-  /** The parameters of the transform. */
   readonly shapes: ParameterShapes;
   /** [..., hidden] -> [..., embedding]. */
   transform(weights: Weights, hidden: Tensor): Tensor;
@@ -92,7 +83,6 @@ export interface Pooler {
 
 /** A family of encoders: everything that depends on `model_type`, as pure functions of weights. */
 export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, State = unknown, Raw = unknown> {
-  /** `model_type` in config.json. */
   readonly modelType: string;
   /** The start of the class names of transformers: `Bert` as in BertModel. */
   readonly className: string;
@@ -115,7 +105,6 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly projections: readonly [string, string, string] | null;
   /** The names of all attentions, each followed by the name of a projection in a checkpoint. */
   listAttentions(config: NoInfer<Config>): string[];
-  /** Computes the output of the embedding layer [..., length, hidden]. */
   embed(config: Config, weights: Weights, input: EmbeddingInput, mode: ForwardMode): Tensor;
   /** Computes the embedding layer for tokens in one kernel: [token, hidden], or null without one. */
   readonly embedTokens?: (config: Config, weights: Weights, tokens: EmbeddedTokens, mode: ForwardMode) => Tensor | null;
@@ -134,14 +123,12 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   /** The weights of dense layers that can be in 8 bits on a GPU. None by default. */
   readonly fp8Weights?: RegExp;
   encodeLayer(config: NoInfer<Config>, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
-  /** Applied to the output of the last layer. */
   readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
   readonly pooler: Pooler | null;
   readonly classification: ClassificationHead<NoInfer<Config>>;
   maskedLm(config: Config): MaskedLmHead;
 }
 
-/** Defines a family. The table needs no knowledge of its config and its state. */
 export function defineFamily<Config extends EncoderConfig, State, Raw>(
   family: EncoderFamily<Config, State, Raw>,
 ): EncoderFamily {

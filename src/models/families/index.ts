@@ -10,7 +10,6 @@ import { mpnet } from "./mpnet.js";
 import { roberta } from "./roberta.js";
 import { xlmRoberta } from "./xlm-roberta.js";
 
-/** The supported families of encoders. */
 const families: readonly EncoderFamily[] = [
   bert,
   roberta,
@@ -26,28 +25,23 @@ const families: readonly EncoderFamily[] = [
 
 const byModelType = new Map(families.map((family) => [family.modelType, family]));
 
-/** The supported model types of Hugging Face configs. */
 export const modelTypes: readonly string[] = [...byModelType.keys()];
 
-/** Returns the family of a config. */
 export function getFamily({ modelType }: { readonly modelType: string }): EncoderFamily {
   const family = byModelType.get(modelType);
   if (!family) throw new Error(`there is no encoder family ${modelType}`);
   return family;
 }
 
-/** Returns a family that has encoder parameters with this name, or null for other parameters. */
 function findFamilyByPrefix(name: string): EncoderFamily | null {
   // Families with the same prefix have the same names.
   return families.find(({ prefix }) => name.startsWith(prefix)) ?? null;
 }
 
-/** Returns true if a parameter belongs to a head, not to the encoder. */
 export function isHeadParameter(name: string): boolean {
   return findFamilyByPrefix(name) === null;
 }
 
-/** Returns true if a parameter belongs to a pooler, which not every checkpoint has. */
 export function isPoolerParameter(name: string): boolean {
   const family = findFamilyByPrefix(name);
   return family !== null && name.startsWith(`${family.prefix}pooler.`);

@@ -19,7 +19,6 @@ type AttentionType = "full_attention" | "sliding_attention";
 
 interface ModernBertConfig extends EncoderConfig {
   readonly layerTypes: readonly AttentionType[];
-  /** The base of the rotation frequencies per type of attention. */
   readonly ropeTheta: Readonly<Record<AttentionType, number>>;
   /** A sliding attention sees this many tokens on each side. */
   readonly halfWindow: number;
@@ -34,7 +33,6 @@ interface ModernBertConfig extends EncoderConfig {
   readonly classifierActivation: Activation;
 }
 
-/** What all layers of one type use. */
 interface AttentionState {
   readonly cos: Tensor; // [length, 1, 1, width]
   readonly sin: Tensor;

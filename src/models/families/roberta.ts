@@ -22,12 +22,10 @@ const lmNames = {
   norm: "lm_head.layer_norm",
 };
 
-/** The head of RoBERTa's masked language model. MPNet has the same. */
 export function createRobertaMaskedLm(config: EncoderConfig): MaskedLmHead {
   return createMaskedLmHead(lmNames, config, config.hiddenSize, "gelu");
 }
 
-/** Creates a family that computes what RoBERTa computes. */
 export function createRobertaFamily(names: {
   readonly modelType: string;
   readonly className: string;
@@ -59,5 +57,4 @@ export function createRobertaFamily(names: {
   });
 }
 
-/** RoBERTa (Liu et al. 2019). */
 export const roberta = createRobertaFamily({ modelType: "roberta", className: "Roberta", vocabSize: 50265 });

@@ -2,7 +2,6 @@ import { type Activation, activate, dense, denseWithActivation, dropout, layerNo
 import { ShapeList } from "./blocks.js";
 import type { ClassificationHead, EncoderConfig, MaskedLmHead } from "./family.js";
 
-/** BERT's head: dropout and a dense layer on the output of the pooler. */
 export const linearHead: ClassificationHead<EncoderConfig> = {
   pooling: () => "pooler",
   getShapes: ({ hiddenSize }, numLabels) => new ShapeList().addDense("classifier", numLabels, hiddenSize).shapes,

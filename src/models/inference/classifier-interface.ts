@@ -1,10 +1,8 @@
 import type { Weights } from "../../nn/index.js";
 import type { PaddedBatch } from "../../text/batch.js";
 
-/** Classifies batches, eagerly or with captured CUDA graphs. */
 export interface Classifier {
   readonly numLabels: number;
-  /** The padding token. */
   readonly padId: number;
   /** Maximum tokens per batch with padding: enough for all cores, few enough for the cache. */
   readonly batchTokens: number;
@@ -16,7 +14,6 @@ export interface Classifier {
   readonly depth?: number;
   /** Computes the logits, row by row. The work starts immediately. */
   computeLogits(batch: PaddedBatch): Promise<Float32Array>;
-  /** Frees everything except the weights that the caller passed. */
   close(): void;
 }
 

@@ -42,7 +42,6 @@ export function fuseQkv(config: EncoderConfig, weights: Weights): FusedParameter
   return result;
 }
 
-/** Casts weights for inference, with query, key and value of each attention fused. */
 export function castForInference(config: EncoderConfig, weights: Weights, dtype: DType): Map<string, Tensor> {
   return noGrad(() =>
     scope(() =>
@@ -77,7 +76,6 @@ export function castToFp8(config: EncoderConfig, weights: Weights): Map<string, 
   return result;
 }
 
-/** Returns true if the layers of a model can multiply in 8 bits on a GPU. */
 export function canMultiplyInFp8(config: EncoderConfig, device: Device): boolean {
   const { activation, hiddenSize, intermediateSize } = config;
   return (

@@ -28,7 +28,6 @@ interface Bucket {
   readonly staging: StagingBuffers;
   captured: { readonly graph: CudaGraph; readonly output: Tensor } | null;
   seen: boolean;
-  /** Result buffers that no batch is using. */
   readonly idleBuffers: { readonly values: Tensor; readonly event: number }[];
 }
 
@@ -73,7 +72,6 @@ export function createGraphClassifier(
       }),
     );
 
-  /** Starts a batch and returns the buffer that will receive the results. */
   function start(batch: PaddedBatch): { bucket: Bucket; buffer: { readonly values: Tensor; readonly event: number } } {
     const arrays = toNamedArrays(batch, config, canPack);
     const bucket = getBucket(arrays);

@@ -8,7 +8,6 @@ import type { Model } from "../model.js";
 import type { Classifier } from "./classifier-interface.js";
 import type { Identified } from "./predictor.js";
 
-/** Hashes everything that decides the answers of a model. */
 export async function identifyModel(
   model: Model,
   { isPacked = false }: Classifier,

@@ -74,7 +74,6 @@ function sortByLength(encodings: readonly Encoding[]): { order: Int32Array; leng
 /** Maximum tokens per forward pass if no gradients are computed. */
 const inferenceTokens = { cpu: 4096, gpu: 65_536 };
 
-/** Groups texts of similar length into batches for forward passes without gradients. */
 export function batchForInference(encodings: readonly Encoding[], device: Device): number[][] {
   return batchByLength(encodings, inferenceTokens[device === "cpu" ? "cpu" : "gpu"]);
 }

@@ -57,7 +57,6 @@ export class LargeBatches {
     readonly canPack: boolean,
   ) {}
 
-  /** Computes the logits, row by row. The work starts immediately. */
   async computeLogits(batch: PaddedBatch): Promise<Float32Array> {
     const arrays = toNamedArrays(batch, this.architecture.config, this.canPack && "exact");
     const slot = this.#idleSlots.pop() ?? new PinnedSlot();

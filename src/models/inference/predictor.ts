@@ -25,7 +25,6 @@ export interface PreparedText {
  */
 export type Accuracy = "exact" | "rough" | { readonly label: number };
 
-/** How many texts a call should have. */
 export interface CallLimits {
   readonly maxTexts: number;
   /** Maximum number of tokens, so that a call takes seconds at most. Default: no limit. */
@@ -35,7 +34,6 @@ export interface CallLimits {
 }
 
 export interface PredictOptions {
-  /** How exact the answer for a text must be, by its index. Default: all are exact. */
   getAccuracy?(index: number): Accuracy;
   /** Who asks, for a predictor that serves several clients in turn. */
   readonly client?: string;
@@ -56,7 +54,6 @@ export interface PredictOptions {
  * const [score] = await predictor.predict(predictor.prepare([["a quiet film"]]));
  */
 export interface Predictor<Item extends PreparedText = PreparedText, Answer extends Score = Score> {
-  /** How messages call it. */
   readonly name: string;
   readonly numLabels: number;
   /** True if answers have logits. Searches then use these. */
@@ -78,13 +75,11 @@ export interface Identified {
   readonly isDeterministic: boolean;
 }
 
-/** Optional: a predictor that lets several others answer. */
 export interface Layered {
   /** The same predictor with each of the others wrapped. */
   wrapEach(wrap: (predictor: Predictor & Partial<Identified>) => Predictor): Predictor & Layered;
 }
 
-/** A tokenized text. Its bytes are its content. */
 export class EncodedText implements PreparedText {
   constructor(readonly encoding: Encoding) {}
 

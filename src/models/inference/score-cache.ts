@@ -27,7 +27,6 @@ const maxFileGenerations = 4;
 /** Bytes of all files. The oldest are removed beyond that. */
 const maxFolderBytes = 2e9;
 
-/** Returns the key of a text's content. */
 export function computeContentKey(content: string | Uint8Array): string {
   return sha256(content).slice(0, keyBytes);
 }
@@ -93,7 +92,6 @@ export class ScoreCache {
     if (this.#file !== undefined) this.#unsaved.push(this.#encode(key, scores));
   }
 
-  /** Writes new scores to the file. */
   flush(): void {
     if (this.#file === undefined || this.#unsaved.length === 0) return;
     const records = Buffer.concat(this.#unsaved);
@@ -224,7 +222,6 @@ export function removeOldest(folder: string, kept: string, maxBytes = maxFolderB
   }
 }
 
-/** Computes the 32-bit FNV-1a checksum. */
 function computeChecksum(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);

@@ -1,10 +1,7 @@
 import { softmax } from "../../base/softmax.js";
 
-/** What a model says about one text. */
 export interface Score {
-  /** One probability per class. */
   readonly probabilities: ArrayLike<number>;
-  /** One logit per class, if they are known. */
   readonly logits?: ArrayLike<number>;
 }
 
@@ -20,7 +17,6 @@ class LogitScore implements Score {
   }
 }
 
-/** Creates the score of a row of logits or probabilities. */
 export function createScore(row: Float32Array, isLogits: boolean): Score {
   return isLogits ? new LogitScore(row) : { probabilities: row };
 }
@@ -30,7 +26,6 @@ export function getRow(score: Score): ArrayLike<number> {
   return score.logits ?? score.probabilities;
 }
 
-/** The highest value of the other classes. */
 export function getHighestOther(values: ArrayLike<number>, label: number): number {
   let other = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < values.length; i++) if (i !== label) other = Math.max(other, values[i]!);

@@ -6,12 +6,10 @@ import type { Classifier } from "./classifier-interface.js";
 import { confirmAnswers } from "./confirm-answers.js";
 import type { Predictor } from "./predictor.js";
 
-/** The predictor of a search. */
 export interface SearchPredictor<Created extends Predictor> {
   readonly predictor: Created;
   /** True if float32 confirms the decisions. */
   readonly isConfirmed: boolean;
-  /** Frees everything except the weights of the model. */
   close(): void;
 }
 
@@ -25,7 +23,6 @@ export async function createSearchPredictor<Created extends Predictor>(
     isVote,
   }: {
     readonly model: Model;
-    /** Device and precision. */
     readonly runtime: DeviceConfig & { readonly precision: string };
     /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
     readonly quantized: ModelSession | null;

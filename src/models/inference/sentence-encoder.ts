@@ -9,11 +9,9 @@ import { checkOutputs } from "./finite-outputs.js";
 import { prepareForInference } from "./fused-weights.js";
 import { batchByTokens, batchForInference } from "./inference-batches.js";
 
-/** Encodes texts, with weights of its own. */
 export interface SentenceModel {
   /** Encodes as sentence-transformers do: the mean of the last hidden states, with length 1. */
   encode(texts: readonly string[], onProgress?: (done: number) => void): Promise<Float32Array[]>;
-  /** Frees everything except the weights of the model. */
   close(): void;
 }
 
