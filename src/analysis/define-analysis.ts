@@ -30,7 +30,7 @@ export interface AnalysisDefinition<
   readonly name: Name;
   readonly summary: string;
   readonly unit: string;
-  /** What is still there after the analysis was stopped; undefined if it starts over. */
+  /** The part that outlives a stop; undefined if the analysis starts over. */
   readonly keeps?: string | undefined;
   readonly request: Request;
   readonly data: Data;

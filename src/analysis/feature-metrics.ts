@@ -7,7 +7,7 @@ const createSchema = <T extends z.ZodType>(value: T) => {
   const metrics = z.object({
     /** Mean squared distance to the pre-trained model's features on the sphere. */
     alignment: value,
-    /** How evenly the features cover the sphere. Lower: more evenly. */
+    /** The evenness of the features on the sphere. Lower: more even. */
     uniformity: value,
   });
   return z.object({

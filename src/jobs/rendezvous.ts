@@ -12,7 +12,7 @@ export const processOptions = {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where a process meets the others, and its number on this host. */
+/** The meeting point of a process with the others, and its number on this host. */
 export interface RankRendezvous extends Rendezvous {
   readonly localRank: number;
 }

@@ -13,7 +13,7 @@ import { type Ranks, singleRank } from "../train/index.js";
 import { chooseRankDevice, type RankRendezvous, readRendezvous, secretVariable } from "./rendezvous.js";
 import { temperProgram } from "./temper-program.js";
 
-/** How long the others may take to stop by themselves after one has failed, in milliseconds. */
+/** The others get this many milliseconds to stop by themselves after one has failed. */
 const graceMilliseconds = 15_000;
 
 /** Trains in several processes, or as one of them. Returns this process's exit code if not 0. */

@@ -53,7 +53,7 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
 ]);
 export type WorkRequest = z.output<typeof workRequestSchema>;
 
-/** What a worker process is sent: the file of a request, and the file for its result. */
+/** A worker process receives the file of a request, and the file for its result. */
 export const workFilesSchema = z.strictObject({ requestPath: z.string(), resultPath: z.string() });
 export type WorkFiles = Readonly<z.output<typeof workFilesSchema>>;
 

@@ -208,7 +208,7 @@ function collectVoters(
   return { encodings: tokenizeAll(model, texts), ofItem };
 }
 
-/** How far each label is ahead of the best other one, from logits [text, label]. */
+/** Computes the lead of each label over the best other one, from logits [text, label]. */
 function computeLeads(logits: Tensor): Tensor {
   const [best] = topk(logits, 2, -1);
   const [first, second] = [best.narrow(-1, 0, 1), best.narrow(-1, 1, 1)];

@@ -42,7 +42,7 @@ const minDivisor = 1e-30;
 /** The largest absolute element of each token: [batch, length, 1]. */
 const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
 
-/** What differs between SMART's paper and its released code (mt-dnn). */
+/** The differences between SMART's paper and its released code (mt-dnn). */
 interface Variant {
   readonly stepSize: number;
   readonly epsilon: number;

@@ -13,7 +13,7 @@ import { getFamily, modelTypes } from "./families/index.js";
 export const temperMetadataSchema = z.object({
   format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
   tokenization: z.enum(tokenizations),
-  /** How texts are normalized before the tokenizer. */
+  /** The normalization of texts before the tokenizer. */
   normalize: z.enum(normalizations).optional(),
   head: z.enum(["hf", "mlp"]),
   pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
@@ -29,7 +29,7 @@ export const temperMetadataSchema = z.object({
     .refine((labels) => findRepeated(labels) === undefined, { error: "expected a different name for each class" }),
   /** SHA-256 of the parts of the model that was exported, if the folder has an ONNX file instead. */
   exportedFrom: z.object({ model: z.string(), tokenizer: z.string() }).optional(),
-  /** Why transformers does not compute the predictions of the model, if it does not. */
+  /** The reason why transformers does not compute the predictions of the model. */
   note: z.string().optional(),
 });
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;

@@ -9,7 +9,7 @@ export type EncoderInput = {
   /** 0 at tokens, a large negative number at padding: [batch, 1, 1, length], or null. */
   readonly attentionBias: Tensor | null;
   readonly tokenTypeIds?: Tensor | null;
-  /** How to leave out the padding, if the model can. */
+  /** Leaves out the padding, if the model can. */
   readonly packing?: Packing | null;
   /** The tokens to predict, as indices in the flattened batch [batch * length]. Null: all. */
   readonly predictedPositions?: Tensor | null;

@@ -178,7 +178,7 @@ export interface Model {
   readonly reference: string;
   /** Parameters that were not in the checkpoint and were initialized randomly. */
   readonly newlyInitialized: readonly string[];
-  /** What computes the model if it has no weights. */
+  /** Computes the model if it has no weights. */
   readonly session?: ModelSession;
 }
 

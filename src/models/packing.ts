@@ -2,7 +2,7 @@ import { cat, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 
 /**
- * Where the tokens of a padded batch are if its texts follow each other without padding. Only
+ * The places of a padded batch's tokens if its texts follow each other without padding. Only
  * attention needs to know the texts; every other layer works on a list of tokens.
  */
 export interface Packing {

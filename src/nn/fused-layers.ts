@@ -154,7 +154,7 @@ export function shortAttention(
     outputs,
     outputStarts,
   }: {
-    /** Where each text starts, and the end: int32 [text + 1]. Null: texts of the same length. */
+    /** The start of each text, and the end: int32 [text + 1]. Null: texts of the same length. */
     readonly starts: Tensor | null;
     /** The length of the texts, or at least that of the longest one. */
     readonly length: number;

@@ -1,7 +1,7 @@
 import { getCpuSupport, getPrecisionVerdict, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 import type { Weights } from "./weights.js";
 
-/** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */
+/** The precision of an encoder's dense layers on a CPU without gradients. */
 export type CpuPrecision = "float32" | "bfloat16" | "int8";
 
 export interface PreparedWeight {

@@ -16,7 +16,7 @@ export async function loadOnnxModel(
   file: string,
   options: {
     readonly threads: number;
-    /** How text is read, for a model that Temper did not export. */
+    /** The tokenization of a model that Temper did not export. */
     readonly tokenization?: Tokenization;
     readonly maxLength?: number;
   },

@@ -8,7 +8,7 @@ export interface TracedCall {
   readonly results: readonly Tensor[];
 }
 
-/** What a function computed, from its inputs to its output. */
+/** The operators of a function from its inputs to its output. */
 export interface Trace {
   readonly inputs: ReadonlyMap<string, Tensor>;
   readonly output: Tensor;

@@ -29,7 +29,7 @@ export async function selectBest(
   cell: SweepCell,
 ): Promise<{
   readonly point: GridPoint;
-  /** How many other combinations could not be compared because a run of theirs has no results. */
+  /** Other combinations that could not be compared because a run has no results. */
   readonly missing: number;
 } | null> {
   const { select } = plan.settings;

@@ -22,7 +22,7 @@ export type ExpandedSweep = Pick<SweepPlan, "stages" | "cells" | "rows" | "colum
   readonly configs: Readonly<Record<string, RunConfig>>;
 };
 
-/** How many runs a sweep names. Runs that cells share count once per cell. */
+/** Counts the runs that a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
   const points = Object.values(rows).reduce((sum, row) => sum + countPoints({ ...grid, ...row.grid }), 0);

@@ -78,7 +78,7 @@ interface TimeRange {
   readonly high: number;
 }
 
-/** What training the runs of a sweep costs on this host. The time is that of one run after the other. */
+/** The cost of a sweep's runs on this host, one after the other. */
 export interface SweepEstimate extends TimeRange {
   readonly concurrentRuns: number;
   readonly diskBytes: number;
@@ -87,11 +87,11 @@ export interface SweepEstimate extends TimeRange {
   readonly device: string;
   /** The largest step that was measured. */
   readonly step: { readonly batchSize: number; readonly length: number };
-  /** What was not measured in time. It is scaled from what was. */
+  /** Parts that were not measured in time are scaled from the others. */
   readonly scaled: { readonly methods: readonly string[]; readonly data: readonly string[] };
 }
 
-/** What was counted and measured: the work of kinds of runs, and benchmarks by stack. */
+/** The work of kinds of runs, and benchmarks by stack. */
 export interface MeasuredCosts {
   readonly kinds: readonly RunKind[];
   readonly works: ReadonlyMap<RunKind, RunWork>;

@@ -132,12 +132,12 @@ export const sweepSettingsSchema = z.strictObject({
     .nullable()
     .default(null),
   /**
-   * How rows are tested. examples: against the first baseline, example by example, as `temper
+   * The test of rows. examples: against the first baseline, example by example, as `temper
    * compare` does. seeds: by one-tailed t-tests over the seeds against every baseline, as in ROSE.
    */
   significance: z.enum(["examples", "seeds"]).default("examples"),
   metrics: acceptOne(orNull(z.array(z.string()).min(1))),
-  /** What is measured on the selected runs after training. */
+  /** Measured on the selected runs after training. */
   evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),
@@ -158,7 +158,7 @@ export const sweepSettingsSchema = z.strictObject({
       analyses: z.array(analysisSchema).default([]),
     })
     .prefault({}),
-  /** What stays on disk after a run has finished. */
+  /** Kept on disk after a run has finished. */
   artifacts: z
     .strictObject({
       /** Keep checkpoints. Analyses over the course of training need them. */

@@ -182,7 +182,7 @@ function getClaimPath({ resultPath }: ResolvedWork): string {
   return `${resultPath}.claim`;
 }
 
-/** How an item has ended; null if it has not. */
+/** Returns the ending of an item; null if it is open. */
 async function readEnding(work: ResolvedWork): Promise<WorkItemResult | null> {
   if (await isWorkDone(work)) return { state: "done" };
   const { request, resultPath } = work;

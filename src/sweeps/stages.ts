@@ -62,7 +62,7 @@ export function listTrainingLevels({ runs, startsFrom }: SweepPlan): string[][] 
   return levels;
 }
 
-/** What the failure of a run means for the runs that start from its model; "" if there are none. */
+/** Describes the effect of a failed run on the runs that start from its model. */
 export function describeBlockedRuns({ runs, startsFrom, stages }: SweepPlan, failed: string): string {
   const needs = (run: string): boolean => run in startsFrom && (startsFrom[run] === failed || needs(startsFrom[run]!));
   const count = runs.filter(needs).length;

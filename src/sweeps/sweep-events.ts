@@ -11,10 +11,10 @@ export interface PlannedSweep {
   readonly estimate: SweepEstimate | null;
 }
 
-/** What happens during a sweep, on this host or on a cluster. */
+/** An event of a sweep, on this host or on a cluster. */
 export type SweepEvent =
   | TemperEvent
-  /** What the unfinished runs will cost. It comes before the first run. */
+  /** The cost of the unfinished runs, before the first one starts. */
   | { readonly type: "estimate"; readonly planned: PlannedSweep }
   /** The first request is about to be executed. From now on `signal` makes the runs save their work. */
   | { readonly type: "sweep-start" }

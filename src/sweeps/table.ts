@@ -31,7 +31,7 @@ export interface TableCell {
   readonly test: "McNemar" | "bootstrap" | "one-tailed t-test" | null;
   /** True if significantly better than the baseline. Never for a degenerate model. */
   readonly better: boolean;
-  /** Why nothing may be concluded from the difference: a model is degenerate. */
+  /** Names the degenerate model that forbids conclusions from the difference. */
   readonly warning: string | null;
 }
 

@@ -14,7 +14,7 @@ import { type ColumnMapping, parseExamples, type ReadOptions } from "./parse-exa
 import { readTable } from "./read-table.js";
 import { createTask, type Split, type Task, type TaskSource } from "./task.js";
 
-/** Where a built-in task is on the Hugging Face Hub, as Parquet files. */
+/** The Parquet files of a built-in task on the Hugging Face Hub. */
 interface HubLocation {
   readonly repository: string;
   /** The folder of the configuration, if the repository has several. */

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { exists } from "../base/files.js";
 
-/** Where to look for a built-in dataset, and what to tell users who do not have it. */
+/** The places of a built-in dataset, and instructions for users who do not have it. */
 export interface DatasetLocation {
   readonly name: string;
   /** Paths from a data folder to the folder of the dataset, the most likely one first. */

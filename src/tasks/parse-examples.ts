@@ -6,7 +6,6 @@ import type { DataRow, DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
 import { readTable } from "./read-table.js";
 
-/** How to treat rows that cannot be used, and where to report it. */
 export interface ReadOptions {
   /** Skip bad rows with a warning instead of failing. */
   readonly skipBadRows?: boolean | undefined;

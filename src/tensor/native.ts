@@ -41,7 +41,7 @@ export interface CpuidWords {
   xcr0: number;
 }
 
-/** What a processor can do, decided by its CPUID words in native/binding/cpuid.cc. */
+/** The abilities of a processor, which native/binding/cpuid.cc decides by its CPUID words. */
 export interface CpuFeatures {
   avx2: boolean;
   avx512: boolean;

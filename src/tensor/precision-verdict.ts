@@ -19,9 +19,9 @@ export type TestedPrecision = (typeof testedPrecisions)[number];
 
 const speed = z.number().positive().nullable();
 const verdictSchema = z.object({
-  /** Why the precision is off on this host; null if it works. */
+  /** The reason why the precision is off on this host; null if it works. */
   failure: z.string().nullable(),
-  /** How many times as fast as fp32 inference is; null if it does not work. */
+  /** The speed of inference as a multiple of fp32; null if it does not work. */
   inference: speed,
   /** The same for training; null if it does not work, or if the precision is only for inference. */
   training: speed,
@@ -29,7 +29,7 @@ const verdictSchema = z.object({
 
 export type PrecisionVerdict = z.output<typeof verdictSchema>;
 
-/** What a model is used for. Only the search of an attack may use 8 bits. */
+/** The use of a model. Only the search of an attack may use 8 bits. */
 export type PrecisionUse = "search" | "inference" | "training";
 
 /** A precision must be this much faster than fp32 to be worth its errors and confirmations. */

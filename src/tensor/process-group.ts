@@ -7,7 +7,7 @@ import { scope } from "./scope.js";
 import type { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
-/** Where the processes of a group meet, and which of them this one is. */
+/** The meeting point of a group of processes, and the rank of this one. */
 export interface Rendezvous {
   readonly rank: number;
   readonly size: number;
@@ -21,7 +21,7 @@ export interface Rendezvous {
   readonly timeout: number;
 }
 
-/** How long a process must give no sign of life to count as dead, in seconds. */
+/** A process without a sign of life for this many seconds counts as dead. */
 const silence = 3;
 
 /** Gradients are reduced in buckets of this size, as in PyTorch. */

@@ -7,7 +7,7 @@ import type { NamedTensors, TrainingJob, TrainingMethod } from "./training-metho
 /** GPU batches have few lengths, for few CUDA graphs. CPU batches have little padding. */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
-/** How the texts of a batch are padded on a device. */
+/** Returns the padding of texts on a device. */
 export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | "deviceConfig">): {
   readonly multiple: number;
   readonly maxLength?: number;
@@ -58,7 +58,6 @@ export function toBatch(job: BatchJob, host: HostBatch): Batch {
   return createBatch(host, input, labels, extras);
 }
 
-/** What of a job decides how a batch gets to the device. */
 type BatchJob = Pick<TrainingJob, "model" | "deviceConfig"> & { readonly methods: readonly TrainingMethod[] };
 
 function collateExtras({ methods }: Pick<BatchJob, "methods">, host: HostBatch): [string, HostTensor][] {

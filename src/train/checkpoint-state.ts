@@ -13,7 +13,7 @@ const bestSchema = z.object({
   step: count,
   value: z.number(),
   metrics: z.record(z.string(), z.number()),
-  /** Why the model of this step is degenerate; null if it is not. */
+  /** The reason why the model of this step is degenerate; null if it is not. */
   degeneracy: z.string().nullable().default(null),
 });
 

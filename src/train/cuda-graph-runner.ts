@@ -6,7 +6,7 @@ import type { CudaRandomStreams, EnteredStream } from "./random-streams.js";
 import type { StepRunner } from "./step-runner.js";
 import type { ActiveTraining } from "./training-context.js";
 
-/** What steps of one shape share: input buffers, and the graph once it is captured. */
+/** Steps of one shape share input buffers, and the graph once it is captured. */
 interface GraphBucket {
   readonly buffers: readonly DeviceBuffers[];
   /** The random streams that a step enters; null before the first step. */

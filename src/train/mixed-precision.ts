@@ -15,7 +15,7 @@ import {
 } from "../tensor/index.js";
 import type { NamedTensors } from "./training-method.js";
 
-/** Where the low-precision copy of a parameter is: some rows of a leaf tensor. */
+/** The low-precision copy of a parameter: some rows of a leaf tensor. */
 interface LowPrecisionCopy {
   readonly leaf: Tensor;
   readonly target: Tensor;

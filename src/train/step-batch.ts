@@ -8,7 +8,7 @@ import type { RandomStreams } from "./random-streams.js";
 import type { Ranks } from "./ranks.js";
 import type { BatchContext, ForwardPassOptions, NamedTensors, PassName, TrainingContext } from "./training-method.js";
 
-/** What batches need of a training besides what methods see. */
+/** A training as its batches see it; methods see less. */
 export interface BatchTraining extends TrainingContext {
   readonly ranks: Ranks;
   readonly streams: RandomStreams;
@@ -17,7 +17,7 @@ export interface BatchTraining extends TrainingContext {
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
 }
 
-/** What can replace the defaults of a batch context. */
+/** Replacements for the defaults of a batch context. */
 export interface BatchContextOptions {
   readonly stack?: MethodStack;
   readonly input?: EncoderInput;

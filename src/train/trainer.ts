@@ -140,7 +140,7 @@ class Trainer {
     };
   }
 
-  /** What methods do before a step. They do nothing while the head trains alone. */
+  /** Lets the methods prepare a step. They do nothing while the head trains alone. */
   async #prepareStep(): Promise<void> {
     const { step } = this.#state;
     if (step < this.#job.settings.headFirst) return;
@@ -334,7 +334,7 @@ function createCheckpointStore(path: string): CheckpointStore {
   return new CheckpointStore(path);
 }
 
-/** What a model consists of while it is trained: its weights, and the parameters of the methods. */
+/** The tensors of a model in training: its weights, and the parameters of the methods. */
 function collectWeights({ job, parameters }: TrainingContext): NamedTensors {
   return new Map([...job.model.weights, ...parameters]);
 }

@@ -35,7 +35,7 @@ export interface TrainResult {
   readonly bestStep: number;
   /** The validation metrics of that step. */
   readonly validation: Metrics | null;
-  /** Why the model was degenerate on the validation split; null if it was not. */
+  /** The reason why the model was degenerate on the validation split, or null. */
   readonly validationDegeneracy: string | null;
   readonly seconds: number;
 }

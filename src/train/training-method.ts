@@ -66,22 +66,22 @@ export interface MethodState {
   readonly frozen?: ReadonlySet<string>;
 }
 
-/** What the trainer must know about a method besides its mathematics. */
+/** Facts about a method besides its mathematics, for the trainer. */
 export interface MethodTraits {
   /**
    * Roles of which a stack has one each: "adversary" perturbs the text, "selection" decides which
    * parameters change, "training" freezes weights, "examples" replaces texts.
    */
   readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "training" | "examples", string>>>;
-  /** What the method does with the weights of the model, if none of them can be frozen. */
+  /** The method's use of the model's weights, if none of them can be frozen. */
   readonly needsAllWeights?: string;
   /** True if the method runs the clean text twice as one batch (`passTwice`). */
   readonly usesTwoPasses?: boolean;
-  /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */
+  /** The reason why the loss needs the complete batch, which then cannot be split. */
   readonly requiresFullBatch?: string;
-  /** What the method does with logits of fixed weights, which no other method can change. */
+  /** The method's use of logits of fixed weights, which no other method can change. */
   readonly usesFixedLogits?: string;
-  /** Why the method needs float32 instead of bfloat16. */
+  /** The reason why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /** Parameters that need gradients of the task loss alone, as `auxiliaryGradients.task`. */
   readonly needsTaskGradients?: (context: BatchContext) => NamedTensors | null;
@@ -138,7 +138,7 @@ export interface TrainingJob extends Callbacks {
   readonly deviceConfig: DeviceConfig;
   /** True if a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
-  /** Where checkpoints and logs go. If null, nothing is written. */
+  /** The paths of checkpoints and logs. If null, nothing is written. */
   readonly files: TrainingFiles | null;
   /** True if to continue from the newest checkpoint. */
   readonly resume: boolean;
@@ -185,7 +185,7 @@ export interface TrainingContext {
   overwriteParameters(values: readonly Tensor[]): void;
 }
 
-/** How a forward pass differs from a plain one. */
+/** The differences of a forward pass from a plain one. */
 export interface ForwardPassOptions {
   /** An input other than the batch itself, or a function that creates it for the named pass. */
   readonly input?: EncoderInput | ((name: PassName) => EncoderInput);

@@ -64,7 +64,7 @@ export async function createTokenizerFiles(source: TokenizerSource): Promise<{
   readonly "tokenizer.json"?: object;
   readonly "special_tokens_map.json": object;
   readonly "tokenizer_config.json": object;
-  /** What Temper itself reads with word tokenization. */
+  /** Temper reads this file with word tokenization. */
   readonly [SUBWORD_TOKENIZER]?: object;
 }> {
   const { folder, tokenizer, tokenization, usesTokenTypes, maxLength } = source;

@@ -299,7 +299,7 @@ export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
   };
 }
 
-/** What BERT, RoBERTa and ELECTRA share: everything but the embeddings and the heads. */
+/** BERT, RoBERTa and ELECTRA share everything but the embeddings and the heads. */
 export function createBertCore(
   prefix: string,
 ): Pick<

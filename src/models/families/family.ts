@@ -52,7 +52,7 @@ export interface LayerInput<State> {
 }
 
 /**
- * How token states become a text embedding: the last hidden state of the classification token
+ * The text embedding of token states: the last hidden state of the classification token
  * (RIFT's paper), a pooler on top of it (RIFT's code), or the mean over all tokens.
  */
 export type PoolingMode = "cls" | "pooler" | "mean";

@@ -1,7 +1,7 @@
 import type { Predictor, PreparedText } from "./predictor.js";
 import type { Score } from "./score.js";
 
-/** How a text is split, and how the answers for its parts become one. */
+/** Splits a text, and combines the answers for its parts. */
 export interface PartRule<Answer extends Score> {
   split(texts: readonly string[]): readonly (readonly string[])[];
   /** The answer by the probabilities of the parts. */

@@ -20,7 +20,7 @@ export interface PreparedText {
 }
 
 /**
- * How exact an answer must be. A rough one may come from a lower precision. With a label, the answer
+ * The accuracy of an answer. A rough one may come from a lower precision. With a label, the answer
  * is exact if the text may have another class.
  */
 export type Accuracy = "exact" | "rough" | { readonly label: number };
