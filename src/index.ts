@@ -20,27 +20,27 @@
 
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
-export { augment } from "./actions/augment/augment.js";
-export { calibrate } from "./actions/calibrate/calibrate.js";
-export { certify } from "./actions/certify/certify.js";
-export { type ComparisonReport, compare } from "./actions/compare/compare.js";
-export { doctor } from "./actions/doctor/doctor.js";
-export { encode } from "./actions/encode/encode.js";
-export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate/evaluate.js";
+export { augment } from "./actions/augment.js";
+export { calibrate } from "./actions/calibrate.js";
+export { certify } from "./actions/certify.js";
+export { type ComparisonReport, compare } from "./actions/compare.js";
+export { doctor } from "./actions/doctor.js";
+export { encode } from "./actions/encode.js";
+export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate.js";
 export { type ExactReport, type ExactRequest, exact } from "./actions/exact/exact.js";
-export { exportModel, exportModel as export } from "./actions/export/export.js";
-export { fill } from "./actions/fill/fill.js";
-export { runGate as gate } from "./actions/gate/gate.js";
-export { type MergeReport, type MergeRequest, merge } from "./actions/merge/merge.js";
+export { exportModel as export } from "./actions/export.js";
+export { fill } from "./actions/fill.js";
+export { gate } from "./actions/gate/gate.js";
+export { type MergeReport, type MergeRequest, merge } from "./actions/merge.js";
 export { predict } from "./actions/predict/predict.js";
 export { loadClassifier, type Prediction, TextClassifier } from "./actions/predict/text-classifier.js";
 export {
   type PretrainRequest,
   type PretrainResults,
   pretrain,
-} from "./actions/pretrain/pretrain.js";
-export { pruneRuns as prune } from "./actions/prune/prune.js";
-export { pushModel as push } from "./actions/push/push.js";
+} from "./actions/pretrain.js";
+export { prune } from "./actions/prune.js";
+export { push } from "./actions/push.js";
 export { Run } from "./actions/run.js";
 export { buildSubstitutions as substitutions } from "./actions/substitutions/build-substitutions.js";
 export { estimateRun } from "./actions/train/estimate-run.js";

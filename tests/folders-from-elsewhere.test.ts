@@ -13,10 +13,10 @@ import {
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { exportModel } from "../src/actions/export/export.js";
-import { formatModelCard } from "../src/actions/model-card/model-card.js";
+import { exportModel } from "../src/actions/export.js";
+import { formatModelCard } from "../src/actions/model-card.js";
 import { loadClassifier } from "../src/actions/predict/text-classifier.js";
-import { pushModel } from "../src/actions/push/push.js";
+import { push } from "../src/actions/push.js";
 import { readTiming } from "../src/attacks/run-attack.js";
 import { readLineEntries } from "../src/base/checked-lines.js";
 import { openForAppending, openRegularFile, readText } from "../src/base/files.js";
@@ -153,7 +153,7 @@ test("an ONNX model reads no file outside of its folder", async () => {
 
 /** Who reads files by other means than src/base/files.ts, and why that is safe. */
 const otherReaders: Record<string, string> = {
-  "src/actions/doctor/doctor.ts": "the package and /proc",
+  "src/actions/doctor.ts": "the package and /proc",
   "src/base/cache.ts": "the cache of this user",
   "src/cli/main.ts": "the package",
   "src/hub/download.ts": "writes the cache, without links",
@@ -238,7 +238,7 @@ test("changed weights of a finished run are noticed by every reader", async () =
   bytes[bytes.length - 1]! ^= 1;
   writeFileSync(path, bytes);
   await expect(loadModel(run)).rejects.toThrow("does not match the hash in config.json");
-  await expect(pushModel({ run, repository: "me/model", dryRun: true })).rejects.toThrow("does not match the hash");
+  await expect(push({ run, repository: "me/model", dryRun: true })).rejects.toThrow("does not match the hash");
 });
 
 test("the model card of a run contains no path of this host", async () => {

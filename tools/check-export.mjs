@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { env, pipeline } from "@huggingface/transformers";
-import { exportModel } from "../dist/actions/export/export.js";
+import { exportModel } from "../dist/actions/export.js";
 import { loadClassifier, loadTask } from "../dist/index.js";
 
 const run = process.argv[2] ?? "runs/demo/standard";

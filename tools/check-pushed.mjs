@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AutoModelForSequenceClassification, AutoTokenizer, env, Tensor } from "@huggingface/transformers";
-import { createPushedFiles } from "../dist/actions/push/push.js";
+import { createPushedFiles } from "../dist/actions/push.js";
 import { Rng } from "../dist/base/rng.js";
 import { softmax } from "../dist/base/softmax.js";
 import { loadClassifier, loadTask, train as trainRun } from "../dist/index.js";

@@ -3,7 +3,7 @@ import { RunFolder } from "../runs/run-folder.js";
 import { type MetricValue, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import type { AttackReport } from "./attack/attack.js";
 import type { AttackOptions, AttackRequest } from "./attack/attack-request.js";
-import type { EvaluateOptions } from "./evaluate/evaluate.js";
+import type { EvaluateOptions } from "./evaluate.js";
 import type { LoadClassifierOptions, TextClassifier } from "./predict/text-classifier.js";
 
 /** An attack as a request has it: a name, a name with options, or a value such as `textfooler({ … })`. */
@@ -53,7 +53,7 @@ export class Run extends RunFolder {
 
   /** Evaluates the run's model, by default on the test split of its task. */
   async evaluate(options: EvaluateOptions = {}): Promise<EvaluationResult> {
-    const { evaluate } = await import("./evaluate/evaluate.js");
+    const { evaluate } = await import("./evaluate.js");
     return evaluate({ ...options, model: this.folder });
   }
 

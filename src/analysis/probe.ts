@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { evaluateExamples } from "../actions/evaluate/evaluate.js";
+import { evaluateExamples } from "../actions/evaluate.js";
 import { prepareRun } from "../actions/train/prepare-run.js";
 import { reportProgress } from "../base/events.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { attack } from "../actions/attack/attack.js";
 import type { AttackCallbacks } from "../actions/attack/attack-request.js";
-import { compare } from "../actions/compare/compare.js";
+import { compare } from "../actions/compare.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
 import { loadAttack } from "../attacks/load-attack.js";

@@ -1,5 +1,5 @@
 import { attack, attackShards } from "../actions/attack/attack.js";
-import { evaluateAdvglue } from "../actions/evaluate/evaluate.js";
+import { evaluateAdvglue } from "../actions/evaluate.js";
 import { exact, exactParts } from "../actions/exact/exact.js";
 import { measureRun } from "../actions/train/estimate-run.js";
 import { countWork } from "../actions/train/run-work.js";

@@ -1,4 +1,4 @@
-import { type MeasuredSeed, toModelOutcomes } from "../actions/compare/compare.js";
+import { type MeasuredSeed, toModelOutcomes } from "../actions/compare.js";
 import { Rng } from "../base/rng.js";
 import { compareModels, type MetricComparison } from "../evaluation/compare.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { guardOptions } from "../actions/calibrate/find-guard.js";
-import { wrapUse } from "../actions/predict/certified-model.js";
+import { guardOptions, wrapUse } from "../actions/predict/certified-model.js";
 import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";

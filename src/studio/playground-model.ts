@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type AttackRequest, attackRequestSchema } from "../actions/attack/attack-request.js";
 import { createTextAttacker, type TextAttacker, type TextAttackOptions } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { type OpenVictim, openVictim } from "../actions/open-victim.js";
+import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
 import { renderQuery } from "../attacks/render-query.js";
 import type { AttackResult } from "../attacks/result.js";

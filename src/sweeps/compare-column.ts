@@ -1,4 +1,4 @@
-import { type MeasuredSeed, toModelOutcomes } from "../actions/compare/compare.js";
+import { type MeasuredSeed, toModelOutcomes } from "../actions/compare.js";
 import { compareModels, type MetricComparison } from "../evaluation/compare.js";
 import { describeMetric } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";

@@ -1,4 +1,4 @@
-import type { CompareRequest } from "../actions/compare/compare.js";
+import type { CompareRequest } from "../actions/compare.js";
 import { UserError } from "../base/errors.js";
 import { groupRuns } from "../report/groups.js";
 import { RunFolder } from "../runs/run-folder.js";

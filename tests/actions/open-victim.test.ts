@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { openVictim } from "../../src/actions/open-victim.js";
+import { openVictim } from "../../src/actions/load/open-victim.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";

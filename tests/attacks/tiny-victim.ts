@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { exportModel } from "../../src/actions/export/export.js";
+import { exportModel } from "../../src/actions/export.js";
 import { train } from "../../src/actions/train/train.js";
 import type { RunConfig } from "../../src/settings/config.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";

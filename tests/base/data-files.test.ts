@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import { attack } from "../../src/actions/attack/attack.js";
 import { type AttackRequest, attackRequestSchema } from "../../src/actions/attack/attack-request.js";
-import { certify } from "../../src/actions/certify/certify.js";
+import { certify } from "../../src/actions/certify.js";
 import { exact } from "../../src/actions/exact/exact.js";
-import { exportModel } from "../../src/actions/export/export.js";
-import { runGate } from "../../src/actions/gate/gate.js";
+import { exportModel } from "../../src/actions/export.js";
+import { gate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { UserError } from "../../src/base/errors.js";
@@ -68,7 +68,7 @@ beforeAll(async () => {
   ({ proof } = await exact({ model: victim.run, ...measured, attacks: ["greedy"], maxChanges: 1 }));
   await certify({ model: victim.run, ...measured, kind: "canonical" });
   const lock = join(folder, "pin.lock");
-  await runGate({ ...measured, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
+  await gate({ ...measured, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
   await exportModel({ model: victim.run, ...data, numExamples: 2, out: join(folder, "exported") });
 });
 afterAll(() => vi.unstubAllEnvs());
@@ -220,7 +220,7 @@ const readers: Record<string, (poison: Data) => Promise<unknown>> = {
     const { seal: _, ...content } = JSON.parse(readFileSync(join(folder, "pin.lock"), "utf8")) as Data;
     const changed = { ...content, attack: spoil(content.attack as Data, poison) };
     const lock = write("pin.lock", formatGateLock(changed as unknown as Parameters<typeof formatGateLock>[0]));
-    return runGate({ model: victim.run, baseline: lock, out: createFolder() });
+    return gate({ model: victim.run, baseline: lock, out: createFolder() });
   },
   "a journal": (poison) => {
     const run = copyRun("attacks/greedy.jsonl", changeHeader(poison));

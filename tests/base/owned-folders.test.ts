@@ -10,8 +10,8 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { runGate } from "../../src/actions/gate/gate.js";
-import { pruneRuns } from "../../src/actions/prune/prune.js";
+import { gate } from "../../src/actions/gate/gate.js";
+import { prune } from "../../src/actions/prune.js";
 import { createFolderAtomic, writeFileAtomic } from "../../src/base/files.js";
 import { claimFolder, clearFolder } from "../../src/base/owned-folder.js";
 import { writeReport } from "../../src/report/index.js";
@@ -34,20 +34,20 @@ test("a gate never deletes the models that it compares, nor other files in its f
   const data = { path: victim.data, textColumn: ["text"], labelColumn: "label" };
   const settings = { data, numExamples: 5, threads: 1 };
   const models = { model: join(runs, "candidate"), baseline: join(runs, "baseline") };
-  await expect(runGate({ ...settings, ...models, out: runs })).rejects.toThrow("is there");
-  await expect(runGate({ ...settings, model: victim.run, baseline: victim.run, out: runs })).rejects.toThrow(
+  await expect(gate({ ...settings, ...models, out: runs })).rejects.toThrow("is there");
+  await expect(gate({ ...settings, model: victim.run, baseline: victim.run, out: runs })).rejects.toThrow(
     /baseline already exists, and no gate wrote it/,
   );
   for (const name of ["baseline", "candidate"]) expect(existsSync(join(runs, name, "results.json"))).toBe(true);
   const out = join(folder, "gate");
   mkdirSync(out);
   writeFileSync(join(out, "notes.txt"), "mine");
-  const gate = { ...settings, model: victim.run, baseline: victim.run, out };
-  await runGate(gate);
-  await runGate(gate);
+  const request = { ...settings, model: victim.run, baseline: victim.run, out };
+  await gate(request);
+  await gate(request);
   expect(readFileSync(join(out, "notes.txt"), "utf8")).toBe("mine");
   mkdirSync(join(out, "candidate", "model"));
-  await expect(runGate(gate)).rejects.toThrow(/candidate.model is in the way, and no gate wrote it/);
+  await expect(gate(request)).rejects.toThrow(/candidate.model is in the way, and no gate wrote it/);
 });
 
 test("only a real marker of the same kind makes a folder replaceable", async () => {
@@ -124,6 +124,6 @@ test("prune does not follow a linked folder of checkpoints", async () => {
   mkdirSync(elsewhere, { recursive: true });
   writeFileSync(join(elsewhere, "optimizer.safetensors"), "");
   symlinkSync(join(folder, "elsewhere"), join(run, "checkpoints"));
-  expect(await pruneRuns({ folders: [run], checkpoints: true })).toMatchObject([{ bytesRemoved: 0 }]);
+  expect(await prune({ folders: [run], checkpoints: true })).toMatchObject([{ bytesRemoved: 0 }]);
   expect(existsSync(join(elsewhere, "optimizer.safetensors"))).toBe(true);
 });

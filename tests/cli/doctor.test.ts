@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
+import type { Diagnosis } from "../../src/actions/doctor.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { runGate } from "../../src/actions/gate/gate.js";
+import { gate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
 import type { TemperEvent } from "../../src/base/events.js";
 import { serveModel } from "../../src/serve/serve-model.js";
@@ -68,13 +68,13 @@ test("the lock pins texts, attack and scores; a worse model shows attacked texts
   fooled.baseline.attacks.pwws = { isRobust: true, score: 0.9 };
   const forged = join(folder, "forged.lock");
   writeFileSync(forged, formatGateLock(content));
-  await runGate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime });
+  await gate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime });
   const summary = readFileSync(join(out("forged"), "summary.md"), "utf8");
   expect(summary).toContain("### New failures under attack (1)");
   expect(summary).toMatch(/ {2}> .*~~\w+~~ \*\*\w+\*\*/);
   content.examples[0].texts[0] += " changed";
   writeFileSync(forged, formatGateLock(content));
-  await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime })).rejects.toThrow(
+  await expect(gate({ model: victim.run, baseline: forged, out: out("forged"), ...runtime })).rejects.toThrow(
     "the texts of the candidate differ from those of the baseline",
   );
 });
@@ -83,11 +83,11 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
   const { seal, ...content } = JSON.parse(readFileSync(join(folder, "gate.lock"), "utf8"));
   const path = join(folder, "edited.lock");
   const [first, ...rest] = content.examples;
-  const gate = () => runGate({ model: victim.run, baseline: path, out: out("edited"), ...runtime });
+  const run = () => gate({ model: victim.run, baseline: path, out: out("edited"), ...runtime });
   writeFileSync(path, JSON.stringify({ ...content, examples: rest, seal }));
-  await expect(gate()).rejects.toThrow("the lock was edited");
+  await expect(run()).rejects.toThrow("the lock was edited");
   writeFileSync(path, JSON.stringify(content));
-  await expect(gate()).rejects.toThrow("the lock was edited");
+  await expect(run()).rejects.toThrow("the lock was edited");
   const withoutAttacks = { ...first, baseline: { ...first.baseline, attacks: {} } };
   const more = { ...first.baseline.attacks, extra: first.baseline.attacks.pwws };
   for (const [changes, message] of [
@@ -106,7 +106,7 @@ test("an edited lock is an error, also if the edit drops a check", async () => {
     [{ clean: { ...content.clean, correct: "" } }, "clean.correct"],
   ] as const) {
     writeFileSync(path, formatGateLock({ ...content, ...changes }));
-    await expect(gate(), message).rejects.toThrow(message);
+    await expect(run(), message).rejects.toThrow(message);
   }
 });
 
@@ -114,8 +114,8 @@ test("a lock pins the precision of the search, float32 by default", async () => 
   const lock = join(folder, "gate.lock");
   expect(JSON.parse(readFileSync(lock, "utf8")).attack.precision).toBe("fp32");
   const other = { model: victim.run, baseline: lock, out: out("precision"), ...runtime } as const;
-  await expect(runGate({ ...other, ...runtime, precision: "bf16" })).rejects.toThrow("precision: ");
-  await runGate(other);
+  await expect(gate({ ...other, ...runtime, precision: "bf16" })).rejects.toThrow("precision: ");
+  await gate(other);
   const [header] = readFileSync(join(out("precision"), "candidate", "pwws.jsonl"), "utf8").split("\n", 1);
   expect(header).toContain('"precision":"fp32"');
 });
@@ -129,10 +129,10 @@ test("a lock runs no code unless the person allows it", async () => {
     path,
     formatGateLock({ ...content, attack: { ...content.attack, attacks: [{ name: "./evil.mjs", options: {} }] } }),
   );
-  const gate = { model: victim.run, baseline: path, out: out("code"), ...runtime };
-  await expect(runGate(gate)).rejects.toThrow("./evil.mjs is code. Read it, then pass --allow-code");
+  const request = { model: victim.run, baseline: path, out: out("code"), ...runtime };
+  await expect(gate(request)).rejects.toThrow("./evil.mjs is code. Read it, then pass --allow-code");
   expect(existsSync(`${evil}.ran`)).toBe(false);
-  await expect(runGate({ ...gate, allowCode: true })).rejects.toThrow("defineAttack");
+  await expect(gate({ ...request, allowCode: true })).rejects.toThrow("defineAttack");
   expect(existsSync(`${evil}.ran`)).toBe(true);
 });
 
@@ -140,34 +140,34 @@ test("the same model always passes", async () => {
   for (let seed = 0; seed < chooseExtent(1, 20); seed++) {
     const request = { data: { path: victim.data, ...columns }, numExamples: 150, seed };
     const settings = { model: victim.run, baseline: victim.run, out: out("same"), ...runtime };
-    expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");
+    expect((await gate({ ...settings, ...request })).verdict).toBe("passed");
   }
 });
 
 test("clean accuracy is compared on the whole split, however few texts are attacked", async () => {
   const lock = join(folder, "few.lock");
   const source = { path: victim.data, ...columns };
-  const gate = { model: victim.run, out: out("split"), data: source, numExamples: 20, ...runtime };
+  const request = { model: victim.run, out: out("split"), data: source, numExamples: 20, ...runtime };
   const count = readFileSync(victim.data, "utf8").trim().split("\n").length - 1;
   expect(count).toBeGreaterThan(150);
-  const { checks } = await runGate({ ...gate, baseline: victim.run, lock });
+  const { checks } = await gate({ ...request, baseline: victim.run, lock });
   expect(checks.map(({ name, examples, verdict }) => [name, examples, verdict])).toEqual([
     ["clean accuracy", count, "passed"],
     ["accuracy under pwws", 20, "unresolved"],
   ]);
   const locked = { model: victim.run, baseline: lock, out: out("split"), ...runtime } as const;
-  const named = await runGate({ ...locked, data: source });
+  const named = await gate({ ...locked, data: source });
   expect(named.checks[0]).toMatchObject({ name: "clean accuracy", examples: count });
   const other = join(folder, "other.tsv");
   writeFileSync(other, readFileSync(victim.data, "utf8").split("\n").slice(0, -2).join("\n"));
-  await expect(runGate({ ...locked, data: { ...source, path: other } })).rejects.toThrow(
+  await expect(gate({ ...locked, data: { ...source, path: other } })).rejects.toThrow(
     "other.tsv: the texts differ from those of",
   );
   const warnings: string[] = [];
   const onEvent = (event: TemperEvent) => event.type === "warning" && warnings.push(event.message);
   const copy = join(folder, "copy");
   cpSync(join(victim.run, "model"), copy, { recursive: true });
-  const alone = await runGate({ ...locked, model: copy }, { onEvent });
+  const alone = await gate({ ...locked, model: copy }, { onEvent });
   expect(alone.verdict).toBe("unresolved");
   expect(alone.checks.map(({ name, examples }) => [name, examples])).toContainEqual(["clean accuracy", 20]);
   expect(warnings.join(" ")).toContain(`on the 20 attacked texts of ${lock} only, because its test split of ${count}`);
@@ -177,13 +177,13 @@ test("two gates never share a folder, from the first attack until the verdict", 
   const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("shared"), ...runtime };
   const refused: Promise<unknown>[] = [];
   const onEvent = (): void => {
-    if (refused.length < 3) refused.push(runGate(settings).catch((error: unknown) => error));
+    if (refused.length < 3) refused.push(gate(settings).catch((error: unknown) => error));
   };
-  expect((await runGate(settings, { onEvent })).verdict).toBe("passed");
+  expect((await gate(settings, { onEvent })).verdict).toBe("passed");
   expect(refused.length).toBeGreaterThan(0);
   for (const error of await Promise.all(refused))
     expect(error).toMatchObject({ message: expect.stringContaining(`process ${process.pid} runs a gate there`) });
-  expect((await runGate(settings)).verdict).toBe("passed");
+  expect((await gate(settings)).verdict).toBe("passed");
 });
 
 test("too few texts exit with 2 and say so", async () => {
@@ -197,7 +197,7 @@ test("too few texts exit with 2 and say so", async () => {
 test("an endpoint is compared like a model, and a missing lock is explained", async () => {
   await using served = await serveModel({ model: victim.run, port: 0, device: "cpu", threads: 1 });
   const lock = join(folder, "gate.lock");
-  const { verdict } = await runGate({ model: served.url, baseline: lock, out: out("endpoint") });
+  const { verdict } = await gate({ model: served.url, baseline: lock, out: out("endpoint") });
   expect(verdict).toBe("passed");
   const { code, stderr } = await invoke(["gate", victim.run, "--baseline", join(folder, "no.lock")]);
   expect([code, stderr]).toEqual([2, expect.stringContaining("there is no such lock")]);
@@ -205,9 +205,9 @@ test("an endpoint is compared like a model, and a missing lock is explained", as
 
 test("--min-robust decides by the bounds of the accuracy", async () => {
   const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("minimum"), ...runtime };
-  const { checks } = await runGate({ ...settings, minRobust: 99.9 });
+  const { checks } = await gate({ ...settings, minRobust: 99.9 });
   expect(checks.map(({ verdict }) => verdict)).toEqual(["passed", "passed", "regressed"]);
-  expect((await runGate({ ...settings, minRobust: 0 })).verdict).toBe("passed");
+  expect((await gate({ ...settings, minRobust: 0 })).verdict).toBe("passed");
 });
 
 /**

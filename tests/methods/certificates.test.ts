@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { evaluate } from "../../src/actions/evaluate/evaluate.js";
+import { evaluate } from "../../src/actions/evaluate.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
 import {

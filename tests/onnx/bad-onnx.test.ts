@@ -2,8 +2,8 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
-import { evaluate } from "../../src/actions/evaluate/evaluate.js";
-import { exportModel } from "../../src/actions/export/export.js";
+import { evaluate } from "../../src/actions/evaluate.js";
+import { exportModel } from "../../src/actions/export.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { encodeOnnx, type OnnxGraph, type OnnxValue } from "../../src/onnx/onnx-file.js";
 import { tinyVictim } from "../attacks/tiny-victim.js";

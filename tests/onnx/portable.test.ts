@@ -4,8 +4,8 @@ import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
-import { evaluate } from "../../src/actions/evaluate/evaluate.js";
-import { runGate } from "../../src/actions/gate/gate.js";
+import { evaluate } from "../../src/actions/evaluate.js";
+import { gate } from "../../src/actions/gate/gate.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { serveModel } from "../../src/serve/serve-model.js";
@@ -33,12 +33,12 @@ test("an exported model is evaluated, attacked, verified, gated and served", asy
   for (const name of journals) await verify({ journals: [join(out, name)], model: fixture, threads: 1 });
   expect(journals.sort()).toEqual(["deepwordbug.jsonl", "greedy.jsonl"]);
   const { data: path, ...columns } = data;
-  const gate = {
+  const request = {
     ...{ model: fixture, baseline: fixture, maxDrop: 50, out: join(folder, "gate") },
     ...{ data: { path, ...columns }, numExamples: 20, threads: 1 },
     substitutions: shared.substitutions,
   };
-  expect(await runGate(gate)).toMatchObject({ verdict: "passed" });
+  expect(await gate(request)).toMatchObject({ verdict: "passed" });
   await using server = await serveModel({ model: fixture, port: 0, threads: 1 });
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify({ texts: ["it was dull"] });
@@ -48,7 +48,7 @@ test("an exported model is evaluated, attacked, verified, gated and served", asy
 
 /** What a program with an ONNX model loads, except the commands that need libtorch. */
 const entries = [
-  ...["attack/attack", "evaluate/evaluate", "exact/exact", "certify/certify", "compare/compare", "gate/gate"],
+  ...["attack/attack", "evaluate", "exact/exact", "certify", "compare", "gate/gate"],
   ...["verify/verify", "predict/text-classifier"],
 ].map((path) => `actions/${path}`);
 const modules = [...entries, "serve/serve-model", "studio/playground-model", "onnx/find-onnx-runtime"];

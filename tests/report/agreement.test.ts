@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type MeasuredSeed, toModelOutcomes } from "../../src/actions/compare/compare.js";
+import { type MeasuredSeed, toModelOutcomes } from "../../src/actions/compare.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { Rng } from "../../src/base/rng.js";
 import { compareModels, type MetricComparison } from "../../src/evaluation/compare.js";

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { encode } from "../../src/actions/encode/encode.js";
-import { merge } from "../../src/actions/merge/merge.js";
+import { encode } from "../../src/actions/encode.js";
+import { merge } from "../../src/actions/merge.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { deferTextAttack, train as trainRun } from "../../src/actions/train/train.js";
 import { analyze } from "../../src/analysis/index.js";

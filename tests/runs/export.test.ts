@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFi
 import { join } from "node:path";
 import { AutoTokenizer, env } from "@huggingface/transformers";
 import { beforeAll, expect, test } from "vitest";
-import { exportModel } from "../../src/actions/export/export.js";
+import { exportModel } from "../../src/actions/export.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { train } from "../../src/actions/train/train.js";
 import { Rng } from "../../src/base/rng.js";

@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { fill } from "../../src/actions/fill/fill.js";
+import { fill } from "../../src/actions/fill.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { fillMasks, loadMaskedLm, scorePositions, scoreTokens } from "../../src/models/index.js";

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { evaluate } from "../../src/actions/evaluate/evaluate.js";
-import { merge } from "../../src/actions/merge/merge.js";
+import { evaluate } from "../../src/actions/evaluate.js";
+import { merge } from "../../src/actions/merge.js";
 import { train } from "../../src/actions/train/train.js";
 import { loadModel, saveModel } from "../../src/models/index.js";
 import { mapWeights } from "../../src/nn/index.js";

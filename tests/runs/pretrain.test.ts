@@ -1,8 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type PretrainRequest, pretrain } from "../../src/actions/pretrain/pretrain.js";
-import { createMaskedDataset } from "../../src/actions/pretrain/pretraining-data.js";
+import { createMaskedDataset, type PretrainRequest, pretrain } from "../../src/actions/pretrain.js";
 import { type Callbacks, listen } from "../../src/base/events.js";
 import { fillMasks, loadMaskedLm, loadModel } from "../../src/models/index.js";
 import { free, Rng } from "../../src/tensor/index.js";

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { env, pipeline } from "@huggingface/transformers";
 import { describe, expect, test } from "vitest";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
-import { createPushedFiles } from "../../src/actions/push/push.js";
+import { createPushedFiles } from "../../src/actions/push.js";
 import { loadModel } from "../../src/models/index.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { free } from "../../src/tensor/index.js";

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { evaluate } from "../../src/actions/evaluate/evaluate.js";
+import { evaluate } from "../../src/actions/evaluate.js";
+import { listTrainingDataWarnings } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
-import { listTrainingDataWarnings } from "../../src/actions/train/training-data-warnings.js";
 import { listen } from "../../src/base/events.js";
 import { createFolder } from "../../src/base/files.js";
 import { RunFolder } from "../../src/runs/run-folder.js";

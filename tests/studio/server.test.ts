@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { compare } from "../../src/actions/compare/compare.js";
+import { compare } from "../../src/actions/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
 import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, Scored, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";

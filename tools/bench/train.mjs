@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { evaluateExamples } from "../../dist/actions/evaluate/evaluate.js";
+import { evaluateExamples } from "../../dist/actions/evaluate.js";
 import { prepareRun } from "../../dist/actions/train/prepare-run.js";
 import { resolveModel } from "../../dist/models/checkpoint/resolve-model.js";
 import { saveModel } from "../../dist/models/index.js";

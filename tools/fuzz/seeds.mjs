@@ -42,10 +42,10 @@ export async function writeSeeds(folder, load, fixtures) {
   writeFileSync(join(folder, "table.json"), JSON.stringify(table));
   const { train } = await load("actions/train/train");
   const { attack } = await load("actions/attack/attack");
-  const { runGate } = await load("actions/gate/gate");
+  const { gate } = await load("actions/gate/gate");
   const { exact } = await load("actions/exact/exact");
-  const { certify } = await load("actions/certify/certify");
-  const { exportModel } = await load("actions/export/export");
+  const { certify } = await load("actions/certify");
+  const { exportModel } = await load("actions/export");
   // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
   const before = process.cwd();
   process.chdir(folder);
@@ -57,7 +57,7 @@ export async function writeSeeds(folder, load, fixtures) {
     await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
     const source = { data: { path: data.data, ...columns }, substitutions: data.substitutions };
     const createRequest = (numExamples) => ({ model: run, ...source, numExamples, ...common });
-    await runGate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
+    await gate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
     await attack({ ...createRequest(10), ...common, cache: false });
     await exact({ ...createRequest(3), maxChanges: 2 });
     for (const kind of ["canonical", "hash-vote"]) {

@@ -31,7 +31,7 @@ import { hashExamples } from "../../runs/environment.js";
 import { flattenData } from "../../settings/config.js";
 import { Interrupted } from "../../train/index.js";
 import { isEndpoint } from "../load/load-victim.js";
-import type { GivenExamples } from "../open-victim.js";
+import type { GivenExamples } from "../load/open-victim.js";
 import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import {
   type AttackCallbacks,
@@ -222,7 +222,7 @@ async function updateModelCard({ victim: { local }, out }: PreparedAttack): Prom
   const run = local?.run;
   const results = run && out === run.path("attacks") ? await run.results() : null;
   if (!run || !results) return;
-  const { writeModelCard } = await import("../model-card/model-card.js");
+  const { writeModelCard } = await import("../model-card.js");
   await writeModelCard(run, results);
 }
 

@@ -12,7 +12,7 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { looksEnglish } from "../../text/looks-english.js";
 import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
-import { type GivenExamples, type OpenVictim, openVictim } from "../open-victim.js";
+import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
 import { checkOutputRequest } from "./attack-outputs.js";
 import type { ParsedAttackRequest } from "./attack-request.js";
 import { createProtocolConstraints, limitModification } from "./published-protocols.js";

@@ -26,7 +26,7 @@ import { type ExactReport, writeExactReport } from "../../runs/exact-folder.js";
 import type { Example } from "../../tasks/index.js";
 import { getModelFolder } from "../attack/prepare-attack.js";
 import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
-import { type GivenExamples, type OpenVictim, openVictim } from "../open-victim.js";
+import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
 import {
   chooseBound,
   measureGap,

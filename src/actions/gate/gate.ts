@@ -15,17 +15,22 @@ import { createTask } from "../../tasks/task.js";
 import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
-import type { GivenExamples } from "../open-victim.js";
-import { type CertifiedCandidate, certifyCandidate, requireCertifiedRun } from "./certify-candidate.js";
+import type { GivenExamples } from "../load/open-victim.js";
 import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
-import type { GateFailure, GateReport } from "./gate-report.js";
 import { type GateRequest, gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
 import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
-import { formatJunit } from "./junit.js";
-import { measureGuard } from "./measure-guard.js";
-import { type MeasuredModel, measureModel } from "./measure-model.js";
-import { loadLockedSplit, type MeasuredSplit, measureSplit } from "./measure-split.js";
-import { formatSummary } from "./summary.js";
+import {
+  type CertifiedCandidate,
+  certifyCandidate,
+  loadLockedSplit,
+  type MeasuredModel,
+  type MeasuredSplit,
+  measureGuard,
+  measureModel,
+  measureSplit,
+  requireCertifiedRun,
+} from "./measure.js";
+import { formatJunit, formatSummary, type GateFailure, type GateReport } from "./report.js";
 
 const defaults = { attacks: [{ name: "pwws", options: {} }], numExamples: 200, seed: 0, split: "test" } as const;
 /** New failures that are shown, with and without an attack. */
@@ -35,9 +40,9 @@ const maxShown = { attacked: 10, clean: 5 };
  * Decides whether a model is as robust as a baseline: attacks both over the same texts, and tests
  * that accuracy drops by at most a margin.
  *
- *     const { verdict, checks } = await runGate({ model: "runs/new", baseline: "gate.lock" });
+ *     const { verdict, checks } = await gate({ model: "runs/new", baseline: "gate.lock" });
  */
-export async function runGate(request: GateRequest, callbacks: Callbacks = {}): Promise<GateReport> {
+export async function gate(request: GateRequest, callbacks: Callbacks = {}): Promise<GateReport> {
   const started = performance.now();
   const parsed = validate(gateRequestSchema, request, "gate");
   if (parsed.lock !== null && !isLockFile(parsed.lock))

@@ -8,8 +8,8 @@ import {
   type PairedCounts,
 } from "../../evaluation/non-inferiority.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
-import type { CertifiedCandidate } from "./certify-candidate.js";
 import type { Measurement } from "./gate-lock.js";
+import type { CertifiedCandidate } from "./measure.js";
 
 /** One requirement of a gate, and whether the candidate meets it. */
 export interface GateCheck {

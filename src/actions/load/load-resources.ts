@@ -1,26 +1,28 @@
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import { z } from "zod";
 import { resolveContextSimilarity } from "../../attacks/constraints/context.js";
 import { createGradientSource } from "../../attacks/gradient-source.js";
 import { createMaskedLanguageModel } from "../../attacks/masked-language-model.js";
 import type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
+import { getCacheFolder } from "../../base/cache.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
 import { sha256File } from "../../base/files.js";
+import { openResultCache, type ResultCache } from "../../base/result-cache.js";
 import { orNull } from "../../base/validate.js";
-import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js";
+import { hashModelFolder, loadMaskedLm, loadModel, type Model } from "../../models/index.js";
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
+import type { RunConfig } from "../../settings/config.js";
 import { resolveTablePath } from "../../settings/read-config.js";
 import { type Device, free } from "../../tensor/index.js";
 import { hasNative, native } from "../../tensor/native.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
-import type { Substitutions } from "../../text/substitutions.js";
+import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
-import { openContextCache } from "./context-cache.js";
-import { loadSubstitutionsForModel } from "./load-substitutions-for-model.js";
 import type { LoadedVictim } from "./load-victim.js";
 
 /** What recipes use besides the victim. */
@@ -202,4 +204,33 @@ async function loadSentenceEncoder(
       free(model.weights);
     },
   };
+}
+
+/** The similarities of substitutes in context that earlier attacks computed with an encoder. */
+function openContextCache({ hash }: SentenceEncoder): ResultCache<readonly number[]> | undefined {
+  try {
+    return openResultCache(join(getCacheFolder(), "context-substitutes", `${hash}.jsonl`));
+  } catch {
+    // Without a writable cache folder, the similarities are computed every time.
+    return undefined;
+  }
+}
+
+/**
+ * Loads substitutions for a model: all, only those in its vocabulary, or only those of words in
+ * lower case. `model` is null for an endpoint.
+ */
+export async function loadSubstitutionsForModel(
+  source: string,
+  options: Pick<RunConfig, "inVocabSubstitutes" | "caseSensitiveSubstitutes">,
+  model: Model | null,
+): Promise<Substitutions> {
+  const complete = await loadSubstitutions(source);
+  const table = options.caseSensitiveSubstitutes ? matchCaseSensitively(complete) : complete;
+  if (!options.inVocabSubstitutes) return table;
+  if (model && model.tokenization !== "subword") return filterInVocabSubstitutes(table, model.tokenizer);
+  const reason = model
+    ? "A model with subword tokenization knows every word."
+    : "The vocabulary of an endpoint is unknown.";
+  throw new UserError(`--in-vocab-substitutes: ${reason} Leave it out, or use a model with --tokenization word.`);
 }

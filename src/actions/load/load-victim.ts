@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { freshEvaluations } from "../../attacks/confirm-success.js";
 import type { HttpVictimOptions } from "../../attacks/endpoint.js";
@@ -5,19 +6,19 @@ import { createFunctionVictim, type PredictProbabilities } from "../../attacks/f
 import { connectHttpVictim } from "../../attacks/http-victim.js";
 import { createModelVictim } from "../../attacks/model-victim.js";
 import type { GradientVictim } from "../../attacks/resources.js";
-import type { AbleVictim } from "../../attacks/victim.js";
+import type { AbleVictim, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import { closeModel, type Model } from "../../models/index.js";
+import { predictByParts } from "../../models/inference/predict-by-parts.js";
 import type { Identified } from "../../models/inference/predictor.js";
 import { createSearchPredictor } from "../../models/inference/search-predictor.js";
+import type { CertifiedModel } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
-import type { GuardOptions } from "../calibrate/find-guard.js";
-import { findAttackedModel } from "../predict/certified-model.js";
-import { createCertifiedVictim } from "./certified-victim.js";
+import { findAttackedModel, type GuardOptions } from "../predict/certified-model.js";
 import { type LocalModel, loadLocalModel } from "./load-local-model.js";
 import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 
@@ -192,5 +193,30 @@ export async function createLocalVictim(
       run,
     },
     close,
+  };
+}
+
+/**
+ * A model that classifies by parts of a text, as an attack sees it. `base` is the model that
+ * classifies the parts. An attack must attack the model that is used, because certificates of the
+ * vote say nothing about the base.
+ */
+function createCertifiedVictim(
+  base: Victim & Identified,
+  { identity, split, score, answer }: CertifiedModel,
+  { tokenizer }: Pick<Model, "tokenizer">,
+): Victim & Identified {
+  const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
+  return {
+    ...predictByParts(base, {
+      split,
+      combine: (rows) => ({ probabilities: Float32Array.from(score?.(rows) ?? answer(rows).probabilities) }),
+    }),
+    unkToken,
+    hash: createHash("sha256")
+      .update(JSON.stringify([base.hash, identity]))
+      .digest("hex"),
+    hashes: base.hashes,
+    isDeterministic: base.isDeterministic,
   };
 }

@@ -3,7 +3,7 @@ import { UserError } from "../../base/errors.js";
 import { type Callbacks, warn } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
-import { guardOptions } from "../calibrate/find-guard.js";
+import { guardOptions } from "./certified-model.js";
 import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
 import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
 

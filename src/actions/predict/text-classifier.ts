@@ -13,9 +13,8 @@ import {
 import type { CertifiedEdits } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
-import type { GuardOptions } from "../calibrate/find-guard.js";
 import { loadLocalModel } from "../load/load-local-model.js";
-import { type CertifiedUse, findCertifiedUse, type UsedAnswer, wrapUse } from "./certified-model.js";
+import { type CertifiedUse, findCertifiedUse, type GuardOptions, type UsedAnswer, wrapUse } from "./certified-model.js";
 
 /**
  * What a model says about a text or a pair.

@@ -7,7 +7,7 @@ import { type RuntimeOptions, resolveRuntime } from "../../settings/runtime-conf
 import { type AttackTexts, Interrupted } from "../../train/index.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { createLocalVictim } from "../load/load-victim.js";
-import { openVictim } from "../open-victim.js";
+import { openVictim } from "../load/open-victim.js";
 import type { PreparedRun } from "./prepare-run.js";
 
 /**

@@ -1,19 +1,23 @@
 import { UserError } from "../../base/errors.js";
 import { warn } from "../../base/events.js";
+import { formatCount } from "../../base/format.js";
 import { Rng } from "../../base/rng.js";
 import { createResolvedMethods, findTrainedCertificate } from "../../methods/index.js";
-import { loadModel } from "../../models/index.js";
+import { hashModelFolder, loadModel } from "../../models/index.js";
 import { type CertifiedModel, getTieMargin } from "../../proofs/certificates/index.js";
+import { type Environment, hashExamples, readGitCommit, readPackageVersion } from "../../runs/environment.js";
 import type { RunConfig } from "../../settings/config.js";
 import type { ResolvedRun } from "../../settings/read-config.js";
 import { applyRuntime, type RuntimeConfig } from "../../settings/runtime-config.js";
 import { type Example, formatSplit, loadTask, type Task } from "../../tasks/index.js";
 import { countOverlap } from "../../tasks/sample.js";
+import { computeDedupKey } from "../../tasks/split-examples.js";
+import { getGpuIndex } from "../../tensor/index.js";
+import { native, packageRoot } from "../../tensor/native.js";
 import type { Substitutions } from "../../text/substitutions.js";
-import { type TrainingJob, toDataset, transformExamples } from "../../train/index.js";
-import { loadSubstitutionsForModel } from "../load/load-substitutions-for-model.js";
+import { type TrainingJob, type TrainSettings, toDataset, transformExamples } from "../../train/index.js";
+import { loadSubstitutionsForModel } from "../load/load-resources.js";
 import { limitExamples, loadConfiguredTask, type TaskCallbacks } from "../load/load-task.js";
-import { listTrainingDataWarnings } from "./training-data-warnings.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
 export interface PreparedRun {
@@ -135,4 +139,83 @@ export async function loadExamples(
       warn(callbacks, `${overlap} of the ${examples.length} texts of ${name} are in the training data, too.`);
   }
   return { train, validation, test };
+}
+
+/** What of a run decides its environment. */
+type DescribedRun = Pick<PreparedRun, "runtime"> & {
+  readonly job: Pick<PreparedRun["job"], "model" | "task">;
+  readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
+};
+
+/** Describes what a run is computed on and from. */
+export async function describeEnvironment(
+  { job: { model, task }, runtime, examples: { train, validation } }: DescribedRun,
+  substitutions: string | null,
+  dataFile: string | null,
+): Promise<Environment> {
+  return {
+    temper: readPackageVersion(),
+    commit: readGitCommit(packageRoot),
+    node: process.version,
+    libtorch: native().versions().libtorch,
+    platform: `${process.platform} ${process.arch}`,
+    device:
+      runtime.device === "cpu" ? "cpu" : (native().devices()[getGpuIndex(runtime.device)]?.name ?? runtime.device),
+    precision: runtime.precision,
+    threads: runtime.threads,
+    model: { reference: model.reference, hash: await hashModelFolder(model.folder) },
+    tokenizer: model.tokenizer.hash,
+    data: {
+      train: hashExamples(train),
+      validation: validation && hashExamples(validation),
+      file: dataFile,
+      source: task.source ? { repository: task.source.repository, revision: task.source.revision } : null,
+    },
+    substitutions,
+  };
+}
+
+/** With fewer examples per label, results vary more between seeds than between methods. */
+const fewPerLabel = 20;
+
+/** A label with less than this fraction of an equal share is easily ignored. */
+const imbalancedShare = 0.2;
+
+/**
+ * What is suspicious about training data: rare labels, contradictions, too few examples. Nothing is
+ * said about an imbalance that the settings take care of.
+ */
+export function listTrainingDataWarnings(
+  task: Pick<Task, "name" | "labels">,
+  train: readonly Example[],
+  { classWeights, batchSampler }: Pick<TrainSettings, "classWeights" | "batchSampler">,
+): string[] {
+  const counts = task.labels.map((_, label) => train.filter((example) => example.label === label).length);
+  const rare = task.labels.filter((_, label) => counts[label]! === 1);
+  const labelsByText = new Map<string, Set<number>>();
+  for (const { texts, label } of train) {
+    const key = computeDedupKey(texts);
+    labelsByText.set(key, (labelsByText.get(key) ?? new Set()).add(label));
+  }
+  const conflicts = [...labelsByText.values()].filter((labels) => labels.size > 1).length;
+  const isImbalanced =
+    classWeights === null &&
+    batchSampler === "shuffled" &&
+    counts.some((count) => count > 1 && count < (imbalancedShare * train.length) / counts.length);
+  const listed = task.labels.map((label, i) => `${formatCount(counts[i]!)} of ${label}`);
+  const isTiny = train.length < fewPerLabel * task.labels.length;
+  return [
+    rare.length > 0 &&
+      `${task.name}: only one training example has the label ${rare.join(", and only one ")}. ` +
+        "Add more examples, or remove the label.",
+    isImbalanced &&
+      `${task.name}: the training examples are imbalanced (${listed.join(", ")}). A model that ignores the rare labels ` +
+        "has a high accuracy. Set train.classWeights to balanced, and look at balanced accuracy and recall.",
+    conflicts > 0 &&
+      `${task.name}: ${formatCount(conflicts)} ${conflicts === 1 ? "text occurs" : "texts occur"} more than once in ` +
+        "the training data with different labels. Correct the labels.",
+    isTiny &&
+      `${task.name}: ${formatCount(train.length)} training examples are few for ${task.labels.length} labels. ` +
+        "Expect results to vary between seeds.",
+  ].filter((warning) => warning !== false);
 }

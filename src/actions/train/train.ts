@@ -4,15 +4,16 @@ import { getErrorMessage, UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, type TemperEvent, warn } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { countModelParameters, saveModel } from "../../models/index.js";
-import { compareEnvironments } from "../../runs/environment.js";
+import { compareEnvironments, type Environment, hashExamples } from "../../runs/environment.js";
 import { listLossWarnings, listResultWarnings } from "../../runs/result-warnings.js";
 import { type Results, resultsSchema } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
 import type { RunConfig, RunConfigInput } from "../../settings/config.js";
-import { checkSameConfig } from "../../settings/config-identity.js";
+import { checkSameConfig, flattenConfig } from "../../settings/config-identity.js";
 import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
+import type { Example } from "../../tasks/index.js";
 import { free } from "../../tensor/index.js";
 import {
   type AttackTexts,
@@ -23,12 +24,10 @@ import {
   train as runTraining,
   singleRank,
 } from "../../train/index.js";
-import { evaluateExamples } from "../evaluate/evaluate.js";
-import { writeModelCard } from "../model-card/model-card.js";
+import { evaluateExamples } from "../evaluate.js";
+import { writeModelCard } from "../model-card.js";
 import { Run } from "../run.js";
-import { checkSameInputs, checkSameSettings } from "./check-ranks.js";
-import { describeEnvironment } from "./describe-environment.js";
-import { findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
+import { describeEnvironment, findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
 import { TensorBoardWriter } from "./tensorboard.js";
 
 /** The programs that a run can report to. */
@@ -245,4 +244,58 @@ export function estimateDiskBytes(
   if (saveStrategy === "no") return weights;
   const checkpoints = isResumed ? 1 : 2 * Math.max(1, saveTotalLimit) + 1;
   return 3 * weights * checkpoints + weights;
+}
+
+/** Rejects a batch that the processes cannot share equally. */
+export function checkBatchSize(size: number, { train: { batchSize } }: Pick<RunConfig, "train">): void {
+  if (batchSize % size === 0) return;
+  throw new UserError(
+    `train.batchSize ${batchSize} is the batch of all processes together, and ${size} processes cannot share it ` +
+      `equally. Use a multiple of ${size}, such as ${Math.ceil(batchSize / size) * size}, or fewer processes.`,
+  );
+}
+
+/**
+ * Compares the settings of all processes, before anything is loaded. Returns whether process 0
+ * found a finished run.
+ */
+function checkSameSettings(ranks: Ranks, config: RunConfig, isFinished: boolean): boolean {
+  rejectDifferences(ranks.exchange(Object.fromEntries(flattenConfig(config))));
+  return ranks.exchange(isFinished)[0]!;
+}
+
+/** Compares what all processes have loaded, by hash. */
+function checkSameInputs(ranks: Ranks, environment: Environment, test: readonly Example[]): void {
+  if (ranks.size === 1) return;
+  const { temper, libtorch, precision, model, tokenizer, data, substitutions } = environment;
+  const values = {
+    "version of Temper": temper,
+    "version of libtorch": libtorch,
+    precision,
+    model: model.hash,
+    tokenizer,
+    "training data": data.train,
+    "validation data": data.validation ?? "",
+    "test data": hashExamples(test),
+    substitutions: substitutions ?? "",
+  };
+  rejectDifferences(ranks.exchange(values));
+}
+
+/** All processes throw the same error. */
+function rejectDifferences(all: readonly Readonly<Record<string, string>>[]): void {
+  const [first = {}, ...others] = all;
+  const differences = others.flatMap((values, i) =>
+    Object.keys(first)
+      .filter((key) => values[key] !== first[key])
+      .map((key) => `${key} (rank 0: ${shorten(first[key])}, rank ${i + 1}: ${shorten(values[key])})`),
+  );
+  if (differences.length === 0) return;
+  throw new UserError(
+    `The processes differ in ${differences.slice(0, 5).join("; ")}. Start all with the same settings and data.`,
+  );
+}
+
+function shorten(value = "none"): string {
+  return value.length > 40 ? `${value.slice(0, 12)}…` : value;
 }

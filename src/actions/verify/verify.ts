@@ -24,8 +24,8 @@ import { attackRequestSchema } from "../attack/attack-request.js";
 import { prepareTexts } from "../exact/prepare-exact.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import type { LoadedVictim } from "../load/load-victim.js";
+import { type OpenVictim, openVictim } from "../load/open-victim.js";
 import { noiseOptions } from "../load/random-victim.js";
-import { type OpenVictim, openVictim } from "../open-victim.js";
 import { type RepeatedSearches, repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { augment, augmentRequestSchema } from "../../actions/augment/augment.js";
+import { augment, augmentRequestSchema } from "../../actions/augment.js";
 import { formatCount } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, splitOption } from "../options.js";

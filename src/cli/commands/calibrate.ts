@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { calibrate, calibrateRequestSchema } from "../../actions/calibrate/calibrate.js";
+import { calibrate, calibrateRequestSchema } from "../../actions/calibrate.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";

@@ -1,6 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { certify } from "../../actions/certify/certify.js";
-import { certifyRequestSchema } from "../../actions/certify/certify-request.js";
+import { certify, certifyRequestSchema } from "../../actions/certify.js";
 import { describeOptions } from "../../base/describe-options.js";
 import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
 import { certificates, describeEdits, describeGuard } from "../../proofs/certificates/index.js";

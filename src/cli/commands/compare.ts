@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
+import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare.js";
 import { listen, warn } from "../../base/events.js";
 import { formatCount, formatPercent, formatPoints, formatPValue } from "../../base/format.js";
 import { describeMetric } from "../../evaluation/metric-table.js";

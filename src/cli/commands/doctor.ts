@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type Diagnosis, doctor, type EngineInfo } from "../../actions/doctor/doctor.js";
+import { type Diagnosis, doctor, type EngineInfo } from "../../actions/doctor.js";
 import { formatBytes } from "../../base/format.js";
 import { lowPrecisions, type PrecisionVerdict } from "../../tensor/precision-verdict.js";
 import { ExitCode } from "../command.js";

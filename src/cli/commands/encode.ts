@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { encode, encodeRequestSchema } from "../../actions/encode/encode.js";
+import { encode, encodeRequestSchema } from "../../actions/encode.js";
 import { formatCount, formatNumber } from "../../base/format.js";
 import type { EncodedText } from "../../models/inference/encode-texts.js";
 import { readInputs, type TextInput } from "../../text/read-inputs.js";

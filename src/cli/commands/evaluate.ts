@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
+import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { formatWithUnit } from "../../evaluation/metric-table.js";
 import { describeGuard } from "../../proofs/certificates/index.js";

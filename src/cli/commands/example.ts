@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { exampleNames, exampleRequestSchema, writeExample } from "../../actions/example/write-example.js";
+import { exampleNames, exampleRequestSchema, writeExample } from "../../actions/example.js";
 import { UserError } from "../../base/errors.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";

@@ -1,10 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import {
-  type ExportComparison,
-  type ExportReport,
-  exportModel,
-  exportRequestSchema,
-} from "../../actions/export/export.js";
+import { type ExportComparison, type ExportReport, exportModel, exportRequestSchema } from "../../actions/export.js";
 import { formatBytes, formatNumber, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption } from "../options.js";

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { fill, fillRequestSchema } from "../../actions/fill/fill.js";
+import { fill, fillRequestSchema } from "../../actions/fill.js";
 import { formatNumber } from "../../base/format.js";
 import { readInputs } from "../../text/read-inputs.js";
 import { type Io, write } from "../io.js";

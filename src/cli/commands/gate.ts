@@ -1,9 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
-import { runGate } from "../../actions/gate/gate.js";
-import type { GateReport } from "../../actions/gate/gate-report.js";
+import { gate } from "../../actions/gate/gate.js";
 import { gateRequestSchema } from "../../actions/gate/gate-request.js";
 import { formatCheck } from "../../actions/gate/judge.js";
-import { describeGate } from "../../actions/gate/summary.js";
+import { describeGate, type GateReport } from "../../actions/gate/report.js";
 import { UserError } from "../../base/errors.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
@@ -54,7 +53,7 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, quiet);
       let report: GateReport;
       try {
-        report = await runGate({ model, ...request }, callbacks);
+        report = await gate({ model, ...request }, callbacks);
       } catch (error) {
         if (error instanceof UserError) throw error;
         callbacks.end();

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type MergeReport, merge, mergeRequestSchema } from "../../actions/merge/merge.js";
+import { type MergeReport, merge, mergeRequestSchema } from "../../actions/merge.js";
 import { formatNumber, formatPercent } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags } from "../options.js";

@@ -6,7 +6,7 @@ import {
   pretrainRequestSchema,
   readPretrainConfig,
   resolvePretrainRequest,
-} from "../../actions/pretrain/pretrain.js";
+} from "../../actions/pretrain.js";
 import { UserError } from "../../base/errors.js";
 import { formatCount, formatNumber } from "../../base/format.js";
 import { interruptedExitCode } from "../../base/processes.js";

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type PrunedRun, pruneRequestSchema, pruneRuns } from "../../actions/prune/prune.js";
+import { type PrunedRun, prune, pruneRequestSchema } from "../../actions/prune.js";
 import { formatBytes } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
@@ -14,7 +14,7 @@ export function define(command: Command, io: Io): void {
   addOptions(command.argument("<folders...>", shape.folders.description), shape, { checkpoints: "", dryRun: "" })
     .option("--json", "print the runs as JSON")
     .action(async (folders, { json, ...options }) => {
-      const pruned = await pruneRuns({ folders, ...options });
+      const pruned = await prune({ folders, ...options });
       if (json) return printJson(io, pruned);
       await write(io.stdout, formatPruned(io, pruned, options.dryRun === true));
     });

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type PushReport, pushModel, pushRequestSchema } from "../../actions/push/push.js";
+import { type PushReport, push, pushRequestSchema } from "../../actions/push.js";
 import { formatBytes } from "../../base/format.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
@@ -21,7 +21,7 @@ export function define(command: Command, io: Io): void {
   addOptions(withArguments, shape, { public: "", message: "<text>", dryRun: "" })
     .option("--json", "print the address, the files and the commit as JSON")
     .action(async (run, repository, { json, ...options }) => {
-      const report = await pushModel({ run, repository, ...options });
+      const report = await push({ run, repository, ...options });
       await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
     });
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { exportModel } from "../../../src/actions/export/export.js";
+import { exportModel } from "../../../src/actions/export.js";
 import { loadClassifier, type TextClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { train } from "../../../src/actions/train/train.js";
 import { hashVote } from "../../../src/methods/index.js";

@@ -3,10 +3,10 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../../src/actions/attack/attack.js";
-import { calibrate } from "../../../src/actions/calibrate/calibrate.js";
-import { certify } from "../../../src/actions/certify/certify.js";
-import { evaluate } from "../../../src/actions/evaluate/evaluate.js";
-import { runGate } from "../../../src/actions/gate/gate.js";
+import { calibrate } from "../../../src/actions/calibrate.js";
+import { certify } from "../../../src/actions/certify.js";
+import { evaluate } from "../../../src/actions/evaluate.js";
+import { gate } from "../../../src/actions/gate/gate.js";
 import { predict } from "../../../src/actions/predict/predict.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { verify } from "../../../src/actions/verify/verify.js";
@@ -292,15 +292,13 @@ test("a gate requires certified accuracy of a run that was trained for it", asyn
     minContextSimilarity: -1,
     substitutions: join(folder, "table.json"),
   };
-  const passed = await runGate({ ...common, minCertified: 0, edits: 1 });
+  const passed = await gate({ ...common, minCertified: 0, edits: 1 });
   const check = passed.checks.at(-1)!;
   expect(check).toMatchObject({ name: "certified accuracy under 1 word edit of at least 0.0%", verdict: "passed" });
-  const regressed = await runGate({ ...common, minCertified: 100, edits: 3 });
+  const regressed = await gate({ ...common, minCertified: 100, edits: 3 });
   expect(regressed.verdict).toBe("regressed");
   expect(regressed.checks.at(-1)).toMatchObject({ candidate: expect.any(Number), limit: 1 });
-  await expect(runGate({ ...common, model: plain, minCertified: 60 })).rejects.toThrow(
-    /--min-certified: expected a run/,
-  );
+  await expect(gate({ ...common, model: plain, minCertified: 60 })).rejects.toThrow(/--min-certified: expected a run/);
 });
 
 test("label sets cover the true label as often as they promise, and errors say what is missing", async () => {

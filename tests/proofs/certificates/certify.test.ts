@@ -1,7 +1,7 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { certify } from "../../../src/actions/certify/certify.js";
+import { certify } from "../../../src/actions/certify.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { Rng } from "../../../src/base/rng.js";
 import { deletionNoise, hashVote } from "../../../src/methods/index.js";

@@ -1,7 +1,9 @@
+import type { AttackResult } from "../../attacks/result.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
+import type { GateVerdict } from "../../evaluation/non-inferiority.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
-import type { GateFailure, GateReport } from "./gate-report.js";
+import type { EvaluationResult } from "../../runs/results.js";
 import { formatCheck, type GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
@@ -83,4 +85,77 @@ export function formatSummary(report: GateReport): string {
     `${formatCount(examples)} attacked texts; bounds are one-sided (Tango's score interval of paired differences).`,
     "",
   ].join("\n");
+}
+
+/** A text that only the candidate gets wrong. */
+export interface GateFailure {
+  readonly id: string;
+  /** Null without an attack. */
+  readonly attack: string | null;
+  readonly label: number;
+  /** The probability of the true label. */
+  readonly baselineScore: number;
+  readonly candidateScore: number;
+  readonly result: AttackResult;
+}
+
+/** What a gate found. */
+export interface GateReport {
+  readonly verdict: GateVerdict;
+  readonly candidate: string;
+  readonly baseline: string;
+  readonly task: string;
+  readonly labels: readonly string[];
+  readonly examples: number;
+  readonly checks: readonly GateCheck[];
+  /** What the calibrated guard of the candidate does with the texts; null if it has none. */
+  readonly guard: NonNullable<EvaluationResult["guard"]> | null;
+  /** The worst of the new failures. */
+  readonly failures: readonly GateFailure[];
+  readonly newFailures: { readonly attacked: number; readonly clean: number };
+  readonly seconds: number;
+  readonly finishedAt: string;
+}
+
+/** Escapes text for XML. Characters that XML does not allow are replaced. */
+function escapeXml(text: string): string {
+  return text
+    .replaceAll(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd")
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;");
+}
+
+/**
+ * Writes the checks of a gate as JUnit XML: a regression is a failure, an open question an error.
+ */
+export function formatJunit({ candidate, baseline, checks, examples, seconds, finishedAt }: GateReport): string {
+  const count = (verdict: string): number => checks.filter((check) => check.verdict === verdict).length;
+  const properties = { candidate, baseline, examples: String(examples) };
+  const lines = [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    "<testsuites>",
+    `  <testsuite name="temper gate" tests="${checks.length}" failures="${count("regressed")}" ` +
+      `errors="${count("unresolved")}" skipped="0" time="${seconds.toFixed(3)}" ` +
+      `timestamp="${finishedAt.slice(0, 19)}">`,
+    "    <properties>",
+    ...Object.entries(properties).map(
+      ([name, value]) => `      <property name="${name}" value="${escapeXml(value)}"/>`,
+    ),
+    "    </properties>",
+    ...checks.flatMap(({ name, verdict, reason }) => {
+      const start = `    <testcase name="${escapeXml(name)}" classname="temper.gate" time="0"`;
+      if (verdict === "passed") return [`${start}/>`];
+      const element = verdict === "regressed" ? "failure" : "error";
+      return [
+        `${start}>`,
+        `      <${element} message="${verdict}" type="${verdict}">${escapeXml(reason)}</${element}>`,
+        "    </testcase>",
+      ];
+    }),
+    "  </testsuite>",
+    "</testsuites>",
+  ];
+  return `${lines.join("\n")}\n`;
 }

@@ -1,19 +1,19 @@
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { type Callbacks, reportProgress } from "../../base/events.js";
-import { validate } from "../../base/validate.js";
-import { calibrateThreshold, checkBenignCount } from "../../proofs/certificates/index.js";
-import { type Calibration, writeCalibration } from "../../runs/calibration.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { dataSchema, flattenData } from "../../settings/config.js";
-import { runtimeOptions } from "../../settings/runtime-config.js";
-import { examplesSchema } from "../../tasks/custom-task.js";
-import type { Example, Split } from "../../tasks/index.js";
-import { readTexts } from "../../tasks/read-texts.js";
-import { countOverlap } from "../../tasks/sample.js";
-import { loadConfiguredTask } from "../load/load-task.js";
-import { loadClassifier } from "../predict/text-classifier.js";
-import { findPositiveLabel, guardOptions } from "./find-guard.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, reportProgress } from "../base/events.js";
+import { validate } from "../base/validate.js";
+import { calibrateThreshold, checkBenignCount } from "../proofs/certificates/index.js";
+import { type Calibration, writeCalibration } from "../runs/calibration.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { dataSchema, flattenData } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
+import { examplesSchema } from "../tasks/custom-task.js";
+import type { Example, Split } from "../tasks/index.js";
+import { readTexts } from "../tasks/read-texts.js";
+import { countOverlap } from "../tasks/sample.js";
+import { loadConfiguredTask } from "./load/load-task.js";
+import { findPositiveLabel, guardOptions } from "./predict/certified-model.js";
+import { loadClassifier } from "./predict/text-classifier.js";
 
 /** What `calibrate` accepts. */
 export const calibrateRequestSchema = z.strictObject({

@@ -1,11 +1,11 @@
 import { rm } from "node:fs/promises";
 import { z } from "zod";
-import { measurePath } from "../../base/files.js";
-import { validate } from "../../base/validate.js";
-import { listPrunable } from "../../runs/run-files.js";
-import { RunFolder } from "../../runs/run-folder.js";
+import { measurePath } from "../base/files.js";
+import { validate } from "../base/validate.js";
+import { listPrunable } from "../runs/run-files.js";
+import { RunFolder } from "../runs/run-folder.js";
 
-/** What `pruneRuns` accepts. */
+/** What `prune` accepts. */
 export const pruneRequestSchema = z.strictObject({
   folders: z.array(z.string()).min(1).describe("runs, or folders with runs"),
   checkpoints: z.boolean().default(false).describe("remove whole checkpoints, which some analyses read"),
@@ -23,9 +23,9 @@ export interface PrunedRun {
  * Removes what finished runs no longer need: the optimizer state of their checkpoints or, on
  * request, the checkpoints. Runs that can be continued stay as they are.
  *
- *     const removed = await pruneRuns({ folders: ["runs"], checkpoints: true });
+ *     const removed = await prune({ folders: ["runs"], checkpoints: true });
  */
-export async function pruneRuns(request: z.input<typeof pruneRequestSchema>): Promise<PrunedRun[]> {
+export async function prune(request: z.input<typeof pruneRequestSchema>): Promise<PrunedRun[]> {
   const { folders, checkpoints, dryRun } = validate(pruneRequestSchema, request, "prune");
   const pruned: PrunedRun[] = [];
   for (const run of await RunFolder.find(folders)) {

@@ -1,33 +1,26 @@
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { type Callbacks, reportProgress, warn } from "../../base/events.js";
-import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
-import { describeDegeneracy } from "../../evaluation/degenerate.js";
-import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
-import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
-import { wilsonInterval } from "../../evaluation/statistics.js";
-import {
-  checkLabels,
-  checkMaxLength,
-  type DeviceConfig,
-  type Model,
-  predictProbabilities,
-} from "../../models/index.js";
-import { createModelPredictor, type EncodedText, type Predictor } from "../../models/inference/predictor.js";
-import { type CertifiedModel, type Guard, summarizeGuard } from "../../proofs/certificates/index.js";
-import { hashExamples } from "../../runs/environment.js";
-import { listResultWarnings } from "../../runs/result-warnings.js";
-import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { dataOptions, flattenData } from "../../settings/config.js";
-import { runtimeOptions } from "../../settings/runtime-config.js";
-import { advglueParts } from "../../tasks/advglue.js";
-import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
-import { drawRandomly } from "../../tasks/sample.js";
-import { guardOptions } from "../calibrate/find-guard.js";
-import { loadRequestedTask } from "../load/load-task.js";
-import { type UsedAnswer, wrapUse } from "../predict/certified-model.js";
-import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../base/events.js";
+import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
+import { describeDegeneracy } from "../evaluation/degenerate.js";
+import { computeMetrics, confusionMatrix, toPredictions } from "../evaluation/metrics.js";
+import { computePrecisionRecall } from "../evaluation/precision-recall.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
+import { checkLabels, checkMaxLength, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
+import { createModelPredictor, type EncodedText, type Predictor } from "../models/inference/predictor.js";
+import { type CertifiedModel, type Guard, summarizeGuard } from "../proofs/certificates/index.js";
+import { hashExamples } from "../runs/environment.js";
+import { listResultWarnings } from "../runs/result-warnings.js";
+import type { AdvglueResult, EvaluationResult } from "../runs/results.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { dataOptions, flattenData } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
+import { advglueParts } from "../tasks/advglue.js";
+import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
+import { drawRandomly } from "../tasks/sample.js";
+import { loadRequestedTask } from "./load/load-task.js";
+import { guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
+import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
 /** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { countSchema, validate } from "../../base/validate.js";
-import { fillMasks, loadMaskedLm, type TokenPrediction } from "../../models/index.js";
-import { applyRuntime, runtimeOptions } from "../../settings/runtime-config.js";
-import { free } from "../../tensor/index.js";
+import { UserError } from "../base/errors.js";
+import { countSchema, validate } from "../base/validate.js";
+import { fillMasks, loadMaskedLm, type TokenPrediction } from "../models/index.js";
+import { applyRuntime, runtimeOptions } from "../settings/runtime-config.js";
+import { free } from "../tensor/index.js";
 
 /** Predicts the words behind masks. */
 export const fillRequestSchema = z.strictObject({

@@ -1,21 +1,21 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { type Callbacks, reportProgress } from "../../base/events.js";
-import { checkNewFolder, createFolderAtomic, writeFileAtomic } from "../../base/files.js";
-import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
-import { isHeadParameter, loadModel, type Model, saveModel } from "../../models/index.js";
-import { addToMean, interpolateWeights } from "../../models/mix-weights.js";
-import { mapWeights, type Weights } from "../../nn/index.js";
-import type { EvaluationResult } from "../../runs/results.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { dataOptions } from "../../settings/config.js";
-import { runtimeOptions } from "../../settings/runtime-config.js";
-import { free, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
-import { Interrupted } from "../../train/index.js";
-import { evaluateExamples } from "../evaluate/evaluate.js";
-import { limitExamples, loadRequestedTask } from "../load/load-task.js";
-import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, reportProgress } from "../base/events.js";
+import { checkNewFolder, createFolderAtomic, writeFileAtomic } from "../base/files.js";
+import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
+import { isHeadParameter, loadModel, type Model, saveModel } from "../models/index.js";
+import { addToMean, interpolateWeights } from "../models/mix-weights.js";
+import { mapWeights, type Weights } from "../nn/index.js";
+import type { EvaluationResult } from "../runs/results.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { dataOptions } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
+import { free, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { Interrupted } from "../train/index.js";
+import { evaluateExamples } from "./evaluate.js";
+import { limitExamples, loadRequestedTask } from "./load/load-task.js";
+import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
 /** What `merge` accepts. */
 export const mergeRequestSchema = z.strictObject({

@@ -1,22 +1,22 @@
 import { z } from "zod";
-import { type Callbacks, warn } from "../../base/events.js";
-import { checkNewFolder } from "../../base/files.js";
-import { softmax } from "../../base/softmax.js";
-import { countSchema, orNull, validate } from "../../base/validate.js";
-import { toPredictions } from "../../evaluation/metrics.js";
-import { classify, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
-import { findOnnxRuntime } from "../../onnx/find-onnx-runtime.js";
-import { openOnnxClassifier } from "../../onnx/onnx-classifier.js";
-import { type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
-import { createCalibrationFiles } from "../../runs/calibration.js";
-import { readPackageVersion } from "../../runs/environment.js";
-import { createConfigFile } from "../../runs/run-files.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { dataOptions } from "../../settings/config.js";
-import { runtimeOptions } from "../../settings/runtime-config.js";
-import { drawRandomly } from "../../tasks/sample.js";
-import { loadRequestedTask } from "../load/load-task.js";
-import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { checkNewFolder } from "../base/files.js";
+import { softmax } from "../base/softmax.js";
+import { countSchema, orNull, validate } from "../base/validate.js";
+import { toPredictions } from "../evaluation/metrics.js";
+import { classify, type Model, predictProbabilities, tokenizeAll } from "../models/index.js";
+import { findOnnxRuntime } from "../onnx/find-onnx-runtime.js";
+import { openOnnxClassifier } from "../onnx/onnx-classifier.js";
+import { type ExportedModel, exportToOnnx, writeExport } from "../onnx/write-export.js";
+import { createCalibrationFiles } from "../runs/calibration.js";
+import { readPackageVersion } from "../runs/environment.js";
+import { createConfigFile } from "../runs/run-files.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { dataOptions } from "../settings/config.js";
+import { runtimeOptions } from "../settings/runtime-config.js";
+import { drawRandomly } from "../tasks/sample.js";
+import { loadRequestedTask } from "./load/load-task.js";
+import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
 /** What `exportModel` accepts. */
 export const exportRequestSchema = z.strictObject({

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { type Callbacks, reportProgress, warn } from "../../base/events.js";
-import { countSchema, orNull, validate } from "../../base/validate.js";
-import { type EncodedText, encodeTexts } from "../../models/inference/encode-texts.js";
-import { applyRuntime, runtimeOptions } from "../../settings/runtime-config.js";
-import { free } from "../../tensor/index.js";
-import { tokenizations } from "../../text/encoding.js";
-import { loadRequestedModel } from "../load/load-local-model.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../base/events.js";
+import { countSchema, orNull, validate } from "../base/validate.js";
+import { type EncodedText, encodeTexts } from "../models/inference/encode-texts.js";
+import { applyRuntime, runtimeOptions } from "../settings/runtime-config.js";
+import { free } from "../tensor/index.js";
+import { tokenizations } from "../text/encoding.js";
+import { loadRequestedModel } from "./load/load-local-model.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({

@@ -3,18 +3,18 @@ import { constants, existsSync, readFileSync } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { readBackend } from "../../base/backend.js";
-import { getCacheFolder } from "../../base/cache.js";
-import { readHubSettings } from "../../hub/hub-connection.js";
-import { findOnnxRuntime } from "../../onnx/find-onnx-runtime.js";
-import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
+import { readBackend } from "../base/backend.js";
+import { getCacheFolder } from "../base/cache.js";
+import { readHubSettings } from "../hub/hub-connection.js";
+import { findOnnxRuntime } from "../onnx/find-onnx-runtime.js";
+import { getBuildFolder, native, packageRoot } from "../tensor/native.js";
 import {
   chooseFastestPrecision,
   getPrecisionVerdict,
   type LowPrecision,
   lowPrecisions,
   type PrecisionVerdict,
-} from "../../tensor/precision-verdict.js";
+} from "../tensor/precision-verdict.js";
 
 /** A problem of the installation, and how to fix it. */
 interface Problem {

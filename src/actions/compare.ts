@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import { type Callbacks, warn } from "../../base/events.js";
-import { listSubfolders } from "../../base/files.js";
-import { seedSchema, validate } from "../../base/validate.js";
-import { compareModels, metricComparisonSchema } from "../../evaluation/compare.js";
-import { describeDegeneracy } from "../../evaluation/degenerate.js";
-import type { ExampleOutcomes, ModelOutcomes } from "../../evaluation/outcomes.js";
-import { readAttackFolder } from "../../runs/attack-folder.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../../runs/run-metrics.js";
+import { UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { listSubfolders } from "../base/files.js";
+import { seedSchema, validate } from "../base/validate.js";
+import { compareModels, metricComparisonSchema } from "../evaluation/compare.js";
+import { describeDegeneracy } from "../evaluation/degenerate.js";
+import type { ExampleOutcomes, ModelOutcomes } from "../evaluation/outcomes.js";
+import { readAttackFolder } from "../runs/attack-folder.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 
 /** What `compareRuns` accepts. */
 export const compareRequestSchema = z.strictObject({

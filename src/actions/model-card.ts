@@ -1,18 +1,18 @@
-import { basename, isAbsolute, join, resolve } from "node:path";
-import { stringify } from "yaml";
-import { writeFileAtomic } from "../../base/files.js";
-import { capitalize, formatCount, formatInterval, formatPercent } from "../../base/format.js";
-import { formatSpec } from "../../base/spec.js";
-import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
-import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
-import { worstCaseId } from "../../evaluation/worst-case.js";
-import { readModelConfig, readTemperMetadata } from "../../models/config.js";
-import type { AttackFolder } from "../../runs/attack-folder.js";
-import type { Results } from "../../runs/results.js";
-import type { RunFolder } from "../../runs/run-folder.js";
-import { readAttackMetrics, readDegeneracy } from "../../runs/run-metrics.js";
-import { formatTrainCommand } from "../train/format-train-command.js";
-import { findLicense } from "./find-license.js";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
+import { parse, stringify } from "yaml";
+import { exists, readText, writeFileAtomic } from "../base/files.js";
+import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
+import { formatSpec } from "../base/spec.js";
+import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
+import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
+import { worstCaseId } from "../evaluation/worst-case.js";
+import { resolveModel } from "../models/checkpoint/resolve-model.js";
+import { readModelConfig, readTemperMetadata } from "../models/config.js";
+import type { AttackFolder } from "../runs/attack-folder.js";
+import type { Results } from "../runs/results.js";
+import type { RunFolder } from "../runs/run-folder.js";
+import { readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
+import { formatTrainCommand } from "./train/format-train-command.js";
 
 /** One accuracy of a card: without an attack, or under one. */
 interface CardMetric {
@@ -139,7 +139,7 @@ async function readIncompatibility(run: RunFolder): Promise<string | null> {
 /** Training is not delayed by what only attacks need. */
 async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promise<string[]> {
   if (attacks.journals.size === 0 && attacks.report === null) return [];
-  const { formatAttackCommands } = await import("../attack/format-attack-commands.js");
+  const { formatAttackCommands } = await import("./attack/format-attack-commands.js");
   return formatAttackCommands(run, attacks);
 }
 
@@ -191,4 +191,36 @@ function removeLocalPaths(card: string, known: readonly string[]): string {
 /** Writes README.md next to the model of a finished run. */
 export async function writeModelCard(run: RunFolder, results: Results): Promise<void> {
   await writeFileAtomic(join(run.path("model"), "README.md"), await formatModelCard(run, results));
+}
+
+/**
+ * Finds the license of a local model, for the card of a model made from it: in the metadata of its
+ * README.md, or in package.json. Null if it is unknown.
+ */
+async function findLicense(reference: string): Promise<string | null> {
+  const isLocal = reference.startsWith("npm:") || (await exists(reference));
+  if (!isLocal) return null;
+  const found = await resolveModel(reference).catch(() => null);
+  if (found === null) return null;
+  const readme = join(found.folder, "README.md");
+  if (await exists(readme)) {
+    const [, metadata] =
+      /^---\n([\s\S]*?)\n---/.exec(await readText(readme, "the model card", { kind: "settings" })) ?? [];
+    const license = readLicense(metadata === undefined ? null : parse(metadata));
+    if (license !== null) return license;
+  }
+  if (found.source !== "npm") return null;
+  for (const folder of [found.folder, dirname(found.folder)]) {
+    const manifest = join(folder, "package.json");
+    if (!(await exists(manifest))) continue;
+    return (
+      readLicense(JSON.parse(await readText(manifest, "the package", { kind: "settings" })))?.toLowerCase() ?? null
+    );
+  }
+  return null;
+}
+
+function readLicense(data: unknown): string | null {
+  const license = (data as { license?: unknown } | null)?.license;
+  return typeof license === "string" ? license : null;
 }

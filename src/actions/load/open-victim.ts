@@ -1,15 +1,15 @@
-import type { Attack } from "../attacks/define-attack.js";
-import type { PredictProbabilities } from "../attacks/function-victim.js";
-import { listResources, loadAttack } from "../attacks/load-attack.js";
-import type { AttackResources, ResourceName } from "../attacks/resources.js";
-import { UserError } from "../base/errors.js";
-import { checkLabels } from "../models/index.js";
-import type { DataRequest } from "../settings/config.js";
-import type { Example, Task } from "../tasks/index.js";
-import { type AttackedSample, type SampleRequest, sampleAttacked } from "./attack/sample-attacked.js";
-import { loadAttackResources, type ResourceRequest } from "./load/load-resources.js";
-import { loadRequestedTask } from "./load/load-task.js";
-import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load/load-victim.js";
+import type { Attack } from "../../attacks/define-attack.js";
+import type { PredictProbabilities } from "../../attacks/function-victim.js";
+import { listResources, loadAttack } from "../../attacks/load-attack.js";
+import type { AttackResources, ResourceName } from "../../attacks/resources.js";
+import { UserError } from "../../base/errors.js";
+import { checkLabels } from "../../models/index.js";
+import type { DataRequest } from "../../settings/config.js";
+import type { Example, Task } from "../../tasks/index.js";
+import { type AttackedSample, type SampleRequest, sampleAttacked } from "../attack/sample-attacked.js";
+import { loadAttackResources, type ResourceRequest } from "./load-resources.js";
+import { loadRequestedTask } from "./load-task.js";
+import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load-victim.js";
 
 /** Examples to work on instead of a sample of the task that a request names. */
 export interface GivenExamples {

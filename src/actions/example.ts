@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../../base/errors.js";
-import type { Callbacks } from "../../base/events.js";
-import { createFolder, writeFileAtomic } from "../../base/files.js";
-import { countSchema, validate } from "../../base/validate.js";
-import { type Example, loadTask } from "../../tasks/index.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
+import { createFolder, writeFileAtomic } from "../base/files.js";
+import { countSchema, validate } from "../base/validate.js";
+import { type Example, loadTask } from "../tasks/index.js";
 
 /** The files of the tutorial: labeled emails, and emails without labels. */
 export const exampleNames = ["emails.csv", "new.csv"] as const;

@@ -1,21 +1,21 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { z } from "zod";
-import { getErrorMessage, UserError } from "../../base/errors.js";
-import { measurePath, readFolder } from "../../base/files.js";
-import { validate } from "../../base/validate.js";
-import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
-import { checkWeights } from "../../models/checkpoint/load.js";
-import { readModelConfig, readTemperMetadata } from "../../models/config.js";
-import { loadModel } from "../../models/index.js";
-import { exportToOnnx } from "../../onnx/write-export.js";
-import { readPackageVersion } from "../../runs/environment.js";
-import type { Results } from "../../runs/results.js";
-import { RunFolder } from "../../runs/run-folder.js";
-import { free } from "../../tensor/index.js";
-import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { measurePath, readFolder } from "../base/files.js";
+import { validate } from "../base/validate.js";
+import { createHubFetch, type HubSettings, readHubSettings } from "../hub/hub-connection.js";
+import { checkWeights } from "../models/checkpoint/load.js";
+import { readModelConfig, readTemperMetadata } from "../models/config.js";
+import { loadModel } from "../models/index.js";
+import { exportToOnnx } from "../onnx/write-export.js";
+import { readPackageVersion } from "../runs/environment.js";
+import type { Results } from "../runs/results.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { free } from "../tensor/index.js";
+import { formatModelCard, writeModelCard } from "./model-card.js";
 
-/** What `pushModel` accepts. */
+/** What `push` accepts. */
 export const pushRequestSchema = z.strictObject({
   run: z.string().describe("a finished run"),
   repository: z
@@ -41,9 +41,9 @@ export interface PushReport {
  * Uploads the model of a finished run with its model card to the Hugging Face Hub. The token is
  * read from HF_TOKEN.
  *
- *     await pushModel({ run: "runs/ascc", repository: "me/spam-ascc", dryRun: true });
+ *     await push({ run: "runs/ascc", repository: "me/spam-ascc", dryRun: true });
  */
-export async function pushModel(request: PushRequest): Promise<PushReport> {
+export async function push(request: PushRequest): Promise<PushReport> {
   const parsed = validate(pushRequestSchema, request, "push");
   const run = await RunFolder.open(parsed.run);
   const results = await run.results();

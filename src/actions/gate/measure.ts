@@ -1,0 +1,215 @@
+import { readJournal } from "../../attacks/journal.js";
+import type { AttackResult } from "../../attacks/result.js";
+import { UserError } from "../../base/errors.js";
+import { type Callbacks, reportProgress, warn } from "../../base/events.js";
+import { formatCount } from "../../base/format.js";
+import { clearFolder } from "../../base/owned-folder.js";
+import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
+import { certifyInRounds } from "../../proofs/certificates/index.js";
+import { findJournals, getJournalPath, isAttackFile } from "../../runs/attack-folder.js";
+import { readCalibration } from "../../runs/calibration.js";
+import { hashExamples } from "../../runs/environment.js";
+import type { EvaluationResult } from "../../runs/results.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import { flattenData } from "../../settings/config.js";
+import type { RuntimeOptions } from "../../settings/runtime-config.js";
+import type { Example } from "../../tasks/index.js";
+import { attack } from "../attack/attack.js";
+import type { AttackRequest } from "../attack/attack-request.js";
+import { chooseCertificate } from "../certify.js";
+import { evaluateExamples } from "../evaluate.js";
+import { loadRequestedTask } from "../load/load-task.js";
+import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
+import { type GivenExamples, openVictim } from "../load/open-victim.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+import type { CleanMeasurement, GateLock, Measurement, PinnedAttack } from "./gate-lock.js";
+import type { ParsedGateRequest } from "./gate-request.js";
+
+/** What a model did with the texts of a gate. */
+export interface MeasuredModel {
+  /** By example. */
+  readonly measurements: ReadonlyMap<string, Measurement>;
+  /** The results of the attacks by example and attack, for diffs. */
+  readonly results: ReadonlyMap<string, ReadonlyMap<string, AttackResult>>;
+  /** Predictions before the attack. Rows are gold labels. */
+  readonly confusionMatrix: readonly (readonly number[])[];
+  /** Of the examples, the substitutions and the filter by context. */
+  readonly hashes: Readonly<Record<string, string>>;
+}
+
+/**
+ * Attacks a model over given examples. The scores of a local model are cached by its hash. The
+ * model behind an endpoint can change, so its scores are not.
+ */
+export async function measureModel(
+  model: string,
+  folder: string,
+  given: GivenExamples,
+  pinned: PinnedAttack,
+  runtime: Pick<AttackRequest, "device" | "threads" | "endpoint">,
+  callbacks: Callbacks,
+): Promise<MeasuredModel> {
+  await clearFolder(folder, "gate", isAttackFile);
+  const request: AttackRequest = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
+  const { confusionMatrix } = await attack(request, callbacks, given);
+  const measurements = new Map<string, Measurement>();
+  const results = new Map<string, Map<string, AttackResult>>();
+  const hashes: Record<string, string> = {};
+  for (const name of await findJournals(folder))
+    for await (const { header, result } of readJournal(getJournalPath(folder, name))) {
+      if (result.goal !== undefined)
+        throw new UserError(`attack ${name}: a gate counts wrong classes, so the goal ${result.goal} cannot be used.`);
+      for (const key of ["data", "substitutions"])
+        if (header.hashes[key] !== undefined) hashes[key] = header.hashes[key];
+      // Without libtorch there is no filter, and attacks with and without one cannot be compared.
+      hashes["context filter"] = String(header.settings.contextEncoder ?? "none");
+      const before = measurements.get(result.id);
+      const isRobust = result.outcome === "failed";
+      measurements.set(result.id, {
+        clean: result.before[result.label]!,
+        isCorrect: result.outcome !== "skipped",
+        attacks: { ...before?.attacks, [name]: { score: result.after[result.label]!, isRobust } },
+      });
+      const byAttack = results.get(result.id) ?? new Map<string, AttackResult>();
+      results.set(result.id, byAttack.set(name, result));
+    }
+  return { measurements, results, confusionMatrix, hashes };
+}
+
+/** What a model did with all texts of a split, without an attack. */
+export interface MeasuredSplit {
+  readonly clean: CleanMeasurement;
+  /** Why the model is degenerate; null if it is not. */
+  readonly degeneracy: string | null;
+}
+
+/** Texts per call, so that progress is visible. */
+const maxCallSize = 1024;
+
+/** Classifies a whole split in float32, which costs less than the attack on a few of its texts. */
+export async function measureSplit(
+  model: string,
+  { task, examples }: GivenExamples,
+  runtime: LoadVictimOptions,
+  callbacks: Callbacks,
+): Promise<MeasuredSplit> {
+  await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
+  opened.checkTask(task);
+  const texts = examples.map((example) => example.texts);
+  let done = 0;
+  const answers = await opened.victim.predict(opened.victim.prepare(texts), {
+    maxCallSize,
+    onCall(found) {
+      done += found.size;
+      reportProgress(callbacks, "evaluate", done, texts.length);
+    },
+  });
+  const predicted = toPredictions(answers.map(({ probabilities }) => probabilities));
+  const gold = examples.map(({ label }) => label);
+  return {
+    clean: {
+      examples: hashExamples(examples),
+      correct: gold.map((label, i) => Number(predicted[i] === label)).join(""),
+    },
+    degeneracy: describeDegeneratePredictions(predicted, gold, task.labels),
+  };
+}
+
+/**
+ * The split that the baseline of a lock was measured on, from --data or the data of the candidate.
+ * Null with a warning if it is not here: a gate with a lock works without a dataset.
+ */
+export async function loadLockedSplit(
+  request: ParsedGateRequest,
+  { task: { name, labels, split }, clean, examples: attacked }: GateLock,
+  callbacks: Callbacks,
+): Promise<readonly Example[] | null> {
+  const { model, baseline } = request;
+  const { data } = flattenData(request);
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  const isOfTask = run !== null && (run.config.task === null || run.config.task === name);
+  const load = async (): Promise<readonly Example[]> => {
+    const task = await loadRequestedTask(request, { task: name, labels }, isOfTask ? run : null, callbacks);
+    const examples = await task.load(split);
+    if (hashExamples(examples) === clean.examples) return examples;
+    throw new UserError(`${typeof data === "string" ? data : name}: the texts differ from those of ${baseline}.`);
+  };
+  try {
+    return await load();
+  } catch (error) {
+    if (!(error instanceof UserError) || data !== null) throw error;
+    warn(
+      callbacks,
+      `Clean accuracy is compared on the ${formatCount(attacked.length)} attacked texts of ${baseline} only, because its ` +
+        `${split} split of ${formatCount(clean.correct.length)} texts was not found. Name it with --data.`,
+    );
+    return null;
+  }
+}
+
+/** What the calibrated guard of a candidate does with the texts of a gate; null if it has none. */
+export async function measureGuard(
+  model: string,
+  { task, examples }: GivenExamples,
+  { device, threads }: Pick<RuntimeOptions, "device" | "threads">,
+  callbacks: Callbacks,
+): Promise<NonNullable<EvaluationResult["guard"]> | null> {
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  const calibration = run && (await readCalibration(run.folder));
+  if (!calibration) return null;
+  const { windows, positiveLabel } = calibration;
+  const options = { device, threads, precision: "fp32", windows, positiveLabel } as const;
+  await using classifier = await loadClassifier(model, { ...options, onEvent: callbacks.onEvent });
+  const { model: loaded, runtime, use } = classifier;
+  const result = await evaluateExamples(loaded, task, examples, "test", runtime, {
+    ...use,
+    onProgress: (done, total) => reportProgress(callbacks, "guard", done, total),
+  });
+  return result.guard ?? null;
+}
+
+/** How many texts of a gate the candidate classifies correctly under any such edits. */
+export interface CertifiedCandidate {
+  readonly certified: number;
+  readonly edits: number;
+}
+
+/** The run of a candidate that was trained for a certificate. Others are an error. */
+export async function requireCertifiedRun(model: string): Promise<RunFolder> {
+  const run = isEndpoint(model) ? null : await RunFolder.containing(model);
+  if (run?.certificate) return run;
+  throw new UserError(
+    `--min-certified: expected a run that was trained for a certificate, received ${run ? model : "another model"}. ` +
+      "Train one with --method hash-vote, or leave the option out.",
+  );
+}
+
+/** Certifies the candidate over the texts of the gate, with the certificate of its training. */
+export async function certifyCandidate(
+  run: RunFolder,
+  { task, examples }: GivenExamples,
+  { edits, seed, ...runtime }: RuntimeOptions & { readonly edits: number; readonly seed: number },
+  callbacks: Callbacks,
+): Promise<CertifiedCandidate> {
+  const { device, threads } = runtime;
+  await using classifier = await loadClassifier(run.folder, {
+    device,
+    threads,
+    precision: "fp32",
+    onEvent: callbacks.onEvent,
+  });
+  const { definition } = run.certificate!;
+  const options = definition.options.parse({});
+  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
+  const lines = [];
+  for await (const round of certifyInRounds(certificate, examples, {
+    seed,
+    scoreTexts: (texts) => classifier.score(texts),
+  })) {
+    lines.push(...round.lines);
+    reportProgress(callbacks, `certify ${definition.name}`, lines.length, examples.length);
+  }
+  const row = certificate.summarize(lines).certified.find(({ substitutions }) => substitutions === edits)!;
+  return { certified: Math.round(row.accuracy * lines.length), edits };
+}
