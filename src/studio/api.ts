@@ -156,7 +156,8 @@ export interface AttackChoice extends FormOption {
 /** A text of the model's task. */
 export interface PlaygroundExample {
   readonly texts: readonly string[];
-  readonly label: number;
+  /** The name of its label; empty if it has none. */
+  readonly label: string;
 }
 
 /** What a model says about a text. */

@@ -1,21 +1,21 @@
 import { z } from "zod";
 import { type AttackRequest, attackRequestSchema } from "../actions/attack/attack-request.js";
-import { createTextAttacker, type TextAttacker, type TextAttackOptions } from "../actions/attack/attack-text.js";
+import { createTextAttacker, type SearchStep, type TextAttacker } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
 import { renderQuery } from "../attacks/render-query.js";
-import type { AttackResult } from "../attacks/result.js";
 import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
-
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";
+import type { CallContext } from "../jobs/call-process.js";
 import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { findWordPlaces } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
-import type { PlaygroundExample, PlaygroundModel, Scored } from "./api.js";
+import type { AttackMessage, PlaygroundExample, PlaygroundModel, Scored } from "./api.js";
+import { toAttackedText } from "./journal-search.js";
 
 /** Words whose importance is computed. Longer texts would make people wait. */
 const maxWords = 256;
@@ -24,8 +24,19 @@ const maxExamples = 20;
 const maxAttackers = 4;
 const labelsTimeout = 3000;
 
-/** The models that attacks use, if they are not the defaults of `temper attack`. */
-type AttackModels = Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
+/** The labels of a model, and the names of the texts that it reads. */
+type ModelInfo = Pick<PlaygroundModel, "labels" | "fields">;
+
+/** An attack on a text that somebody typed. */
+export interface TypedAttack {
+  readonly texts: readonly string[];
+  /** The true label; null for the predicted one. */
+  readonly label: number | null;
+  /** Its name and options. */
+  readonly attack: NonNullable<AttackRequest["attacks"]>[number];
+  /** Models that the attack uses, if they are not the defaults of `temper attack`. */
+  readonly models: Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
+}
 
 /** A model to play with: a run or an ONNX model of the studio, or an endpoint. */
 export class LoadedPlaygroundModel {
@@ -33,14 +44,15 @@ export class LoadedPlaygroundModel {
   readonly #attackers = new Map<string, TextAttacker>();
 
   private constructor(
-    readonly info: PlaygroundModel,
+    readonly reference: string,
+    readonly info: ModelInfo,
     readonly victim: OpenVictim,
     readonly substitutions: Substitutions,
     readonly task: Task | null,
   ) {}
 
   /** Loads a model by its folder, or connects to an endpoint by its URL. */
-  static async load(reference: string, attacks: PlaygroundModel["attacks"]): Promise<LoadedPlaygroundModel> {
+  static async load(reference: string): Promise<LoadedPlaygroundModel> {
     const request = attackRequestSchema.parse({ model: reference, skipBadRows: true });
     const victim = await openVictim({ model: reference });
     try {
@@ -50,7 +62,7 @@ export class LoadedPlaygroundModel {
       const task = local ? await victim.loadTask(request).catch(() => null) : null;
       const fields = task?.fields ?? ["text"];
       const labels = local?.model.labels ?? (await readEndpointLabels(reference, victim.victim.numLabels));
-      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, resources.substitutions!, task);
+      return new LoadedPlaygroundModel(reference, { labels, fields }, victim, resources.substitutions!, task);
     } catch (error) {
       victim.close();
       throw error;
@@ -66,7 +78,7 @@ export class LoadedPlaygroundModel {
   async listExamples(): Promise<PlaygroundExample[]> {
     if (!this.task) return [];
     const examples = drawRandomly(await this.task.load("test"), maxExamples, 0);
-    return examples.map(({ texts, label }) => ({ texts, label }));
+    return examples.map(({ texts, label }) => ({ texts, label: this.info.labels[label] ?? "" }));
   }
 
   /** Classifies a text. With `withWords`, each word is hidden once to see how much it matters. */
@@ -94,25 +106,26 @@ export class LoadedPlaygroundModel {
     };
   }
 
-  /** Attacks a text with the defaults of `temper attack`. `attack`: its name and options. */
+  /** Attacks a text with the defaults of `temper attack`, and sends each step. */
   async attack(
-    texts: readonly string[],
-    attack: NonNullable<AttackRequest["attacks"]>[number],
-    options: TextAttackOptions,
-    resources: AttackModels = {},
-  ): Promise<AttackResult> {
-    return this.#enqueue(async () => {
-      const { reference, labels, fields } = this.info;
+    { texts, label, attack, models }: TypedAttack,
+    { signal, send }: CallContext<AttackMessage>,
+  ): Promise<void> {
+    const { pieces } = await this.score(texts, false);
+    send({ type: "start", pieces });
+    await this.#enqueue(async () => {
+      const { labels, fields } = this.info;
       const modifiableFields = this.task?.modifiableFields ?? fields.map((_, i) => i);
+      const request = { model: this.reference, attacks: [attack], ...models };
+      const key = JSON.stringify(request);
       const given = { victim: this.victim, labels, modifiableFields };
-      const key = JSON.stringify([attack, resources]);
-      const known = this.#attackers.get(key);
-      const attacker =
-        known ?? (await createTextAttacker({ model: reference, attacks: [attack], ...resources }, {}, given));
+      const attacker = this.#attackers.get(key) ?? (await createTextAttacker(request, {}, given));
       this.#attackers.set(key, attacker);
       for (const oldest of this.#attackers.keys()) if (this.#attackers.size > maxAttackers) this.#free(oldest);
-      const [done] = await attacker.attack(texts, options);
-      return done!.result;
+      const onStep = (step: SearchStep): void => send({ type: "step", ...step });
+      const [done] = await attacker.attack(texts, { label: label ?? undefined, signal, onStep });
+      const { result } = done!;
+      send({ type: "end", result: toAttackedText(result), texts: result.finalTexts });
     });
   }
 

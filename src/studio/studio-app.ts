@@ -37,6 +37,7 @@ export function createStudioApp(parts: StudioParts): Hono {
     checkToken(token, readBearerToken(context));
     await next();
   });
+  app.get("/health", (context) => context.json({ status: "ok" }));
   app.get("/api/live", (context) => live.connect(context, () => parts.listMessages()));
   app.get("/api/run", async (context) =>
     context.json(await explainErrors(async () => readRunDetail(await catalog.getRow(context.req.query("id") ?? "")))),

@@ -12,7 +12,7 @@ import { JobStore } from "./jobs.js";
 import { JournalSearch } from "./journal-search.js";
 import { LiveStream } from "./live-stream.js";
 import { addPageRoutes } from "./page-files.js";
-import { addPlaygroundRoutes, Playground } from "./playground.js";
+import { addPlaygroundRoutes } from "./playground.js";
 import { addRatingRoutes, RatingStore } from "./ratings.js";
 import { RunCatalog } from "./run-catalog.js";
 import { createToken } from "./security.js";
@@ -64,8 +64,7 @@ export async function startStudio(request: StudioRequest = {}, callbacks: Callba
   };
   addJobRoutes(app, jobs, catalog, refreshJobs);
   addRatingRoutes(app, new RatingStore(join(folders[0]!, ".studio", "ratings"), journals), catalog);
-  const playground = new Playground(catalog);
-  addPlaygroundRoutes(app, playground);
+  const closePlayground = addPlaygroundRoutes(app, catalog);
   await addPageRoutes(app, token);
   const server = await listen(app, { host: "127.0.0.1", port });
   const refresh = async (): Promise<void> => {
@@ -76,9 +75,9 @@ export async function startStudio(request: StudioRequest = {}, callbacks: Callba
   const close = async (): Promise<void> => {
     stopWatching();
     live.close();
+    closePlayground();
     await server.close();
     await catalog.save();
-    playground.close();
   };
   return { url: `${server.url}?token=${token}`, close, [Symbol.asyncDispose]: close };
 }

@@ -18,6 +18,7 @@ import { readJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { splitChangedText } from "../../src/evaluation/changed-text.js";
 import { renderChangedText, renderOriginalText } from "../../src/report/diff.js";
+import type { AttackMessage } from "../../src/studio/api.js";
 import { JournalSearch, toAttackedText } from "../../src/studio/journal-search.js";
 import { LoadedPlaygroundModel } from "../../src/studio/playground-model.js";
 import { RatingStore } from "../../src/studio/ratings.js";
@@ -38,7 +39,7 @@ beforeAll(async () => {
   other = await tinyVictim(join(folder, "subword"), { seed: 1 }, 8);
   models = { sentenceEncoder: join(folder, "word/tiny-bert"), maskedLm };
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  playground = await LoadedPlaygroundModel.load(victim.run, []);
+  playground = await LoadedPlaygroundModel.load(victim.run);
 });
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
@@ -154,12 +155,14 @@ test.each(names)("%s works in every place", async (name) => {
   }
   const spec = specs[names.indexOf(name)]!;
   if (typeof spec === "string") {
-    const steps: number[] = [];
-    const onStep = ({ queries }: { readonly queries: number }): void => void steps.push(queries);
-    const watched = await playground.attack(texts, spec, { label, onStep }, models);
-    expect(watched.finalTexts).toHaveLength(1);
+    const sent: AttackMessage[] = [];
+    const { signal } = new AbortController();
+    const send = (message: AttackMessage): void => void sent.push(message);
+    await playground.attack({ texts, label, attack: spec, models }, { signal, send });
+    expect(sent.at(-1)).toMatchObject({ type: "end", texts: [expect.any(String)] });
     // An attack by gradients has no texts to watch.
-    if (name !== "ascc") expect(steps.at(-1)).toBeGreaterThan(0);
+    const steps = sent.filter((message) => message.type === "step");
+    if (name !== "ascc") expect(steps.at(-1)!.queries).toBeGreaterThan(0);
   }
 
   const transferred = await readResults(join(folder, "transfer", `transfer-${name}.jsonl`));

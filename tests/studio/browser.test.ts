@@ -1,15 +1,17 @@
 import { execFile, spawn } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { randomInt } from "node:crypto";
+import { cpSync, existsSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { Browser } from "playwright-core";
+import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
 import { train } from "../../src/actions/train/train.js";
 import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attackNames } from "../../src/attacks/load-attack.js";
+import { Rng } from "../../src/base/rng.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
@@ -19,7 +21,7 @@ import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { writeMaskedLm } from "../runs/masked-lm.js";
 import { temporaryFolder } from "../temporary.js";
-import { tinyRun } from "../tiny-run.js";
+import { reviews, tinyRun } from "../tiny-run.js";
 import { listFindings } from "./axe.js";
 import { openPage } from "./open-page.js";
 
@@ -155,6 +157,74 @@ test("the playground scores while typing, swaps words and attacks two models", a
   expect(output).toContain("ERR_ASSERTION");
   expect(open.complaints).toEqual([]);
   expect(open.foreignRequests).toEqual([]);
+});
+
+/** Opens a studio with models of one and two fields, with other labels, and with an ONNX file. */
+async function startVariedStudio(): Promise<Studio> {
+  const varied = join(folder, "varied");
+  const config = await tinyRun(join(folder, "data"), { train: { epochs: 1 } });
+  const pairs = join(folder, "data", "pairs.tsv");
+  const [first, second] = [reviews(90, "first"), reviews(90, "second")];
+  const rows = first.map(({ text }, i) => `${text}\t${second[i]!.text}\t${["yes", "no", "maybe"][i % 3]}`);
+  writeFileSync(pairs, `first\tsecond\tlabel\n${rows.join("\n")}\n`);
+  await train({ ...config, out: join(varied, "one-field") });
+  await train({ ...config, data: pairs, textColumn: ["first", "second"], out: join(varied, "two-fields") });
+  cpSync(join(import.meta.dirname, "../fixtures/onnx-tiny"), join(varied, "exported"), { recursive: true });
+  return startStudio({ folders: [varied] });
+}
+
+test("models, attacks and examples are switched 50 times at random while answers are slow and out of order", async () => {
+  await using varied = await startVariedStudio();
+  await using open = await openPage(browser, varied.url, "#/playground");
+  const { page, complaints } = open;
+  const seed = Number(process.env.TEMPER_SEED ?? randomInt(1e6));
+  console.log(`TEMPER_SEED=${seed} repeats these switches.`);
+  const rng = new Rng(seed).fork("switches");
+  const delays = new Rng(seed).fork("delays");
+  await page.route("**/api/playground/*", async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, delays.integer(400)));
+    await route.continue().catch(() => undefined);
+  });
+  const [model, second] = [0, 1].map((i) => page.locator(".pickers select").nth(i)) as [Locator, Locator];
+  await expect.poll(() => model.locator("option").count()).toBe(4);
+  /** Chooses one of the options that a list has now; none if the list is not there or is empty. */
+  const choose = async (select: Locator): Promise<void> => {
+    const values = await select.locator("option").evaluateAll((options) => options.map((each) => each.value));
+    const offered = values.filter((value) => value !== "endpoint");
+    const isReady = offered.length > 0 && (await select.isEnabled().catch(() => false));
+    if (isReady) await select.selectOption(offered[rng.integer(offered.length)]!, { timeout: 1000 }).catch(() => null);
+  };
+  const actions = [
+    () => choose(model),
+    () => choose(second),
+    () => choose(page.getByRole("combobox", { name: "Example from the test set" })),
+    () => choose(page.getByRole("combobox", { name: /^Attack/ })),
+    () => choose(page.getByRole("combobox", { name: /^Correct label/ })),
+    () =>
+      page
+        .locator("textarea")
+        .first()
+        .fill(rng.integer(2) === 0 ? "a good film" : "it was a dull plot"),
+    // It may be disabled or gone at this moment.
+    () =>
+      page
+        .locator(".filters button[type=submit]")
+        .click({ timeout: 200 })
+        .catch(() => null),
+  ];
+  for (let i = 0; i < 50; i++) await actions[rng.integer(actions.length)]!();
+  // The page still works: it shows the models that are chosen, and what they say about a new text.
+  await model.selectOption({ label: "two-fields" });
+  await second.selectOption({ label: "exported" });
+  await expect.poll(() => page.locator(".panel h2").allTextContents()).toEqual(["two-fields", "exported"]);
+  expect(await page.locator("textarea").count()).toBe(2);
+  await model.selectOption({ label: "one-field" });
+  await expect.poll(() => page.locator(".panel h2").allTextContents()).toEqual(["one-field", "exported"]);
+  await page.locator("textarea").fill("a good film of the scene");
+  await expect.poll(() => page.locator(".panel .words button").count()).toBe(12);
+  const labels = await page.locator(".panel").first().locator("dt").allTextContents();
+  expect(labels.toSorted()).toEqual(["negative", "positive"]);
+  expect(complaints).toEqual([]);
 });
 
 /** An endpoint that answers slowly, so that an attack on it can be stopped. */

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
@@ -200,6 +200,56 @@ test("Fleiss' kappa equals the example of Fleiss (1971) as Wikipedia computes it
   expectClose(computeFleissKappa(counts)!, 0.21, { ...float64, decimals: 3 });
   expect(computeFleissKappa([[1, 0]])).toBeNull();
 });
+
+/** The process of this studio in which the models of the playground compute. */
+function findModelProcess(): number {
+  const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const isOwn = (pid: string): boolean => {
+    try {
+      const isPlayground = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("playground-process.js");
+      return isPlayground && readFileSync(`/proc/${pid}/status`, "utf8").includes(`\nPPid:\t${process.pid}\n`);
+    } catch {
+      return false;
+    }
+  };
+  return Number(processes.find(isOwn));
+}
+
+test.runIf(process.platform === "linux")(
+  "pages and /health answer while an attack computes, and a killed process of the models is replaced",
+  async () => {
+    const model = "0/exported";
+    const texts = ["the film was joy"];
+    expect((await ask("/api/playground/open", { model })).status).toBe(200);
+    const pid = findModelProcess();
+    // A process that is paused computes for ever, as far as others can see.
+    process.kill(pid, "SIGSTOP");
+    const order: string[] = [];
+    const attacked = ask("/api/playground/attack", { model, texts, attack: "deepwordbug" })
+      .then((response) => response.text())
+      .then((text) => order.push(text.includes('"type":"end"') ? "the attack ended" : text));
+    for (const path of [
+      "/health",
+      `/?token=${token}`,
+      "/api/run?id=0%2Fspam-ascc-seed0",
+      "/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws",
+    ])
+      order.push(`${(await ask(path)).status} ${path.split("?", 1)[0]}`);
+    process.kill(pid, "SIGCONT");
+    await attacked;
+    expect(order).toEqual(["200 /health", "200 /", "200 /api/run", "200 /api/texts", "the attack ended"]);
+    process.kill(pid, "SIGSTOP");
+    const score = ask("/api/playground/score", { model, texts });
+    // The studio has sent the request on when it answers the next one.
+    await ask("/health");
+    process.kill(pid, "SIGKILL");
+    const answer = await score;
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toEqual({ error: expect.stringContaining("killed by SIGKILL. Try again.") });
+    expect((await ask("/api/playground/score", { model, texts })).status).toBe(200);
+    expect(findModelProcess()).not.toBe(pid);
+  },
+);
 
 test("the playground opens, scores and attacks an ONNX model below its folders", async () => {
   const model = "0/exported";

@@ -1,40 +1,37 @@
 /** The token of the address that `temper studio` printed. */
 const token = new URLSearchParams(location.search).get("token") ?? "";
 
-const headers = { authorization: `Bearer ${token}` };
-
-/** An answer of the server that is not a success. */
-class ApiError extends Error {}
-
-async function check(response: Response): Promise<Response> {
-  if (response.ok) return response;
-  const { error } = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new ApiError(error ?? `The server answered with status ${response.status}.`);
+/** A request to the server: with a body, it is sent as POST. */
+export interface ApiRequest {
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number>>;
+  readonly body?: unknown;
 }
 
-export async function get<T>(path: string, query: Readonly<Record<string, string | number>> = {}): Promise<T> {
+async function send({ path, query = {}, body }: ApiRequest, signal?: AbortSignal): Promise<Response> {
   const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-  return (await check(await fetch(`/api/${path}?${search}`, { headers }))).json() as Promise<T>;
-}
-
-function send(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
-  return fetch(`/api/${path}`, {
-    method: "POST",
-    headers: { ...headers, "content-type": "application/json" },
-    body: JSON.stringify(body),
+  const authorization = `Bearer ${token}`;
+  const post = { method: "POST", headers: { authorization, "content-type": "application/json" } };
+  const response = await fetch(`/api/${path}?${search}`, {
+    ...(body === undefined ? { headers: { authorization } } : { ...post, body: JSON.stringify(body) }),
     ...(signal && { signal }),
   });
+  if (response.ok) return response;
+  const { error } = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new Error(error ?? `The server answered with status ${response.status}.`);
 }
 
-export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  return (await check(await send(path, body, signal))).json() as Promise<T>;
+export async function load<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
+  return (await send(request, signal)).json() as Promise<T>;
+}
+
+export function post<T>(path: string, body: unknown): Promise<T> {
+  return load<T>({ path, body });
 }
 
 /** Reads server-sent events. `EventSource` could not send the token in a header. */
-export async function* readEvents<T>(path: string, signal: AbortSignal, body?: unknown): AsyncGenerator<T> {
-  const response = await check(
-    body === undefined ? await fetch(`/api/${path}`, { headers, signal }) : await send(path, body, signal),
-  );
+export async function* readEvents<T>(request: ApiRequest, signal: AbortSignal): AsyncGenerator<T> {
+  const response = await send(request, signal);
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

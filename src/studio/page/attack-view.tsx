@@ -1,18 +1,10 @@
 import { formatCount } from "../../base/format.js";
-import type { AttackMessage, DiffPiece, Scored } from "../api.js";
-import { DiffText, Probabilities } from "./attacked-texts.js";
+import type { DiffPiece, Scored } from "../api.js";
+import { Probabilities } from "./attacked-texts.js";
+import { DiffText } from "./diff-text.js";
 import { formatTestCase } from "./test-case.js";
+import type { WatchedAttack } from "./use-attacks.js";
 import { CopyButton, Problem } from "./widgets.js";
-
-/** An attack as far as it is known. */
-export interface WatchedAttack {
-  readonly attack: string;
-  readonly pieces: Scored["pieces"];
-  readonly step: Extract<AttackMessage, { type: "step" }> | null;
-  readonly end: Extract<AttackMessage, { type: "end" }> | null;
-  readonly problem: string | null;
-  readonly isStopped?: boolean;
-}
 
 interface Props {
   readonly watched: WatchedAttack;
@@ -49,12 +41,10 @@ export function AttackView({ watched, labels, texts, reference, onTexts }: Props
             </span>{" "}
             {outcomes[result.outcome][1]}
           </>
-        ) : watched.isStopped ? (
-          "Stopped."
-        ) : problem === null ? (
+        ) : watched.isRunning ? (
           "The attack is looking for words to change …"
         ) : (
-          ""
+          problem === null && "Stopped."
         )}
       </p>
       <Problem message={problem} />

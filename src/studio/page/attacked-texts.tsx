@@ -2,10 +2,10 @@ import { useEffect, useState } from "preact/hooks";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { shellQuote } from "../../base/shell.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
-import type { AttackedText, DiffPiece, JournalInfo, TextsPage } from "../api.js";
-import { get, getMessage } from "./api.js";
+import type { AttackedText, JournalInfo, TextsPage } from "../api.js";
+import { DiffText } from "./diff-text.js";
 import { ReportPart } from "./report-part.js";
-import { Bar, Loading, Problem, useDelayed } from "./widgets.js";
+import { Bar, Loading, Problem, Select, useDelayed, useLoaded } from "./widgets.js";
 
 interface Props {
   readonly id: string;
@@ -17,6 +17,12 @@ interface Props {
 }
 
 const pageSize = 25;
+const outcomeOptions = Object.entries(outcomeTitles).map(([value, title]) => ({ value, title }));
+
+function toOption({ name, done, total }: JournalInfo): { readonly value: string; readonly title: string } {
+  const rest = done < total ? ` of ${formatCount(total)}` : "";
+  return { value: name, title: `${name} (${formatCount(done)}${rest})` };
+}
 
 /** Texts of an attack with their word diffs. The server searches; the page shows a part. */
 export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
@@ -24,28 +30,12 @@ export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
   const [outcome, setOutcome] = useState("");
   const [search, setSearch] = useState("");
   const [limit, setLimit] = useState(pageSize);
-  const [page, setPage] = useState<TextsPage | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
   const wanted = useDelayed(search, 200);
   const name = journals.some((journal) => journal.name === attack) ? attack : (journals[0]?.name ?? "");
-  const done = journals.find((journal) => journal.name === name)?.done ?? 0;
+  const version = journals.find((journal) => journal.name === name)?.done;
   useEffect(() => setLimit(pageSize), [name, outcome, wanted]);
-  useEffect(() => {
-    if (name === "") return;
-    let isCurrent = true;
-    const query = { id, attack: name, search: wanted, limit, ...(outcome && { outcome }) };
-    get<TextsPage>("texts", query).then(
-      (found) => {
-        if (!isCurrent) return;
-        setPage(found);
-        setProblem(null);
-      },
-      (error: unknown) => isCurrent && setProblem(getMessage(error)),
-    );
-    return () => {
-      isCurrent = false;
-    };
-  }, [id, name, outcome, wanted, limit, done]);
+  const query = { id, attack: name, search: wanted, limit, ...(outcome && { outcome }) };
+  const { last: page, problem } = useLoaded<TextsPage>(name === "" ? null : { path: "texts", query, version });
   return (
     <section aria-labelledby="texts">
       <h2 id="texts">Attacked texts</h2>
@@ -60,28 +50,8 @@ export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
         <>
           {table !== null && <ReportPart html={table} />}
           <form class="filters" onSubmit={(event) => event.preventDefault()}>
-            <label>
-              Attack{" "}
-              <select value={name} onChange={(event) => setAttack(event.currentTarget.value)}>
-                {journals.map((journal) => (
-                  <option key={journal.name} value={journal.name}>
-                    {journal.name} ({formatCount(journal.done)}
-                    {journal.done < journal.total && ` of ${formatCount(journal.total)}`})
-                  </option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Outcome{" "}
-              <select value={outcome} onChange={(event) => setOutcome(event.currentTarget.value)}>
-                <option value="">all</option>
-                {Object.entries(outcomeTitles).map(([value, title]) => (
-                  <option key={value} value={value}>
-                    {title}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Select title="Attack" value={name} options={journals.map(toOption)} onChange={setAttack} />
+            <Select title="Outcome" none="all" value={outcome} options={outcomeOptions} onChange={setOutcome} />
             <label class="grow">
               <span class="sr-only">Search texts</span>
               <input
@@ -135,27 +105,6 @@ function TextCard({ text, labels }: { text: AttackedText; labels: readonly strin
         gold={label}
       />
     </article>
-  );
-}
-
-/** The text after an attack. A replaced word is followed by its substitute. */
-export function DiffText({ fields }: { fields: readonly (readonly DiffPiece[])[] }) {
-  return (
-    <div class="diff">
-      {fields.map((pieces, i) => (
-        <p key={i}>
-          {pieces.map(({ text, was }, k) =>
-            was === undefined ? (
-              text
-            ) : (
-              <span key={k}>
-                <del>{was}</del> <ins>{text}</ins>
-              </span>
-            ),
-          )}
-        </p>
-      ))}
-    </div>
   );
 }
 

@@ -1,9 +1,8 @@
 import type { ComparisonAnswer } from "../api.js";
-import { post } from "./api.js";
 import { Chart } from "./chart.js";
 import { ReportPart } from "./report-part.js";
 import { linkTo } from "./route.js";
-import { EmptyState, Loading, Problem, useLoaded } from "./widgets.js";
+import { EmptyState, Loading, Problem, Select, useLoaded } from "./widgets.js";
 
 type Models = readonly { readonly name: string; readonly runs: readonly string[] }[];
 
@@ -18,10 +17,8 @@ function parseModels(text: string): Models {
 /** Compares models as a report does, with their curves in the same charts. */
 export function ComparePage({ models: text, theme }: { models: string; theme: string }) {
   const models = parseModels(text);
-  const { data, problem } = useLoaded(
-    () => (models.length > 0 ? post<ComparisonAnswer>("compare", { models }) : Promise.resolve(null)),
-    [text],
-  );
+  const request = models.length > 0 ? { path: "compare", body: { models } } : null;
+  const { last: data, problem } = useLoaded<ComparisonAnswer>(request);
   if (models.length === 0)
     return (
       <EmptyState title="Nothing selected">
@@ -38,21 +35,15 @@ export function ComparePage({ models: text, theme }: { models: string; theme: st
           <a href={linkTo("runs")}>Runs</a>
         </p>
         <h1>Comparison</h1>
-        <label>
-          Baseline{" "}
-          <select
-            value={baseline!.name}
-            onChange={(event) => {
-              const name = event.currentTarget.value;
-              const ordered = models.toSorted((a, b) => Number(b.name === name) - Number(a.name === name));
-              location.hash = linkTo("compare", { models: JSON.stringify(ordered) });
-            }}
-          >
-            {models.map(({ name }) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
+        <Select
+          title="Baseline"
+          value={baseline!.name}
+          options={models.map(({ name }) => ({ value: name }))}
+          onChange={(name) => {
+            const ordered = models.toSorted((a, b) => Number(b.name === name) - Number(a.name === name));
+            location.hash = linkTo("compare", { models: JSON.stringify(ordered) });
+          }}
+        />
       </header>
       <Problem message={problem} />
       {!data ? problem === null && <Loading what="the comparison" /> : <Comparison data={data} theme={theme} />}

@@ -1,12 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import type { DataPreview, Form, FormCheck, FormField, JobRow } from "../api.js";
-import { get, getMessage, post } from "./api.js";
+import { getMessage, post } from "./api.js";
 import { Field, type FieldValues, fillRequired } from "./form-field.js";
 import { CopyButton, Loading, Problem, useDelayed, useLoaded } from "./widgets.js";
 
 /** A form made from the schema of a request. The server checks it while it is filled in. */
 export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted(): void }) {
-  const { data: form, problem: loadProblem } = useLoaded(() => get<Form>("form", { kind }), [kind]);
+  const { data: form, problem: loadProblem } = useLoaded<Form>({ path: "form", query: { kind } });
   const [given, setValues] = useState<FieldValues>({});
   const values = fillRequired(form?.fields ?? [], given);
   const [check, setCheck] = useState<FormCheck | null>(null);
@@ -24,7 +24,7 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
     };
   }, [kind, content]);
   const path = useDelayed(String(values.data ?? ""), 250);
-  const { data: preview } = useLoaded(() => get<DataPreview>("data", { path }), [path]);
+  const { last: preview } = useLoaded<DataPreview>({ path: "data", query: { path } });
   if (!form) return loadProblem === null ? <Loading what="the form" /> : <Problem message={loadProblem} />;
   const submit = async (): Promise<void> => {
     setSubmitted(true);

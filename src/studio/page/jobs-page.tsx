@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { JobRow } from "../api.js";
-import { get, getMessage, post } from "./api.js";
+import { getMessage, post } from "./api.js";
 import { JobForm } from "./job-form.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
@@ -96,6 +96,6 @@ export function Job({ job }: { job: JobRow }) {
 }
 
 function Log({ id, version }: { id: string; version: string }) {
-  const { data } = useLoaded(() => get<{ text: string }>("jobs/log", { id }), [id, version]);
-  return <pre>{data?.text || "The log is empty."}</pre>;
+  const { last } = useLoaded<{ text: string }>({ path: "jobs/log", query: { id }, version });
+  return <pre>{last?.text || "The log is empty."}</pre>;
 }

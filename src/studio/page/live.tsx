@@ -37,7 +37,7 @@ export function useLiveState(): LiveState {
     const connect = async (): Promise<void> => {
       let isFirst = true;
       try {
-        for await (const message of readEvents<LiveMessage>("live", stop.signal)) {
+        for await (const message of readEvents<LiveMessage>({ path: "live" }, stop.signal)) {
           // The first message has all runs, so runs that are gone disappear.
           const base = isFirst ? { rows: new Map<string, RunRow>(), problem: null } : {};
           isFirst = false;

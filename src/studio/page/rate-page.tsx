@@ -2,7 +2,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatNumber } from "../../base/format.js";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
 import type { RatingPair, RatingReport } from "../api.js";
-import { get, getMessage, post } from "./api.js";
+import { getMessage, load, post } from "./api.js";
+import { FoldedText } from "./diff-text.js";
 import type { LiveState } from "./live.js";
 import { EmptyState, formatCell, Loading, Problem, useDelayed } from "./widgets.js";
 
@@ -74,8 +75,9 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
   const name = useDelayed(rater, 300);
   useEffect(() => {
     const fail = (error: unknown): void => setProblem(getMessage(error));
-    get<RatingReport>("ratings", { id, attack }).then(setReport, fail);
-    if (name !== "") get<RatingPair[]>("ratings/pairs", { id, attack, rater: name }).then(setPairs, fail);
+    load<RatingReport>({ path: "ratings", query: { id, attack } }).then(setReport, fail);
+    if (name !== "")
+      load<RatingPair[]>({ path: "ratings/pairs", query: { id, attack, rater: name } }).then(setPairs, fail);
     else setPairs(null);
   }, [id, attack, name]);
   const [pair] = pairs ?? [];
@@ -132,7 +134,11 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
               <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
                 <h2>Text {i === 0 ? "A" : "B"}</h2>
                 {texts.map((text, k) => (
-                  <FoldedText key={`${pair.id} ${k}`} text={text} other={[pair.second, pair.first][i]![k] ?? ""} />
+                  <FoldedText
+                    key={`${pair.id} ${k}`}
+                    pieces={splitShared(text, [pair.second, pair.first][i]![k] ?? "").map((part) => ({ text: part }))}
+                    kept={1}
+                  />
                 ))}
               </section>
             ))}
@@ -173,31 +179,16 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
   );
 }
 
-/** Words that stay around the part in which the two texts differ. */
-const contextWords = 25;
-
-/** Long beginnings and ends that both texts share are folded: they are the same in both. */
-function FoldedText({ text, other }: { text: string; other: string }) {
-  const [isOpen, setOpen] = useState(false);
+/** Splits a text where it begins and ends to differ from the other one. */
+function splitShared(text: string, other: string): readonly [string, string, string] {
   const split = (each: string): readonly string[] => each.match(/\s*\S+/g) ?? [];
   const [words, others] = [split(text), split(other)];
   let start = 0;
   while (start < words.length && words[start] === others[start]) start++;
-  let end = 0;
-  while (end < words.length - start && words.at(-1 - end) === others.at(-1 - end)) end++;
-  const [head, tail] = [Math.max(0, start - contextWords), Math.max(0, end - contextWords)];
-  const shown = words.slice(head, words.length - tail).join("");
-  if (isOpen || head + tail === 0) return <p class="text">{text}</p>;
-  return (
-    <p class="text">
-      {head > 0 && "… "}
-      {shown}
-      {tail > 0 && " …"}{" "}
-      <button type="button" class="quiet" onClick={() => setOpen(true)}>
-        Show {head + tail} equal words
-      </button>
-    </p>
-  );
+  let end = words.length;
+  while (end > start && words[end - 1] === others[others.length - words.length + end - 1]) end--;
+  const join = (from: number, to: number): string => words.slice(from, to).join("");
+  return [join(0, start), join(start, end), join(end, words.length)];
 }
 
 function Report({ report: { ratings, raters, pairs, validity, grammar, agreement } }: { report: RatingReport }) {

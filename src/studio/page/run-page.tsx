@@ -2,7 +2,6 @@ import { formatCount, formatDuration } from "../../base/format.js";
 import { describeMetric, formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
 import type { RunDetail, Setting } from "../api.js";
-import { get } from "./api.js";
 import { AttackedTexts } from "./attacked-texts.js";
 import { Chart } from "./chart.js";
 import { Job } from "./jobs-page.js";
@@ -25,7 +24,7 @@ import {
 export function RunPage({ id, live, theme }: { id: string; live: LiveState; theme: string }) {
   const row = live.rows.get(id);
   const version = useDelayed(row, 300);
-  const { data, problem } = useLoaded(() => get<RunDetail>("run", { id }), [id, version]);
+  const { last: data, problem } = useLoaded<RunDetail>({ path: "run", query: { id }, version });
   if (!data) return problem === null ? <Loading what="the run" /> : <Problem message={problem} />;
   const shown = row ?? data.row;
   const job = live.jobs.find(({ run, state }) => run === id && state !== "finished");

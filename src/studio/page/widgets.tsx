@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatDuration, formatInterval, formatPercent } from "../../base/format.js";
 import type { MetricCell, RunRow } from "../api.js";
-import { getMessage } from "./api.js";
+import { type ApiRequest, getMessage, load } from "./api.js";
 
 /** What to do next if there is nothing to show. */
 export function EmptyState({ title, children }: { title: string; children: ComponentChildren }) {
@@ -27,6 +27,32 @@ export function Loading({ what }: { what: string }) {
     <p class="loading" role="status">
       <span class="spinner" aria-hidden="true" /> Loading {what} …
     </p>
+  );
+}
+
+interface SelectProps {
+  readonly title: string;
+  readonly value: string;
+  readonly options: readonly { readonly value: string; readonly title?: string; readonly hint?: string }[];
+  /** The title of the empty value; without it, one of the options must be chosen. */
+  readonly none?: string;
+  onChange(value: string): void;
+}
+
+/** A list to choose from, after its title. */
+export function Select({ title, value, options, none, onChange }: SelectProps) {
+  return (
+    <label>
+      {title}{" "}
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {none !== undefined && <option value="">{none}</option>}
+        {options.map((option) => (
+          <option key={option.value} value={option.value} title={option.hint}>
+            {option.title ?? option.value}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -101,23 +127,38 @@ async function copyText(text: string): Promise<void> {
   }
 }
 
-/** Loads something again whenever a key changes. What was shown stays until the new is there. */
-export function useLoaded<T>(
-  load: () => Promise<T>,
-  keys: readonly unknown[],
-): { data: T | null; problem: string | null } {
-  const [state, setState] = useState<{ data: T | null; problem: string | null }>({ data: null, problem: null });
+/** What was loaded for a request. */
+interface Loaded<T> {
+  /** The answer to the present request; null until it is there. */
+  readonly data: T | null;
+  /** The last answer, perhaps to an earlier request. */
+  readonly last: T | null;
+  readonly problem: string | null;
+}
+
+interface LoadedState<T> extends Omit<Loaded<T>, "data"> {
+  readonly key: string;
+}
+
+/**
+ * Loads the answer to a request, and again whenever the request changes. Null loads nothing. Answers
+ * to earlier requests that come late are dropped. A request that must be repeated has a new `version`.
+ */
+export function useLoaded<T>(request: (ApiRequest & { readonly version?: unknown }) | null): Loaded<T> {
+  const key = JSON.stringify(request);
+  const [state, setState] = useState<LoadedState<T>>({ key: "", last: null, problem: null });
   useEffect(() => {
-    let isCurrent = true;
-    load().then(
-      (data) => isCurrent && setState({ data, problem: null }),
-      (error: unknown) => isCurrent && setState((before) => ({ ...before, problem: getMessage(error) })),
+    if (request === null) return;
+    const stop = new AbortController();
+    load<T>(request, stop.signal).then(
+      (last) => stop.signal.aborted || setState({ key, last, problem: null }),
+      (error: unknown) => stop.signal.aborted || setState(({ last }) => ({ key, last, problem: getMessage(error) })),
     );
-    return () => {
-      isCurrent = false;
-    };
-  }, keys);
-  return state;
+    return () => stop.abort();
+  }, [key]);
+  const { last } = state;
+  const problem = state.key === key ? state.problem : null;
+  return { data: state.key === key && problem === null ? last : null, last, problem };
 }
 
 /** A value that follows another one after it has not changed for a while. */

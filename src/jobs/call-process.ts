@@ -1,0 +1,124 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { join } from "node:path";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import { describeCrash } from "../base/processes.js";
+import { packageRoot } from "../tensor/native.js";
+
+/** What a method receives besides its input. */
+export interface CallContext<Event> {
+  readonly signal: AbortSignal;
+  /** Sends an event to the caller while the method works. */
+  send(event: Event): void;
+}
+
+/** A method that a process offers to the one that started it. */
+export type Method<Input, Result, Event = never> = (input: Input, context: CallContext<Event>) => Promise<Result>;
+type InputOf<M> = M extends Method<infer Input, unknown, infer _> ? Input : never;
+type ResultOf<M> = M extends (...parameters: never[]) => Promise<infer Result> ? Result : never;
+type EventOf<M> = M extends (input: never, context: CallContext<infer Event>) => unknown ? Event : never;
+
+type Request = { readonly id: number; readonly method: string; readonly input: unknown } | { readonly abort: number };
+type Answer = { readonly id: number } & (
+  | { readonly event: unknown }
+  | { readonly result: unknown }
+  | { readonly error: string; readonly isUserError: boolean }
+);
+
+/** A caller that waits for an answer. */
+interface Waiting {
+  onEvent(event: unknown): void;
+  resolve(result: unknown): void;
+  reject(error: Error): void;
+}
+
+/**
+ * Calls methods in a process of their own, so that the event loop of this one stays free while they
+ * compute. The first call starts the process, and the first call after its end starts another one.
+ *
+ *     const models = new CallProcess<PlaygroundMethods>("studio/playground-process.js");
+ *     const scored = await models.call("score", { model: "runs/reviews", texts: ["A quiet film."] });
+ */
+export class CallProcess<Api> {
+  #child: ChildProcess | null = null;
+  readonly #waiting = new Map<number, Waiting>();
+  #lastId = 0;
+
+  /** `program`: a compiled file below dist that calls `answerCalls`. */
+  constructor(readonly program: string) {}
+
+  call<Name extends keyof Api & string>(
+    method: Name,
+    input: InputOf<Api[Name]>,
+    { signal, onEvent = () => undefined }: { signal?: AbortSignal; onEvent?: (event: EventOf<Api[Name]>) => void } = {},
+  ): Promise<ResultOf<Api[Name]>> {
+    this.#child ??= this.#start();
+    const child = this.#child;
+    const id = ++this.#lastId;
+    const send = (request: Request): void => void (child.connected && child.send(request));
+    signal?.addEventListener("abort", () => send({ abort: id }), { once: true });
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, {
+        onEvent: onEvent as Waiting["onEvent"],
+        resolve: resolve as Waiting["resolve"],
+        reject,
+      });
+      send({ id, method, input });
+    });
+  }
+
+  /** Ends the process. Calls that wait are rejected. */
+  close(): void {
+    this.#child?.kill();
+  }
+
+  #start(): ChildProcess {
+    const path = join(packageRoot, "dist", this.program);
+    const child = fork(path, { execArgv: [], stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    const end = (reason: string): void => {
+      if (this.#child !== child) return;
+      this.#child = null;
+      for (const { reject } of this.#waiting.values()) reject(new UserError(reason));
+      this.#waiting.clear();
+    };
+    child.on("message", (answer: Answer) => this.#receive(answer));
+    child.once("error", (error) => end(`The process of the models could not be started: ${error.message}`));
+    child.once("exit", (code, signal) =>
+      end(`The process of the models ended: ${signal ? describeCrash(signal) : `exit code ${code}`}. Try again.`),
+    );
+    return child;
+  }
+
+  #receive(answer: Answer): void {
+    const waiting = this.#waiting.get(answer.id);
+    if ("event" in answer) {
+      waiting?.onEvent(answer.event);
+      return;
+    }
+    this.#waiting.delete(answer.id);
+    if ("error" in answer) waiting?.reject(answer.isUserError ? new UserError(answer.error) : new Error(answer.error));
+    else waiting?.resolve(answer.result);
+  }
+}
+
+/** Answers the calls of the process that started this one, and ends with it. */
+export function answerCalls(methods: Readonly<Record<string, Method<never, unknown, never>>>): void {
+  const running = new Map<number, AbortController>();
+  const send = (answer: Answer): void => void (process.connected && process.send?.(answer));
+  const answer = async (id: number, method: string, input: unknown): Promise<void> => {
+    const stop = new AbortController();
+    running.set(id, stop);
+    try {
+      const context = { signal: stop.signal, send: (event: unknown) => send({ id, event }) };
+      send({ id, result: (await methods[method]!(input as never, context)) ?? null });
+    } catch (error) {
+      send({ id, error: getErrorMessage(error), isUserError: error instanceof UserError });
+    } finally {
+      running.delete(id);
+    }
+  };
+  process.on("message", (request: Request) => {
+    if ("abort" in request) running.get(request.abort)?.abort();
+    else void answer(request.id, request.method, request.input);
+  });
+  process.once("disconnect", () => process.exit());
+}

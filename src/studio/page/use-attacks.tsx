@@ -1,0 +1,81 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { AttackMessage, Scored } from "../api.js";
+import { getMessage, readEvents } from "./api.js";
+
+/** An attack as far as it is known. */
+export interface WatchedAttack {
+  readonly attack: string;
+  readonly isRunning: boolean;
+  readonly pieces: Scored["pieces"];
+  readonly step: Extract<AttackMessage, { type: "step" }> | null;
+  readonly end: Extract<AttackMessage, { type: "end" }> | null;
+  readonly problem: string | null;
+}
+
+/** What the server needs to attack a text. */
+export interface AttackBody {
+  readonly model: string;
+  readonly texts: readonly string[];
+  readonly label: number | null;
+  readonly attack: string;
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+export interface Attacks {
+  /** The attack on each model, by its reference. */
+  readonly watched: ReadonlyMap<string, WatchedAttack>;
+  readonly isRunning: boolean;
+  /** Attacks one text on several models. Earlier attacks are forgotten. */
+  start(bodies: readonly AttackBody[]): void;
+  /** Stops what is running. Results stay. */
+  stop(): void;
+  /** Stops what is running and forgets the results. */
+  clear(): void;
+}
+
+/** Runs attacks and follows them. Answers of an attack that was stopped or replaced change nothing. */
+export function useAttacks(): Attacks {
+  const [watched, setWatched] = useState<ReadonlyMap<string, WatchedAttack>>(new Map());
+  const current = useRef(new AbortController());
+  useEffect(() => () => current.current.abort(), []);
+  const renew = (): AbortSignal => {
+    current.current.abort();
+    current.current = new AbortController();
+    return current.current.signal;
+  };
+  const follow = async (body: AttackBody, signal: AbortSignal): Promise<void> => {
+    const update = (change: Partial<WatchedAttack>): void => {
+      if (signal.aborted) return;
+      setWatched((before) => new Map(before).set(body.model, { ...before.get(body.model)!, ...change }));
+    };
+    try {
+      for await (const message of readEvents<AttackMessage>({ path: "playground/attack", body }, signal)) {
+        if (message.type === "start") update({ pieces: message.pieces });
+        else if (message.type === "step") update({ step: message });
+        else if (message.type === "end") update({ end: message });
+        else update({ problem: message.message });
+      }
+    } catch (error) {
+      update({ problem: getMessage(error) });
+    }
+    update({ isRunning: false });
+  };
+  return {
+    watched,
+    isRunning: [...watched.values()].some(({ isRunning }) => isRunning),
+    start(bodies) {
+      const signal = renew();
+      const empty = { isRunning: true, pieces: [], step: null, end: null, problem: null };
+      setWatched(new Map(bodies.map(({ model, attack }) => [model, { ...empty, attack }])));
+      for (const body of bodies) void follow(body, signal);
+    },
+    stop() {
+      renew();
+      setWatched((before) => new Map([...before].map(([model, each]) => [model, { ...each, isRunning: false }])));
+    },
+    clear() {
+      renew();
+      setWatched(new Map());
+    },
+  };
+}
