@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, writeSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { getErrorMessage } from "../base/errors.js";
 import { createFileError, openForAppending, writeFileAtomic } from "../base/files.js";
 import { describeCrash } from "../base/processes.js";
@@ -144,4 +145,28 @@ async function recordFailure(path: string, hash: string, message: string): Promi
   const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
   await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
   return result;
+}
+
+/** The environment of each concurrent worker: its own GPU, or its part of the cores. */
+export function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Record<string, string>[] {
+  const gpus = isCpuOnly ? [] : listVisibleGpus();
+  const count = jobs ?? Math.max(1, gpus.length);
+  return Array.from({ length: count }, (_, i): Record<string, string> => {
+    const gpu = gpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: gpus[i % gpus.length]! };
+    // A worker that waits for a shared GPU leaves its core to the others.
+    const shared = gpus.length > 0 && count > gpus.length ? { TEMPER_SHARED_GPU: "1" } : {};
+    if (count === 1 || process.env.OMP_NUM_THREADS) return { ...gpu, ...shared };
+    const threads = Math.max(1, Math.floor(availableParallelism() / count));
+    return { ...gpu, ...shared, OMP_NUM_THREADS: String(threads) };
+  });
+}
+
+/** The GPUs for CUDA_VISIBLE_DEVICES, from the driver, because the engine would occupy one. */
+function listVisibleGpus(): string[] {
+  const visible = process.env.CUDA_VISIBLE_DEVICES;
+  if (visible !== undefined) return visible.split(",").filter((name) => name !== "" && name !== "-1");
+  const { status, stdout } = spawnSync("nvidia-smi", ["--query-gpu=index", "--format=csv,noheader"], {
+    encoding: "utf8",
+  });
+  return status === 0 ? stdout.split("\n").filter((line) => /^\d+$/.test(line)) : [];
 }

@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { RunBenchmark } from "../actions/train/estimate-run.js";
+import { basename, join } from "node:path";
+import { computeRunSeconds, type RunBenchmark } from "../actions/train/estimate-run.js";
 import type { RunWork } from "../actions/train/run-work.js";
 import { Interrupted, UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../base/events.js";
 import type { WorkRequest } from "../jobs/work-request.js";
-import { Worker, type WorkerSettings } from "../jobs/worker-process.js";
-import { formatMethodNames } from "../settings/config.js";
-import type { NewSweepPlan } from "./plan.js";
-import { createWorkerEnvironments, usesOnlyCpu } from "./run-local.js";
-import { formatDataName, listRunKinds, type RunKind, type SweepEstimate, scaleCosts } from "./scale-costs.js";
+import { createWorkerEnvironments, Worker, type WorkerSettings } from "../jobs/worker-process.js";
+import { loadMethods, resolveMethods } from "../methods/index.js";
+import { formatMethodNames, type RunConfig } from "../settings/config.js";
+import { fitStepTime } from "../train/index.js";
+import { type NewSweepPlan, usesOnlyCpu } from "./plan.js";
 import { resolveInitialModel } from "./stages.js";
 
 export interface EstimateOptions extends Callbacks, Pick<WorkerSettings, "program" | "trust"> {
@@ -25,113 +25,247 @@ export const estimateSeconds = 20;
 /** No stack of methods gets more of it than this. */
 const maxStackSeconds = 5;
 
+/** An estimate, and the range in which the true value probably is. */
+interface TimeRange {
+  readonly seconds: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The cost of a sweep's runs on this host, one after the other. */
+export interface SweepEstimate extends TimeRange {
+  readonly concurrentRuns: number;
+  readonly diskBytes: number;
+  /** Maximum memory of a run; null if too little was measured. */
+  readonly memoryBytes: number | null;
+  readonly device: string;
+  /** The largest step that was measured. */
+  readonly step: { readonly batchSize: number; readonly length: number };
+  /** Parts that were not measured in time are scaled from the others. */
+  readonly scaled: { readonly methods: readonly string[]; readonly data: readonly string[] };
+}
+
+/** Runs with the same cost, and what was counted and measured of them. */
+interface RunKind {
+  readonly config: RunConfig;
+  readonly count: number;
+  /** Equal for runs with the same methods, whatever the weights of their losses are. */
+  readonly stack: string;
+  /** Equal for runs with the same texts and the same tokens. */
+  readonly data: string;
+  work?: RunWork;
+  benchmark?: RunBenchmark;
+}
+
 /** Estimates runs in a worker that counts their work and measures a few steps of each stack. */
 export async function estimateSweep(
   { plan, configs }: NewSweepPlan,
   runs: readonly string[],
   options: EstimateOptions,
 ): Promise<SweepEstimate | null> {
-  const { signal, jobs, program, trust, timeout = AbortSignal.timeout(1000 * estimateSeconds) } = options;
+  const { jobs, program, trust, timeout = AbortSignal.timeout(1000 * estimateSeconds) } = options;
   const deadline = performance.now() + 1000 * estimateSeconds;
   const kinds = await listRunKinds(runs.map((run) => resolveInitialModel(configs[run]!, configs)));
   const data = [...new Set(kinds.map((kind) => kind.data))];
   const stacks = [...new Set(kinds.map(({ stack }) => stack))];
-  const works = new Map<RunKind, RunWork>();
-  const benchmarks = new Map<string, RunBenchmark>();
   const environments = createWorkerEnvironments(usesOnlyCpu(configs), jobs);
   const folder = join(tmpdir(), `temper-estimate-${randomUUID()}`);
   // It gets as much of the host as one of the runs.
-  const settings = { environment: environments[0] ?? {}, ...(program && { program }), ...(trust && { trust }) };
-  const worker = new EstimateWorker(folder, settings, signal, timeout);
+  const worker = new Worker({
+    environment: environments[0] ?? {},
+    ...(program && { program }),
+    ...(trust && { trust }),
+  });
   const getSamplePath = (key: string): string => join(folder, `sample-${data.indexOf(key)}.json`);
   let done = 0;
   const execute = async (stage: string, request: WorkRequest): Promise<unknown> => {
     if (timeout.aborted) return null;
-    reportProgress(options, stage, done++, data.length + stacks.length);
-    return worker.execute(request);
+    reportProgress(options, stage, done, data.length + stacks.length);
+    return executeWithin(worker, request, join(folder, String(done++)), options.signal, timeout);
   };
   const count = async (key: string): Promise<void> => {
     const counted = kinds.filter((kind) => kind.data === key);
     const runConfigs = counted.map(({ config }) => config);
     const request: WorkRequest = { kind: "count-work", configs: runConfigs, sample: getSamplePath(key) };
-    const found = (await execute(`reads ${formatDataName(runConfigs[0]!)}`, request)) as RunWork[] | null;
-    for (const [i, work] of found?.entries() ?? []) works.set(counted[i]!, work);
+    const works = (await execute(`reads ${formatDataName(runConfigs[0]!)}`, request)) as RunWork[] | null;
+    for (const [i, work] of works?.entries() ?? []) counted[i]!.work = work;
   };
-  const measure = async (stack: string): Promise<void> => {
-    const kind = kinds.find((each) => each.stack === stack && works.has(each));
+  const measure = async (stack: string, at: number): Promise<void> => {
+    const same = kinds.filter((kind) => kind.stack === stack);
+    const kind = same.find(({ work }) => work);
     if (!kind) return;
-    const { config } = kind;
-    const remaining = (deadline - performance.now()) / 1000 / (stacks.length - benchmarks.size);
-    const request: WorkRequest = {
+    const remaining = (deadline - performance.now()) / 1000 / (stacks.length - at);
+    const benchmark = await execute(`measures ${formatMethodNames(kind.config)}`, {
       kind: "measure",
-      config,
+      config: kind.config,
       sample: getSamplePath(kind.data),
-      stepsPerEpoch: works.get(kind)!.stepsPerEpoch,
+      stepsPerEpoch: kind.work!.stepsPerEpoch,
       seconds: Math.max(0, Math.min(maxStackSeconds, remaining)),
-    };
-    const found = await execute(`measures ${formatMethodNames(config)}`, request);
-    if (found) benchmarks.set(stack, found as RunBenchmark);
+    });
+    if (benchmark) for (const each of same) each.benchmark = benchmark as RunBenchmark;
   };
   try {
+    await mkdir(folder, { mode: 0o700 });
     // One run is complete before anything else, so that the others can be scaled from it.
     await count(data[0]!);
-    await measure(stacks[0]!);
+    await measure(stacks[0]!, 0);
     for (const key of data.slice(1)) await count(key);
-    for (const stack of stacks.slice(1)) await measure(stack);
+    for (const [i, stack] of stacks.slice(1).entries()) await measure(stack, i + 1);
   } finally {
     await worker.close();
+    await rm(folder, { recursive: true, force: true });
   }
-  if (benchmarks.size > 0) {
-    const { checkpoints } = plan.settings.artifacts;
-    return scaleCosts({ kinds, works, benchmarks }, { concurrentRuns: environments.length, checkpoints });
-  }
+  if (kinds.some(({ benchmark }) => benchmark))
+    return scaleCosts(kinds, environments.length, plan.settings.artifacts.checkpoints);
   warn(options, `No step was measured within ${estimateSeconds} s, so the time of the sweep is not estimated.`);
   return null;
 }
 
-/** A worker process for the requests of an estimate. Its folder exists from the first request on. */
-class EstimateWorker {
-  readonly #folder: string;
-  readonly #worker: Worker;
-  readonly #signal: AbortSignal | undefined;
-  readonly #timeout: AbortSignal;
-  #count = 0;
+/** Executes a request. Returns its result, or null if the time is used up. */
+async function executeWithin(
+  worker: Worker,
+  request: WorkRequest,
+  path: string,
+  signal: AbortSignal | undefined,
+  timeout: AbortSignal,
+): Promise<unknown> {
+  const [requestPath, resultPath, log] = [`${path}.request`, `${path}.result`, `${path}.log`];
+  await writeFile(requestPath, JSON.stringify(request));
+  const stop = AbortSignal.any(signal ? [signal, timeout] : [timeout]);
+  const { status, error, result } = await worker.execute({ request, requestPath, resultPath }, log, { stop });
+  if (signal?.aborted) throw new Interrupted("Stopped during the estimate. No run was started.");
+  if (status === "done") return result;
+  if (stop.aborted) return null;
+  if (error?.isUserError) throw new UserError(error.message);
+  // The log is removed with the folder.
+  const printed = await readFile(log, "utf8").catch(() => "");
+  throw new Error(`The estimate failed. --no-estimate skips it. ${error?.message ?? status}\n${printed}`);
+}
 
-  constructor(folder: string, settings: WorkerSettings, signal: AbortSignal | undefined, timeout: AbortSignal) {
-    this.#folder = folder;
-    this.#worker = new Worker(settings);
-    this.#signal = signal;
-    this.#timeout = timeout;
+/** Groups runs by what decides their cost. */
+async function listRunKinds(configs: readonly RunConfig[]): Promise<RunKind[]> {
+  const kinds = new Map<string, RunKind>();
+  const methodCosts = new Map<string, unknown>();
+  for (const config of configs) {
+    const { methods, seed, tags, train, device, precision, threads, cudaGraphs, ...texts } = config;
+    const key = JSON.stringify(methods);
+    if (!methodCosts.has(key)) methodCosts.set(key, await listMethodCosts(config));
+    const stack = JSON.stringify([methodCosts.get(key), device, precision, threads, cudaGraphs]);
+    const data = JSON.stringify(texts);
+    const { epochs, batchSize, batchSampler, groupByLength, gradientAccumulationSteps, evalSteps, evalEpochs } = train;
+    const batches = [epochs, batchSize, batchSampler, groupByLength, gradientAccumulationSteps, evalSteps, evalEpochs];
+    const kind = JSON.stringify([data, stack, batches]);
+    const known = kinds.get(kind) ?? { config, stack, data, count: 0 };
+    kinds.set(kind, { ...known, count: known.count + 1 });
   }
+  return [...kinds.values()];
+}
 
-  /** Returns the result, or null if the time is used up. */
-  async execute(request: WorkRequest): Promise<unknown> {
-    const getPath = (name: string): string => join(this.#folder, `${name}-${this.#count}`);
-    const [requestPath, resultPath, log] = [getPath("request"), getPath("result"), getPath("log")];
-    this.#count++;
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    await writeFile(requestPath, JSON.stringify(request));
-    const stop = new AbortController();
-    const abort = (): void => stop.abort();
-    const signals = [this.#signal, this.#timeout];
-    if (signals.some((signal) => signal?.aborted)) abort();
-    for (const signal of signals) signal?.addEventListener("abort", abort);
-    const { status, error, result } = await this.#worker
-      .execute({ request, requestPath, resultPath }, log, { stop: stop.signal })
-      .finally(() => {
-        for (const signal of signals) signal?.removeEventListener("abort", abort);
-      });
-    if (this.#signal?.aborted) throw new Interrupted("Stopped during the estimate. No run was started.");
-    if (status === "done") return result;
-    if (stop.signal.aborted) return null;
-    if (error?.isUserError) throw new UserError(error.message);
-    // The log is removed with the folder.
-    const printed = await readFile(log, "utf8").catch(() => "");
-    throw new Error(`The estimate failed. --no-estimate skips it. ${error?.message ?? status}\n${printed}`);
-  }
+/** The options that change the cost of methods. A weight of at most 1 only does so if it is 0. */
+async function listMethodCosts({ methods }: RunConfig): Promise<unknown> {
+  return resolveMethods(await loadMethods(methods)).map(({ name, options, definition }) => {
+    if (definition.create(options).transformExamples) return [name, options];
+    const toCost = (value: unknown): unknown => (typeof value === "number" && value <= 1 ? value !== 0 : value);
+    return [name, Object.entries(options).map(([key, value]) => [key, toCost(value)])];
+  });
+}
 
-  async close(): Promise<void> {
-    await this.#worker.close();
-    await rm(this.#folder, { recursive: true, force: true });
-  }
+function formatDataName({ task, data }: RunConfig): string {
+  return task ?? basename(data ?? "");
+}
+
+/** Factors by which an estimated time can be wrong. */
+const uncertainty = {
+  /** A few steps, on a host that may do other work. */
+  measured: 1.3,
+  /** Per doubling of the work from the measured step to a step of the run. */
+  doubling: 1.1,
+  otherModel: 1.5,
+  otherMethods: 2,
+};
+
+/** Adds up the costs of all runs. */
+function scaleCosts(kinds: readonly RunKind[], concurrentRuns: number, keepsCheckpoints: boolean): SweepEstimate {
+  const benchmarks = [...new Set(kinds.flatMap(({ benchmark }) => benchmark ?? []))];
+  const counted = kinds.flatMap(({ work }) => work ?? []);
+  const times = new Map(
+    kinds.flatMap((kind) => (kind.work ? [[kind, estimateKind(kind, kind.work, benchmarks)] as const] : [])),
+  );
+  const typical = averageTimes([...times].map(([{ count }, time]) => ({ count, ...time })));
+  const sum = (key: keyof TimeRange): number =>
+    kinds.reduce((total, kind) => total + kind.count * (times.get(kind) ?? typical)[key], 0);
+  const diskBytes = Math.max(...counted.map((work) => work.diskBytes));
+  const modelBytes = 4 * Math.max(...counted.map(({ parameters }) => parameters));
+  const numRuns = kinds.reduce((total, { count }) => total + count, 0);
+  const { batchSize, length } = benchmarks.map(({ steps }) => steps.at(-1)!).sort((a, b) => b.flops - a.flops)[0]!;
+  const list = (unknown: readonly RunKind[], format: (config: RunConfig) => string): string[] => [
+    ...new Set(unknown.map(({ config }) => format(config))),
+  ];
+  return {
+    seconds: sum("seconds"),
+    low: sum("low"),
+    high: sum("high"),
+    concurrentRuns,
+    // A finished run without checkpoints is little more than its model.
+    diskBytes: keepsCheckpoints ? diskBytes * numRuns : diskBytes + modelBytes * numRuns,
+    memoryBytes: estimateMemory(counted, benchmarks),
+    device: benchmarks[0]!.device,
+    step: { batchSize, length },
+    scaled: {
+      methods: list(
+        kinds.filter(({ benchmark }) => !benchmark),
+        formatMethodNames,
+      ),
+      data: list(
+        kinds.filter(({ work }) => !work),
+        formatDataName,
+      ),
+    },
+  };
+}
+
+/** The time of one run. Methods that were not measured are estimated from all others. */
+function estimateKind({ benchmark: own }: RunKind, work: RunWork, benchmarks: readonly RunBenchmark[]): TimeRange {
+  const fits = benchmarks.flatMap(({ steps }) => (steps.length > 1 ? [fitStepTime(steps)] : []));
+  const perStepGuess = fits.length > 0 ? Math.min(...fits.map(({ perStep }) => perStep)) : 0;
+  const times = (own ? [own] : benchmarks).map((benchmark) => {
+    const { prepare, train, evaluate } = computeRunSeconds(work, benchmark, perStepGuess);
+    const doublings = Math.log2(Math.max(1, work.flops.step / benchmark.steps.at(-1)!.flops));
+    const factor =
+      uncertainty.measured *
+      uncertainty.doubling ** doublings *
+      (benchmark.modelParameters === work.parameters ? 1 : uncertainty.otherModel) *
+      (own ? 1 : uncertainty.otherMethods);
+    const seconds = prepare + train + evaluate;
+    return { count: 1, seconds, low: seconds / factor, high: seconds * factor };
+  });
+  return averageTimes(times);
+}
+
+/** The mean of the times of runs, and a range that contains all of theirs. */
+function averageTimes(times: readonly (TimeRange & { readonly count: number })[]): TimeRange {
+  const total = times.reduce((sum, { count }) => sum + count, 0);
+  return {
+    seconds: times.reduce((sum, { count, seconds }) => sum + count * seconds, 0) / total,
+    low: Math.min(...times.map(({ low }) => low)),
+    high: Math.max(...times.map(({ high }) => high)),
+  };
+}
+
+/** A parameter, its gradient and its two moments. */
+const bytesPerParameter = 16;
+
+/** The memory of the largest batch, extrapolated from the two largest measured steps. */
+function estimateMemory(works: readonly RunWork[], benchmarks: readonly RunBenchmark[]): number | null {
+  const tokens = Math.max(...works.map(({ maxBatchTokens }) => maxBatchTokens));
+  const parameters = Math.max(...works.map((work) => work.parameters));
+  const found = benchmarks.flatMap(({ steps, modelParameters }) => {
+    const [last, before] = [steps.at(-1)!, steps.at(-2)];
+    if (!before) return [];
+    const lastTokens = last.batchSize * last.length;
+    const bytesPerToken = (last.memoryBytes - before.memoryBytes) / (lastTokens - before.batchSize * before.length);
+    const activations = bytesPerToken * Math.max(0, tokens - lastTokens);
+    return [last.memoryBytes + activations + bytesPerParameter * Math.max(0, parameters - modelParameters)];
+  });
+  return found.length > 0 ? Math.round(Math.max(...found)) : null;
 }

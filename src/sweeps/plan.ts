@@ -81,3 +81,8 @@ const storedPlanSchema = z.preprocess((stored) => storedPlan.safeParse(stored).d
 export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
   return readJsonIfExists(join(out, sweepFiles.plan), storedPlanSchema, "the sweep's plan");
 }
+
+/** Returns true if no run may use a GPU. */
+export function usesOnlyCpu(configs: NewSweepPlan["configs"]): boolean {
+  return Object.values(configs).every(({ device }) => device === "cpu");
+}

@@ -1,7 +1,4 @@
-import { spawnSync } from "node:child_process";
-import { availableParallelism } from "node:os";
-import { Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
-import type { NewSweepPlan } from "./plan.js";
+import { createWorkerEnvironments, Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
@@ -80,33 +77,4 @@ async function executePhases(
     if (stop?.aborted) break;
   }
   return failures;
-}
-
-/** Returns true if no run may use a GPU. */
-export function usesOnlyCpu(configs: NewSweepPlan["configs"]): boolean {
-  return Object.values(configs).every(({ device }) => device === "cpu");
-}
-
-/** The environment of each concurrent worker: its own GPU, or its part of the cores. */
-export function createWorkerEnvironments(isCpuOnly: boolean, jobs: number | null): Record<string, string>[] {
-  const gpus = isCpuOnly ? [] : listVisibleGpus();
-  const count = jobs ?? Math.max(1, gpus.length);
-  return Array.from({ length: count }, (_, i): Record<string, string> => {
-    const gpu = gpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: gpus[i % gpus.length]! };
-    // A worker that waits for a shared GPU leaves its core to the others.
-    const shared = gpus.length > 0 && count > gpus.length ? { TEMPER_SHARED_GPU: "1" } : {};
-    if (count === 1 || process.env.OMP_NUM_THREADS) return { ...gpu, ...shared };
-    const threads = Math.max(1, Math.floor(availableParallelism() / count));
-    return { ...gpu, ...shared, OMP_NUM_THREADS: String(threads) };
-  });
-}
-
-/** The GPUs for CUDA_VISIBLE_DEVICES, from the driver, because the engine would occupy one. */
-function listVisibleGpus(): string[] {
-  const visible = process.env.CUDA_VISIBLE_DEVICES;
-  if (visible !== undefined) return visible.split(",").filter((name) => name !== "" && name !== "-1");
-  const { status, stdout } = spawnSync("nvidia-smi", ["--query-gpu=index", "--format=csv,noheader"], {
-    encoding: "utf8",
-  });
-  return status === 0 ? stdout.split("\n").filter((line) => /^\d+$/.test(line)) : [];
 }

@@ -13,10 +13,17 @@ import { checkInputFiles, checkSweep, listSweepInputs, type SweepInputs } from "
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { type EstimateOptions, estimateSweep } from "./estimate.js";
 import { countRuns } from "./expand.js";
-import { checkSweepFolder, createSweepPlan, type NewSweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
+import {
+  checkSweepFolder,
+  createSweepPlan,
+  type NewSweepPlan,
+  sweepFiles,
+  usesOnlyCpu,
+  writeSweepPlan,
+} from "./plan.js";
 import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, readPublishedTable, toCsv, toMarkdown } from "./render-table.js";
-import { runLocally, usesOnlyCpu, type WorkItemFailure } from "./run-local.js";
+import { runLocally, type WorkItemFailure } from "./run-local.js";
 import type { SweepPlan } from "./schema.js";
 import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";

@@ -1,6 +1,6 @@
 import type { TemperEvent } from "../base/events.js";
+import type { SweepEstimate } from "./estimate.js";
 import type { WorkItemResult } from "./run-work.js";
-import type { SweepEstimate } from "./scale-costs.js";
 import type { SweepPlan } from "./schema.js";
 import type { WorkItem, WorkPhase } from "./work-item.js";
 
