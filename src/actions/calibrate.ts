@@ -48,7 +48,7 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   const run = /^https?:/i.test(model) ? null : await RunFolder.containing(model);
   if (!run)
     throw new UserError(`${model}: expected a run folder, because the threshold is stored in it. Train a run first.`);
-  const benign = await readBenign(parsed, run);
+  const benign = await readBenign(parsed, run.config.task === null ? run.config.textColumn : []);
   // Before the model is loaded and the texts are scored, which takes long.
   checkBenignCount(benign.length, fpr);
   await checkUnseen(benign, run, callbacks);
@@ -78,7 +78,11 @@ export async function calibrate(request: CalibrateRequest, callbacks: Callbacks 
   return calibration;
 }
 
-async function readBenign(request: ParsedRequest, run: RunFolder): Promise<Example[]> {
+/** Reads benign texts. The text columns of a table are those of the request, or the known ones. */
+export async function readBenign(
+  request: Pick<ParsedRequest, "benign" | "textColumn">,
+  known: readonly string[],
+): Promise<Example[]> {
   const { data, textColumn } = flattenData({ data: request.benign, textColumn: request.textColumn });
   if (typeof data !== "string")
     return validate(examplesSchema, data, "benign").map(({ text }, i) => ({
@@ -86,10 +90,9 @@ async function readBenign(request: ParsedRequest, run: RunFolder): Promise<Examp
       texts: [text].flat(),
       label: 0,
     }));
-  const known = run.config.task === null ? run.config.textColumn : [];
   const isTable = /\.(csv|tsv|parquet)$/i.test(data);
   const examples: Example[] = [];
-  for await (const { texts, line } of readTexts(data, textColumn.length > 0 || !isTable ? textColumn : known))
+  for await (const { texts, line } of readTexts(data, textColumn.length > 0 || !isTable ? textColumn : [...known]))
     examples.push({ id: String(line), texts, label: 0 });
   return examples;
 }

@@ -4,6 +4,12 @@ import { type Callbacks, reportProgress, warn } from "../base/events.js";
 import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../evaluation/metrics.js";
+import {
+  computeOperatingPoints,
+  type LabeledScore,
+  type OperatingPoints,
+  scoreLabel,
+} from "../evaluation/operating-points.js";
 import { computePrecisionRecall } from "../evaluation/precision-recall.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, checkMaxLength, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
@@ -13,13 +19,14 @@ import { hashExamples } from "../runs/environment.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { dataOptions, flattenData } from "../settings/config.js";
+import { dataOptions, dataSchema, flattenData } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
+import { readBenign } from "./calibrate.js";
 import { loadRequestedTask } from "./load/load-task.js";
-import { guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
+import { findPositiveLabel, guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
 /** What `evaluate` accepts. */
@@ -30,8 +37,12 @@ export const evaluateRequestSchema = z.strictObject({
   maxSamples: orNull(countSchema, "all examples").describe("evaluate on a random sample"),
   seed: seedSchema.default(0).describe("random seed of --max-samples"),
   threshold: orNull(z.number().min(0).max(1), "the more probable label").describe(
-    "predict the second of two labels if its probability is at least this",
+    "predict the positive one of two labels if its probability is at least this",
   ),
+  benign: z
+    .record(z.string(), dataSchema)
+    .default({})
+    .describe("further benign texts by name, such as texts full of trigger words: NAME=FILE"),
   ...guardOptions,
   ...runtimeOptions,
 });
@@ -98,11 +109,16 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 }
 
 async function evaluateSplit(
-  { model, runtime, use: { certified, guard } }: TextClassifier,
+  classifier: TextClassifier,
   task: Task,
-  { split, maxSamples, seed, threshold }: ParsedRequest,
+  { split, maxSamples, seed, threshold, positiveLabel, benign, textColumn }: ParsedRequest,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
+  const {
+    model,
+    runtime,
+    use: { certified, guard },
+  } = classifier;
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const all = await task.load(split);
   // A class-balanced sample would have another accuracy than the texts that it is drawn from.
@@ -111,16 +127,24 @@ async function evaluateSplit(
     onProgress: (done, total) => reportProgress(callbacks, "evaluate", done, total),
     certified,
     threshold,
+    positiveLabel,
     guard,
   });
+  for (const [name, data] of Object.entries(benign)) {
+    // The columns are those of the split, if the benign texts are a table.
+    const texts = await readBenign({ benign: data, textColumn: [] }, textColumn);
+    result.benign.push(await evaluateBenign(classifier, name, texts, result));
+  }
   for (const warning of listResultWarnings(result)) warn(callbacks, warning);
   return result;
 }
 
 /** How a model is evaluated besides the examples. */
 export interface EvaluateExamplesOptions {
-  /** The probability of the second label from which it is predicted; null: the largest one decides. */
+  /** The probability of the positive label from which it is predicted; null: the largest one decides. */
   readonly threshold?: number | null;
+  /** The label of F1, the threshold and the curves; null: that of the guard, or the second of two. */
+  readonly positiveLabel?: string | null;
   /** The numbers of texts, or of their parts that a certified model classifies. */
   readonly onProgress?: (done: number, total: number) => void;
   /** The certified model that answers; null if complete texts are classified. */
@@ -136,7 +160,7 @@ export async function evaluateExamples(
   examples: readonly Example[],
   split: Split,
   deviceConfig: DeviceConfig,
-  { onProgress, certified = null, guard = null, threshold = null }: EvaluateExamplesOptions = {},
+  { onProgress, certified = null, guard = null, threshold = null, positiveLabel = null }: EvaluateExamplesOptions = {},
 ): Promise<EvaluationResult> {
   if (threshold !== null && model.labels.length !== 2)
     throw new UserError(
@@ -149,7 +173,10 @@ export async function evaluateExamples(
   const answers = await predictor.predict(predictor.prepare(examples.map(({ texts }) => texts)));
   const probabilities = answers.map((answer) => answer.probabilities);
   const labels = examples.map((example) => example.label);
-  const predicted = toPredictions(probabilities, threshold);
+  const positive = guard?.positiveLabel ?? findEvaluatedLabel(model.labels, positiveLabel);
+  const scores = positive === null ? null : scoreLabel(probabilities, labels, positive);
+  const operatingPoints = scores && computeOperatingPoints(scores);
+  const predicted = toPredictions(probabilities, threshold, positive ?? 1);
   const matrix = confusionMatrix(predicted, labels, model.labels.length);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
@@ -160,13 +187,17 @@ export async function evaluateExamples(
     accuracy: count / labels.length,
     interval: wilsonInterval(count, labels.length),
     threshold,
-    metrics: computeMetrics(probabilities, labels, model.labels, threshold),
+    metrics: computeMetrics(probabilities, labels, model.labels, threshold, positive ?? 1),
     confusionMatrix: matrix,
     degeneracy: describeDegeneracy(matrix, model.labels),
     labels: [...model.labels],
-    positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
-    ...(guard && { guard: evaluateGuard(probabilities, answers, labels, model.labels, guard) }),
-    precisionRecall: model.labels.length === 2 ? computePrecisionRecall(probabilities, labels) : null,
+    positiveLabel: positive === null ? null : model.labels[positive]!,
+    ...(guard && scores && { guard: evaluateGuard(scores, answers, model.labels, guard) }),
+    precisionRecall: scores && computePrecisionRecall(scores),
+    auc: operatingPoints?.auc ?? null,
+    recallAtFpr: operatingPoints && listRecalls(operatingPoints),
+    operatingPoints,
+    benign: [],
     outcomes: { examples: hashExamples(examples), correct },
   };
 }
@@ -192,16 +223,48 @@ function createOncePredictor(
   };
 }
 
+/** Counts what is flagged of further benign texts, at the thresholds that were found on the split. */
+async function evaluateBenign(
+  classifier: TextClassifier,
+  name: string,
+  texts: readonly Example[],
+  { operatingPoints, positiveLabel }: EvaluationResult,
+): Promise<EvaluationResult["benign"][number]> {
+  if (!operatingPoints || positiveLabel === null)
+    throw new UserError(
+      `benign: ${name}: expected a label to flag and a split with texts of it and others. Name it as positiveLabel.`,
+    );
+  if (texts.length === 0) throw new UserError(`benign: ${name}: expected texts, received none.`);
+  const predictions = await classifier.classify(texts.map((each) => each.texts as [string, string]));
+  const counts = Object.entries(operatingPoints.pointAtFpr).map(([rate, { threshold }]): [string, number] => [
+    rate,
+    predictions.filter(({ probabilities }) => threshold !== null && probabilities[positiveLabel]! >= threshold).length,
+  ]);
+  return {
+    name,
+    examples: texts.length,
+    falsePositiveRates: Object.fromEntries(counts.map(([rate, count]) => [rate, count / texts.length])),
+    intervals: Object.fromEntries(counts.map(([rate, count]) => [rate, wilsonInterval(count, texts.length)])),
+  };
+}
+
+/** The index of the label whose curves are computed; null if there are more than two and none is named. */
+function findEvaluatedLabel(labels: readonly string[], given: string | null): number | null {
+  return given === null && labels.length !== 2 ? null : findPositiveLabel(labels, given);
+}
+
+function listRecalls({ pointAtFpr }: OperatingPoints): Record<string, number> {
+  return Object.fromEntries(Object.entries(pointAtFpr).map(([rate, { recall }]) => [rate, recall]));
+}
+
 function evaluateGuard(
-  probabilities: readonly ArrayLike<number>[],
+  scores: readonly LabeledScore[],
   answers: readonly UsedAnswer[],
-  labels: readonly number[],
   names: readonly string[],
   { threshold, fpr, positiveLabel, windows }: Guard,
 ): EvaluationResult["guard"] {
-  const texts = labels.map((label, i) => ({
-    score: probabilities[i]![positiveLabel]!,
-    isPositive: label === positiveLabel,
+  const texts = scores.map((score, i) => ({
+    ...score,
     isCertified: windows === null ? null : answers[i]?.certified?.edits === null,
   }));
   return { ...summarizeGuard(texts, threshold), positiveLabel: names[positiveLabel]!, fpr, windows };

@@ -5,11 +5,15 @@ type ProbabilityRows = readonly ArrayLike<number>[];
 
 /**
  * The class of highest probability of each row; the first of equals. With a threshold, the second
- * of two classes if its probability is at least that.
+ * (or `positive`) of two classes if its probability is at least that.
  */
-export function toPredictions(probabilities: ProbabilityRows, threshold: number | null = null): Int32Array {
+export function toPredictions(
+  probabilities: ProbabilityRows,
+  threshold: number | null = null,
+  positive = 1,
+): Int32Array {
   return Int32Array.from(probabilities, (row) => {
-    if (threshold !== null) return Number(row[1]! >= threshold);
+    if (threshold !== null) return row[positive]! >= threshold ? positive : 1 - positive;
     let best = 0;
     for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;
     return best;
@@ -98,12 +102,12 @@ function balancedAccuracy(predicted: Labels, labels: Labels): number {
 
 const microF1Name = "micro-f1";
 
-type Metric = (predicted: Labels, labels: Labels, probabilities: ProbabilityRows) => number;
+type Metric = (predicted: Labels, labels: Labels, probabilities: ProbabilityRows, positive?: number) => number;
 
 /** The metrics of every task. Only log-loss and calibration need probabilities. */
 export const metrics: Readonly<Record<string, Metric>> = {
   accuracy,
-  f1: (predicted, labels) => f1(predicted, labels),
+  f1: (predicted, labels, _probabilities, positive) => f1(predicted, labels, positive),
   // With one label per text, every error is one false positive and one false negative.
   [microF1Name]: accuracy,
   "macro-f1": macroF1,
@@ -122,20 +126,21 @@ export function listMetrics(classNames: readonly string[]): string[] {
   return [...names, ...classNames.map(getRecallId)];
 }
 
-/** Computes every metric of a task. The recall of a class without examples is missing. */
+/** Computes every metric of a task. The recall of a class without examples is missing. F1 is that of `positive`. */
 export function computeMetrics(
   probabilities: ProbabilityRows,
   labels: Labels,
   classNames: readonly string[],
   threshold: number | null = null,
+  positive = 1,
 ): Record<string, number> {
-  const predicted = toPredictions(probabilities, threshold);
+  const predicted = toPredictions(probabilities, threshold, positive);
   const recalls = computeRecalls(predicted, labels, classNames.length);
   const recallIds = new Map(classNames.map((name, label) => [getRecallId(name), label]));
   return Object.fromEntries(
     listMetrics(classNames).flatMap((name): [string, number][] => {
       const label = recallIds.get(name);
-      const value = label === undefined ? metrics[name]!(predicted, labels, probabilities) : recalls[label]!;
+      const value = label === undefined ? metrics[name]!(predicted, labels, probabilities, positive) : recalls[label]!;
       return value === null ? [] : [[name, value]];
     }),
   );

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { LabeledScore } from "./operating-points.js";
 
 /** Precision and recall of the positive label if it is predicted from a threshold on. */
 const pointSchema = z.object({ threshold: z.number(), precision: z.number(), recall: z.number() });
@@ -10,21 +11,18 @@ export const precisionRecallSchema = z.object({
   points: z.array(pointSchema),
 });
 
-/** The precision-recall curve of the second of two labels. */
+/** The precision-recall curve of one label. */
 export type PrecisionRecall = z.output<typeof precisionRecallSchema>;
 
 /** A figure needs no more points. */
 const maxPoints = 200;
 
 /**
- * Computes the curve of the second of two labels, one point per different probability. Null if no
+ * Computes the curve of the label that some scores are of, one point per different score. Null if no
  * example has that label.
  */
-export function computePrecisionRecall(
-  probabilities: readonly ArrayLike<number>[],
-  labels: ArrayLike<number>,
-): PrecisionRecall | null {
-  const scores = probabilities.map((row, i) => ({ score: row[1]!, isPositive: labels[i] === 1 }));
+export function computePrecisionRecall(scored: readonly LabeledScore[]): PrecisionRecall | null {
+  const scores = [...scored];
   const positives = scores.filter(({ isPositive }) => isPositive).length;
   if (positives === 0) return null;
   scores.sort((a, b) => b.score - a.score);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { operatingPointsSchema } from "../evaluation/operating-points.js";
 import { precisionRecallSchema } from "../evaluation/precision-recall.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 import { guardSummarySchema } from "../proofs/certificates/index.js";
@@ -12,7 +13,7 @@ export const evaluationResultSchema = z.object({
   accuracy: z.number(),
   /** 95% Wilson interval of the accuracy. */
   interval: intervalSchema,
-  /** The second of two labels was predicted from this probability on; null: the more probable one. */
+  /** `positiveLabel` was predicted from this probability on; null: the more probable label. */
   threshold: z.number().nullable().default(null),
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
@@ -20,7 +21,7 @@ export const evaluationResultSchema = z.object({
   /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
   degeneracy: z.string().nullable().default(null),
   labels: z.array(z.string()),
-  /** The label that `f1` counts as positive; null if there are not two labels. */
+  /** The label of `f1`, the threshold and the curves; null if there are more than two labels and none was named. */
   positiveLabel: z.string().nullable().default(null),
   /** What the run flags at its calibrated threshold; missing if it was never calibrated. */
   guard: guardSummarySchema
@@ -34,6 +35,24 @@ export const evaluationResultSchema = z.object({
     .optional(),
   /** The precision-recall curve of `positiveLabel`; null if there is none. */
   precisionRecall: precisionRecallSchema.nullable().default(null),
+  /** The area under the ROC curve of `positiveLabel`; null if only one side has texts. */
+  auc: z.number().nullable().default(null),
+  /** The recall of `positiveLabel` by the largest false-positive rate that is allowed. */
+  recallAtFpr: z.record(z.string(), z.number()).nullable().default(null),
+  /** Recall and false-positive rate of `positiveLabel` at every threshold, with intervals. */
+  operatingPoints: operatingPointsSchema.nullable().default(null),
+  /** What is flagged of further benign texts, at the thresholds of `operatingPoints`. */
+  benign: z
+    .array(
+      z.object({
+        name: z.string(),
+        examples: z.int(),
+        /** The fraction of the texts that is flagged, by the false-positive rate of the threshold on the split. */
+        falsePositiveRates: z.record(z.string(), z.number()),
+        intervals: z.record(z.string(), intervalSchema),
+      }),
+    )
+    .default([]),
   /**
    * Which examples were classified correctly, so that models can be compared example by example.
    */

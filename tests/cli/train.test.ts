@@ -2,7 +2,9 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
+import { Run } from "../../src/actions/run.js";
 import { loadModel } from "../../src/models/index.js";
+import { evaluationResultSchema } from "../../src/runs/results.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { computeDistance, expectClose } from "../rounding.js";
@@ -240,13 +242,52 @@ describe("evaluate", () => {
     const people = await invoke(args);
     expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d%/);
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n/);
-    expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n[\s\S]*average precision 0\.\d+\n$/);
+    expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n[\s\S]*average precision 0\.\d+\n/);
+    expect(people.stdout).toMatch(
+      /AUC 0\.\d+ \(95% CI .*\); 25 texts of positive, 25 others\. At 95\.0% recall, .*\n$/,
+    );
     const sample = await invoke([...args, "--max-samples", "10", "--json"]);
     const drawn = JSON.parse(sample.stdout) as { examples: number; confusionMatrix: number[][] };
     expect(drawn.examples).toBe(10);
     // A balanced sample would have five texts of each label, whatever the file has.
     const counts = drawn.confusionMatrix.map((row) => row.reduce((sum, count) => sum + count, 0));
     expect(counts).not.toEqual([5, 5]);
+  });
+
+  test("a label is evaluated as what a guard flags, with the benign texts of other files", async () => {
+    const data = writeReviews(join(folder, "guarded.tsv"), 50, "guarded");
+    const [benign, none] = [join(folder, "benign.txt"), join(folder, "none.txt")];
+    writeFileSync(benign, "the film was good\na warm plot\nfine and bright\n");
+    writeFileSync(none, "");
+    const args = ["evaluate", out, "--data", data, ...columns, "--device", "cpu", "--positive-label", "negative"];
+    const flags = ["--benign", `praise=${benign}`, "--json"];
+    const { stdout, stderr } = await invoke([...args, ...flags]);
+    expect(stderr).not.toContain("temper:");
+    const result = evaluationResultSchema.parse(JSON.parse(stdout));
+    const other = evaluationResultSchema.parse(
+      JSON.parse((await invoke([...args.slice(0, -1), "positive", "--json"])).stdout),
+    );
+    expect([result.positiveLabel, other.positiveLabel]).toEqual(["negative", "positive"]);
+    expect(result.auc).toBeGreaterThan(0.5);
+    expect(Object.keys(result.recallAtFpr!)).toEqual(["0.001", "0.01", "0.05"]);
+    const { threshold, recall } = result.operatingPoints!.pointAtFpr["0.01"]!;
+    expect(result.recallAtFpr!["0.01"]).toBe(recall);
+    expect(result.benign).toMatchObject([{ name: "praise", examples: 3 }]);
+    const run = await Run.open(out);
+    await using model = await run.loadModel({ device: "cpu" });
+    const predictions = await model.classify(readFileSync(benign, "utf8").trimEnd().split("\n"));
+    const flagged = predictions.filter(({ probabilities }) => probabilities.negative! >= threshold!);
+    expect(result.benign[0]!.falsePositiveRates["0.01"]).toBe(flagged.length / 3);
+    expect(result.metrics.f1).not.toBe(other.metrics.f1);
+    const people = await invoke([...args, ...flags.slice(0, 2)]);
+    expect(people.stdout).toMatch(/recall of negative +95% CI +--threshold +flagged of praise \(3\)\n/);
+    const wrong: [string[], RegExp][] = [
+      [["--benign", "praise"], /--benign: expected NAME=FILE, .*received "praise"/],
+      [["--benign", `none=${none}`], /none: expected texts, received none|none\.txt/],
+      [["--positive-label", "neutral"], /expected one of negative, positive, received "neutral"/],
+    ];
+    for (const [more, message] of wrong)
+      expect(await invoke([...args, ...more])).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
   });
 
   test("without options, evaluates the task of the run", async () => {

@@ -93,7 +93,8 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
     accuracy: 0.9,
     interval: { low: 0.8, high: 0.95 },
     metrics: { "log-loss": loss },
-    ...{ threshold: null, precisionRecall: null, degeneracy: null },
+    ...{ threshold: null, precisionRecall: null, auc: null, recallAtFpr: null, operatingPoints: null },
+    ...{ benign: [], degeneracy: null },
   },
   ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },
 });

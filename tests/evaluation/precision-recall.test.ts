@@ -2,11 +2,12 @@ import { expect, test } from "vitest";
 import { computePrecisionRecall } from "../../src/evaluation/precision-recall.js";
 import { expectClose, float64 } from "../rounding.js";
 
-const rows = (scores: readonly number[]): number[][] => scores.map((score) => [1 - score, score]);
+const scoreTexts = (scores: readonly number[], labels: readonly number[]) =>
+  scores.map((score, i) => ({ score, isPositive: labels[i] === 1 }));
 
 test("precision and recall by threshold, as scikit-learn computes them", () => {
   // precision_recall_curve and average_precision_score of ([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).
-  const curve = computePrecisionRecall(rows([0.1, 0.4, 0.35, 0.8]), [0, 0, 1, 1])!;
+  const curve = computePrecisionRecall(scoreTexts([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]))!;
   expect(curve.points).toEqual([
     { threshold: 0.1, precision: 0.5, recall: 1 },
     { threshold: 0.35, precision: 2 / 3, recall: 1 },
@@ -17,18 +18,20 @@ test("precision and recall by threshold, as scikit-learn computes them", () => {
 });
 
 test("equal scores are one point, and there are at most 200", () => {
-  expect(computePrecisionRecall(rows([0.5, 0.5, 0.5]), [1, 0, 0])!.points).toEqual([
+  expect(computePrecisionRecall(scoreTexts([0.5, 0.5, 0.5], [1, 0, 0]))!.points).toEqual([
     { threshold: 0.5, precision: 1 / 3, recall: 1 },
   ]);
   const scores = Array.from({ length: 1000 }, (_, i) => i / 1000);
   const { points } = computePrecisionRecall(
-    rows(scores),
-    scores.map((score) => Number(score > 0.5)),
+    scoreTexts(
+      scores,
+      scores.map((score) => Number(score > 0.5)),
+    ),
   )!;
   expect(points).toHaveLength(200);
   expect([points[0]!.threshold, points.at(-1)!.threshold]).toEqual([0, 0.999]);
 });
 
 test("without positive examples there is no curve", () => {
-  expect(computePrecisionRecall(rows([0.5]), [0])).toBeNull();
+  expect(computePrecisionRecall(scoreTexts([0.5], [0]))).toBeNull();
 });

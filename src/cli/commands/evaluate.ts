@@ -1,11 +1,12 @@
 import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate.js";
+import { UserError } from "../../base/errors.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { formatWithUnit } from "../../evaluation/metric-table.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
-import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
@@ -13,6 +14,7 @@ export const note = "Without --task and --data, the task of the model's run is u
 export const examples = [
   "temper evaluate runs/sst2-standard-seed0",
   "temper evaluate runs/sst2-standard-seed0 --task advglue",
+  "temper evaluate runs/spam --positive-label spam --benign newsletters=newsletters.txt",
   "temper evaluate runs/reviews --data more.csv --text-column review --label-column stars --json",
 ];
 
@@ -28,6 +30,7 @@ export function define(command: Command, io: Io): void {
     positiveLabel: "<label>",
     ...runtimeFlags,
   })
+    .addOption(createOption("benign", shape.benign, "<name=file>").argParser(parseBenignOption))
     .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
     .addOption(quietOption())
     .action(async (model, { json, quiet, task, split, ...request }) => {
@@ -67,7 +70,7 @@ function formatDetails(io: Io, result: EvaluationResult): string {
   const head = ["label \\ predicted", ...labels];
   const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
   const guard = result.guard ? `\n${describeGuard(result.guard)}\n` : "";
-  return `${formatEvaluation(io, result)}\n${matrix}\n${formatThresholds(io, result)}${guard}`;
+  return `${formatEvaluation(io, result)}\n${matrix}\n${formatThresholds(io, result)}${formatOperatingPoints(io, result)}${guard}`;
 }
 
 const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
@@ -82,6 +85,36 @@ function formatThresholds(io: Io, { precisionRecall, positiveLabel }: Evaluation
   const head = [`recall of ${positiveLabel}`, "precision", "--threshold"];
   const average = `average precision ${formatNumber(precisionRecall.averagePrecision)}`;
   return `\n${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n${average}\n`;
+}
+
+function parseBenignOption(assignment: string, before: Record<string, string> = {}): typeof before {
+  const [, name, file] = /^([^=]+)=(.+)$/s.exec(assignment) ?? [];
+  if (name === undefined || file === undefined)
+    throw new UserError(`--benign: expected NAME=FILE, such as trigger-words=benign.txt, received "${assignment}".`);
+  return { ...before, [name]: file };
+}
+
+/** The recall of the positive label that each rate of false alarms allows. */
+function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign }: EvaluationResult): string {
+  if (!operatingPoints) return "";
+  const { positives, negatives, auc, aucInterval, pointAtFpr, fprAtRecall } = operatingPoints;
+  const rows = Object.entries(pointAtFpr).map(([rate, { recall, recallInterval, threshold }]) => [
+    formatPercent(Number(rate)),
+    formatPercent(recall),
+    formatInterval(recallInterval.low, recallInterval.high),
+    threshold === null ? "none" : formatNumber(threshold, 6),
+    ...benign.map(({ falsePositiveRates }) => formatPercent(falsePositiveRates[rate] ?? 0)),
+  ]);
+  const sets = benign.map(({ name, examples }) => `flagged of ${name} (${formatCount(examples)})`);
+  const head = ["false-positive rate", `recall of ${positiveLabel}`, "95% CI", "--threshold", ...sets];
+  const table = formatTable(io.stdout, rows, { head, numeric: [0, 1, 3, ...sets.map((_, i) => i + 4)] });
+  const alarms = Object.entries(fprAtRecall).map(
+    ([recall, rate]) =>
+      `At ${formatPercent(Number(recall))} recall, ${formatPercent(rate)} of the other texts are flagged.`,
+  );
+  const area = `AUC ${formatNumber(auc)} (95% CI ${formatNumber(aucInterval.low)} to ${formatNumber(aucInterval.high)})`;
+  const counts = `${formatCount(positives)} texts of ${positiveLabel}, ${formatCount(negatives)} others`;
+  return `\n${table}\n${area}; ${counts}. ${alarms.join(" ")}\n`;
 }
 
 function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): string {
