@@ -3,7 +3,7 @@ import { normalQuantile } from "./special-functions.js";
 import { type Interval, intervalSchema, wilsonInterval } from "./statistics.js";
 
 /** The false-positive rates at which guards are compared. */
-export const comparedRates = [0.001, 0.01, 0.05] as const;
+const comparedRates = [0.001, 0.01, 0.05] as const;
 
 const comparedRecall = 0.95;
 
