@@ -6,11 +6,18 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { getErrorCode } from "../base/files.js";
 
 /** A response with a status other than 200: `{"error": "…"}`. */
-export class HttpError extends Error {
+export interface HttpErrorInit {
+  readonly status: 400 | 401 | 403 | 404 | 405 | 413 | 415 | 503;
+  readonly message: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The error of such a response. */
+export class HttpError extends Error implements HttpErrorInit {
   constructor(
-    readonly status: 400 | 401 | 403 | 404 | 405 | 413 | 415 | 503,
+    readonly status: HttpErrorInit["status"],
     message: string,
-    readonly headers: Readonly<Record<string, string>> = {},
+    readonly headers: HttpErrorInit["headers"] = {},
   ) {
     super(message);
   }

@@ -1,45 +1,32 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Context, Handler, Hono, MiddlewareHandler } from "hono";
-import type { UsedAnswer } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import { validate } from "../base/validate.js";
 import { toPredictions } from "../evaluation/metrics.js";
-import type { Predictor, PreparedText } from "../models/inference/predictor.js";
-import { serveInTurn } from "./fair-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
-import { InferenceMetrics } from "./inference-metrics.js";
+import type { InferenceMetrics } from "./inference-metrics.js";
+import type { ModelService } from "./model-service.js";
 import { createOpenApi, predictBodySchema } from "./openapi.js";
-import { checkPasses, countPasses, PassBudget, type PassLimits } from "./pass-budget.js";
+import type { PassLimits } from "./pass-budget.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
 /** What a server answers with. */
 export interface InferenceHandler {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
-  /** The model. */
-  readonly predictor: Predictor;
-  /** Wraps the model as it is used: with windows, votes or a threshold. */
-  wrap(predictor: Predictor): Predictor<PreparedText, UsedAnswer>;
+  readonly service: ModelService;
+  readonly metrics: InferenceMetrics;
 }
 
 export interface InferenceLimits extends PassLimits {
   /** Maximum texts per request. */
   readonly maxTexts: number;
-  /** Maximum texts that are classified together. */
-  readonly maxBatchTexts: number;
   /** Maximum characters per text. */
   readonly maxCharacters: number;
   readonly maxBytes?: number;
 }
 
-/** A batch of the server is so much smaller than a call of the model, because other clients wait for it. */
-const batchesPerCall = 4;
-/** Tokens per call of a GPU, which has no limit of its own. */
-const gpuTokens = 262_144;
-/** Milliseconds of tokenization after which other requests get their turn. */
-const maxBusyMilliseconds = 10;
 const maxBytesPerRequest = 16 << 20;
 const maxBytesOfAllRequests = 128 << 20;
 const example = '{"texts": ["a text", ["first of a pair", "second"]]}';
@@ -64,26 +51,13 @@ export interface InferenceApp {
  * accepts requests, /metrics is for Prometheus, and /openapi.json describes the routes.
  */
 export function createInferenceApp(
-  { modelInfo, predictor: model, wrap }: InferenceHandler,
+  { modelInfo, service, metrics }: InferenceHandler,
   limits: InferenceLimits,
   options: InferenceAppOptions = {},
 ): InferenceApp {
-  const { maxTexts, maxBytes = maxBytesPerRequest, maxPasses, maxBatchTexts } = limits;
+  const { maxTexts, maxBytes = maxBytesPerRequest } = limits;
   const { apiKey = null, version = "", onRequest, ...httpOptions } = options;
   const { labels } = modelInfo;
-  const budget = new PassBudget(limits);
-  const metrics = new InferenceMetrics(() => budget.total);
-  const counted: Predictor = {
-    ...model,
-    predict(items) {
-      metrics.countBatch(items.length);
-      return model.predict(items);
-    },
-  };
-  const { maxTokens = gpuTokens } = model.callLimits;
-  const predictor = wrap(
-    serveInTurn(counted, { maxTexts: maxBatchTexts, maxTokens: Math.ceil(maxTokens / batchesPerCall) }),
-  );
   const memory = new BodyMemory(Math.max(maxBytes, maxBytesOfAllRequests));
   let isStopping = false;
   const routes = ["/", "/predict", "/health", "/metrics", "/openapi.json"];
@@ -113,13 +87,7 @@ export function createInferenceApp(
     });
     const { texts, isHuggingFace } = parseBody(body, limits);
     noteTextCount(context, texts.length);
-    const items = await prepareInSlices(texts, predictor, maxPasses).catch((error: unknown) => {
-      // A text that the model cannot read, such as a pair for a model with windows.
-      throw error instanceof UserError ? new HttpError(400, error.message) : error;
-    });
-    const client = getClient(context);
-    const release = budget.reserve(client, countPasses(items));
-    const answers = await predictor.predict(items, { client }).finally(release);
+    const answers = await service.answer(texts, getClient(context));
     const certified = answers.flatMap((each) => each.certified ?? []);
     const flagged = answers.flatMap((each) => each.flagged ?? []);
     const rows = answers.map(({ probabilities }) => probabilities);
@@ -200,25 +168,4 @@ function parseTexts(data: unknown, { maxTexts, maxCharacters }: InferenceLimits)
 /** The address of a client. All clients of a reverse proxy have the same one. */
 function getClient({ env }: Context<{ Bindings: { incoming?: IncomingMessage } }>): string {
   return env?.incoming?.socket.remoteAddress ?? "";
-}
-
-/** Tokenizes texts, up to a number of passes, and lets other requests run in between. */
-async function prepareInSlices(
-  texts: readonly (readonly string[])[],
-  { prepare }: Pick<Predictor, "prepare">,
-  maxPasses: number,
-): Promise<PreparedText[]> {
-  const items: PreparedText[] = [];
-  let started = performance.now();
-  let passes = 0;
-  for (const text of texts) {
-    const prepared = prepare([text]);
-    passes += countPasses(prepared);
-    checkPasses(passes, maxPasses);
-    items.push(...prepared);
-    if (performance.now() - started < maxBusyMilliseconds) continue;
-    await yieldToEventLoop();
-    started = performance.now();
-  }
-  return items;
 }

@@ -33,8 +33,10 @@ export class InferenceMetrics {
     registers: this.#registers,
   });
 
-  constructor(readQueue: () => number) {
-    this.#addGauge("temper_queue_passes", "Model passes that wait or are being computed.", readQueue);
+  #waitingPasses = 0;
+
+  constructor() {
+    this.#addGauge("temper_queue_passes", "Model passes that wait or are being computed.", () => this.#waitingPasses);
     this.#addGauge("process_resident_memory_bytes", "Memory of the process.", () => process.memoryUsage.rss());
     this.#addGauge("process_uptime_seconds", "Seconds since the process started.", () => process.uptime());
   }
@@ -53,6 +55,10 @@ export class InferenceMetrics {
   countRequest(route: string, status: number, seconds: number): void {
     this.#requests.inc({ route, status });
     if (route === "/predict") this.#seconds.observe(seconds);
+  }
+
+  setWaitingPasses(passes: number): void {
+    this.#waitingPasses = passes;
   }
 
   countBatch(texts: number): void {

@@ -33,11 +33,10 @@ export class PassBudget {
   readonly #byClient = new Map<string, number>();
   #total = 0;
 
-  constructor(readonly limits: PassLimits) {}
-
-  get total(): number {
-    return this.#total;
-  }
+  constructor(
+    readonly limits: PassLimits,
+    readonly onChange: (total: number) => void,
+  ) {}
 
   /** Reserves the passes of a request. Call the result when the request is answered. */
   reserve(client: string, passes: number): () => void {
@@ -61,5 +60,6 @@ export class PassBudget {
     const own = (this.#byClient.get(client) ?? 0) + passes;
     if (own === 0) this.#byClient.delete(client);
     else this.#byClient.set(client, own);
+    this.onChange(this.#total);
   }
 }

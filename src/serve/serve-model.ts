@@ -1,19 +1,17 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { guardOptions, wrapUse } from "../actions/predict/certified-model.js";
-import { loadClassifier } from "../actions/predict/text-classifier.js";
+import { guardOptions } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
-import type { Model } from "../models/index.js";
-import { EncodedText, type ModelPredictor, type Predictor } from "../models/inference/predictor.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
-import { unknownCharacter } from "../text/encoding.js";
 import { listen } from "./http.js";
 import { createInferenceApp } from "./inference-app.js";
+import { InferenceMetrics } from "./inference-metrics.js";
 import type { LoggedRequest } from "./request-log.js";
+import { startModelProcess } from "./start-model-process.js";
 
 /** What `serveModel` accepts. */
 export const serveRequestSchema = z.strictObject({
@@ -53,6 +51,8 @@ export type ServeRequest = z.input<typeof serveRequestSchema>;
 export interface ServedModel extends AsyncDisposable {
   readonly url: string;
   readonly labels: readonly string[];
+  /** Rejected if the process that computes ends. The server then answers 500, and /health 503. */
+  readonly crash: Promise<never>;
   close(): Promise<void>;
 }
 
@@ -76,31 +76,35 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const parsed = validate(serveRequestSchema, request, "serve");
   const { model: reference, host, port, allowedHosts, maxConnections } = parsed;
   const { device, precision, threads, windows, positiveLabel } = parsed;
+  const { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
-  const loaded = await loadClassifier(reference, { device, precision, threads, windows, positiveLabel, onEvent });
-  const { model, use } = loaded;
-  const { labels, tokenization, maxLength, tokenizer } = model;
-  const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
-  const base = tokenization === "subword" ? loaded.base : readUnknownTokens(loaded.base, model, unkToken);
-  // The first call casts the weights. The first client does not wait for it.
-  await base.predict(base.prepare([[unkToken]]));
-  // Clients need not know where the model is stored.
-  const name = existsSync(reference) ? basename(resolve(reference)) : reference;
-  const modelInfo = { model: name, labels, tokenization, maxLength, unkToken };
-  const { app, stop } = createInferenceApp(
-    { modelInfo, predictor: base, wrap: (predictor) => wrapUse(predictor, use) },
-    { ...parsed, maxBatchTexts: parsed.maxBatchTexts ?? (base.callLimits.canOverlap ? 4096 : 256) },
+  const metrics = new InferenceMetrics();
+  const service = await startModelProcess(
     {
-      allowedHosts: [host, ...allowedHosts],
-      onError: (message: string) => warn(callbacks, message),
-      apiKey,
-      onRequest,
-      version: readPackageVersion(),
+      reference,
+      options: { device, precision, threads, windows, positiveLabel },
+      limits: { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts },
+    },
+    {
+      onEvent,
+      onBatch: (texts) => metrics.countBatch(texts),
+      onWaiting: (passes) => metrics.setWaitingPasses(passes),
     },
   );
-  const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
-    loaded.close();
+  const { labels } = service.facts;
+  // Clients need not know where the model is stored.
+  const name = existsSync(reference) ? basename(resolve(reference)) : reference;
+  const modelInfo = { model: name, ...service.facts };
+  const { app, stop } = createInferenceApp({ modelInfo, service, metrics }, parsed, {
+    allowedHosts: [host, ...allowedHosts],
+    onError: (message: string) => warn(callbacks, message),
+    apiKey,
+    onRequest,
+    version: readPackageVersion(),
+  });
+  const server = await listen(app, { host, port, maxConnections }).catch(async (error: unknown) => {
+    await service.close();
     throw error;
   });
   if (apiKey === null && !/^(localhost|::1|127\..*)$/.test(host))
@@ -111,9 +115,11 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const close = async (): Promise<void> => {
     stop();
     await server.close();
-    loaded.close();
+    await service.close();
   };
-  return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
+  // A server without a model must not look healthy.
+  service.crash.catch(stop);
+  return { url: server.url, labels, crash: service.crash, close, [Symbol.asyncDispose]: close };
 }
 
 function readApiKey(given: string | null): string | null {
@@ -122,31 +128,4 @@ function readApiKey(given: string | null): string | null {
   const key = process.env[variable];
   if (!key) throw new UserError(`--api-key: the environment variable ${variable} is not set. Export it first.`);
   return key;
-}
-
-/**
- * Word tokenization would split the unknown token into words, but attacks use it to mask a word.
- */
-function readUnknownTokens(
-  predictor: ModelPredictor,
-  { tokenizer, maxLength }: Model,
-  unkToken: string,
-): Predictor<EncodedText> {
-  const encode = (texts: readonly string[]): EncodedText => {
-    const encoding = tokenizer.encodeWords(
-      texts.map((text) => text.replaceAll(unkToken, unknownCharacter)),
-      maxLength,
-    );
-    for (const [i, word] of encoding.words.entries())
-      if (word === unknownCharacter) encoding.ids[encoding.positions[i]!] = tokenizer.special.unkId;
-    return new EncodedText(encoding);
-  };
-  const { name, numLabels, callLimits } = predictor;
-  return {
-    name,
-    numLabels,
-    callLimits,
-    prepare: (texts) => texts.map(encode),
-    predict: (items) => predictor.predict(items),
-  };
 }

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { UserError } from "../../src/base/errors.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -164,14 +165,34 @@ describe("temper serve", () => {
 });
 
 describe("serveModel", () => {
-  test("frees all tensors of a model", async () => {
+  /** The processes that compute for servers of this process. */
+  const listModelProcesses = (): number[] => {
+    const { stdout } = spawnSync("pgrep", ["-P", String(process.pid), "-f", "serve/model-process.js"]);
+    return stdout.toString().trim().split("\n").filter(Boolean).map(Number);
+  };
+
+  test("computes in another process, which ends with the server", async () => {
     const before = getMemoryStats().tensors;
     const served = await serveModel({ model: victims.word!.run, port: 0, device: "cpu" });
-    const loaded = getMemoryStats().tensors;
-    for (let i = 0; i < 5; i++)
-      expect((await post(served.url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
-    expect(getMemoryStats().tensors).toBe(loaded);
-    await served.close();
+    expect(listModelProcesses()).toHaveLength(1);
+    expect((await post(served.url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
     expect(getMemoryStats().tensors).toBe(before);
+    await served.close();
+    expect(listModelProcesses()).toEqual([]);
+    await expect(serveModel({ model: folder, port: 0, device: "cpu" })).rejects.toThrow(UserError);
+    expect(listModelProcesses()).toEqual([]);
+  });
+
+  test("a crash of that process fails requests and /health, and ends the command", async () => {
+    await using served = await serveModel({ model: victims.word!.run, port: 0, device: "cpu" });
+    process.kill(listModelProcesses()[0]!, "SIGKILL");
+    await expect(served.crash).rejects.toThrow(/process of the model ended .*SIGKILL\).*Start the server again/);
+    expect((await post(served.url, '{"texts": ["the film was good"]}')).status).toBe(500);
+    expect((await fetch(`${served.url}health`)).status).toBe(503);
+    const { url, child } = await serve(victims.word!.run);
+    expect((await fetch(`${url}health`)).status).toBe(200);
+    const { stdout } = spawnSync("pgrep", ["-P", String(child.pid)]);
+    process.kill(Number(stdout.toString()), "SIGKILL");
+    expect(await once(child, "exit")).toEqual([2, null]);
   });
 });

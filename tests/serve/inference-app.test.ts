@@ -3,9 +3,12 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { type PartRule, predictByParts } from "../../src/models/inference/predict-by-parts.js";
+import type { Predictor } from "../../src/models/inference/predictor.js";
 import type { Score } from "../../src/models/inference/score.js";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
 import { createInferenceApp, type InferenceAppOptions, type InferenceLimits } from "../../src/serve/inference-app.js";
+import { InferenceMetrics } from "../../src/serve/inference-metrics.js";
+import { createModelService, type ServiceLimits } from "../../src/serve/model-service.js";
 import type { LoggedRequest } from "../../src/serve/request-log.js";
 
 const servers: HttpServer[] = [];
@@ -27,7 +30,7 @@ interface TextModel {
 
 interface Fixture {
   readonly handler?: Partial<TextModel>;
-  readonly limits?: Partial<InferenceLimits>;
+  readonly limits?: Partial<InferenceLimits & ServiceLimits>;
   /** Tokens per call of the model. A batch of the server has a fourth of them. */
   readonly maxTokens?: number;
   /** How the server reads parts of texts. */
@@ -44,28 +47,32 @@ async function start(fixture: Fixture = {}): Promise<string> {
     predict: async (texts) => texts.map((text) => [Number(text), 1 - Number(text)]),
     ...handler,
   };
+  const allLimits = {
+    maxTexts: 4096,
+    maxBatchTexts: 4096,
+    maxCharacters: 1000,
+    maxPasses: 8192,
+    maxClientPasses: 32_768,
+    maxQueuedPasses: 65_536,
+    ...limits,
+  };
+  const predictor: Predictor = {
+    name: "fixture",
+    numLabels: 2,
+    callLimits: { maxTexts: 4096, maxTokens },
+    prepare: (all) => all.map((texts) => ({ content: encode(texts), length: 1 })),
+    predict: async (items) =>
+      (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
+  };
+  const metrics = new InferenceMetrics();
+  const service = createModelService(
+    { predictor, wrap: (base) => (parts ? predictByParts(base, parts) : base) },
+    allLimits,
+    { onBatch: (texts) => metrics.countBatch(texts), onWaiting: (passes) => metrics.setWaitingPasses(passes) },
+  );
   const { app, stop } = createInferenceApp(
-    {
-      modelInfo: { model: "fixture", labels: ["low", "high"] },
-      predictor: {
-        name: "fixture",
-        numLabels: 2,
-        callLimits: { maxTexts: 4096, maxTokens },
-        prepare: (all) => all.map((texts) => ({ content: encode(texts), length: 1 })),
-        predict: async (items) =>
-          (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
-      },
-      wrap: (predictor) => (parts ? predictByParts(predictor, parts) : predictor),
-    },
-    {
-      maxTexts: 4096,
-      maxBatchTexts: 4096,
-      maxCharacters: 1000,
-      maxPasses: 8192,
-      maxClientPasses: 32_768,
-      maxQueuedPasses: 65_536,
-      ...limits,
-    },
+    { modelInfo: { model: "fixture", labels: ["low", "high"] }, service, metrics },
+    allLimits,
     { onError, ...options },
   );
   const server = await listen(app, { host: "127.0.0.1", port: 0, ...(maxConnections && { maxConnections }) });

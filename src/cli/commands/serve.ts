@@ -44,8 +44,9 @@ export function define(command: Command, io: Io): void {
       await using served = await serveModel({ model, ...request }, { ...callbacks, onRequest }).finally(callbacks.end);
       await write(io.stdout, `${served.url}\n`);
       callbacks.printLine(`Serving ${model} (${served.labels.join(", ")}). Press Ctrl-C to stop.`);
-      await waitForSignal(() =>
+      const stopped = waitForSignal(() =>
         callbacks.printLine("\nStopping after the current requests. Repeat to stop immediately."),
       );
+      await Promise.race([stopped, served.crash]);
     });
 }
