@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { describeCrash } from "../base/processes.js";
@@ -67,13 +68,15 @@ export class CallProcess<Api> {
   }
 
   /** Ends the process. Calls that wait are rejected. */
-  close(): void {
-    this.#child?.kill();
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (child?.kill()) await once(child, "exit");
   }
 
   #start(): ChildProcess {
     const path = join(packageRoot, "dist", this.program);
-    const child = fork(path, { execArgv: [], stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    // In its own process group, so that Ctrl-C does not end it before this process is done with it.
+    const child = fork(path, { execArgv: [], detached: true, stdio: ["ignore", "inherit", "inherit", "ipc"] });
     const end = (reason: string): void => {
       if (this.#child !== child) return;
       this.#child = null;

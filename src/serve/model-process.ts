@@ -1,17 +1,17 @@
-// The process that computes for `temper serve`, so that the one with the HTTP server always answers
-// at once. start-model-process.ts starts it. It ends with the other one.
-import { wrapUse } from "../actions/predict/certified-model.js";
+import { type UsedAnswer, wrapUse } from "../actions/predict/certified-model.js";
 import { type LoadClassifierOptions, loadClassifier } from "../actions/predict/text-classifier.js";
-import { getErrorMessage, UserError } from "../base/errors.js";
 import type { TemperEvent } from "../base/events.js";
+import { answerCalls, type CallContext } from "../jobs/call-process.js";
 import type { Model } from "../models/index.js";
 import { EncodedText, type ModelPredictor, type Predictor } from "../models/inference/predictor.js";
 import { unknownCharacter } from "../text/encoding.js";
 import { HttpError, type HttpErrorInit } from "./http.js";
 import { createModelService, type ModelService, type ServiceLimits } from "./model-service.js";
 
-/** The first message to this process. */
-export interface ModelProcessSettings {
+/** The program of the process that computes for `temper serve`. */
+
+/** The model to serve, and how. */
+export interface ServedSettings {
   readonly reference: string;
   readonly options: Omit<LoadClassifierOptions, "onEvent">;
   /** `maxBatchTexts`: null chooses it by the device. */
@@ -19,54 +19,47 @@ export interface ModelProcessSettings {
 }
 
 /** What clients may know about the model. */
-export interface ServedModelFacts {
+interface ServedModelFacts {
   readonly labels: readonly string[];
   readonly tokenization: string;
   readonly maxLength: number;
   readonly unkToken: string;
 }
 
-/** All further messages to this process. */
-export interface TextsMessage {
-  readonly id: number;
-  readonly texts: Parameters<ModelService["answer"]>[0];
-  readonly client: string;
+/** What happens while texts are classified, for metrics. */
+type ServedEvent = { readonly batch: number } | { readonly waiting: number };
+
+let opened: Promise<ModelService & { readonly facts: ServedModelFacts }> | null = null;
+/** Requests in progress. Metrics go to any of them. */
+const open = new Set<CallContext<ServedEvent>>();
+
+function report(event: ServedEvent): void {
+  const [context] = open;
+  context?.send(event);
 }
 
-/** How a request fails: for the client, or with a message that only the operator sees. */
-type Failure = { readonly http: HttpErrorInit } | { readonly message: string };
-
-/** The messages of this process. */
-export type ModelMessage =
-  | { readonly kind: "event"; readonly event: TemperEvent }
-  | { readonly kind: "failed"; readonly message: string; readonly isUserError: boolean }
-  | { readonly kind: "ready"; readonly facts: ServedModelFacts }
-  | { readonly kind: "batch"; readonly texts: number }
-  | { readonly kind: "waiting"; readonly passes: number }
-  | { readonly kind: "answers"; readonly id: number; readonly answers: Awaited<ReturnType<ModelService["answer"]>> }
-  | { readonly kind: "error"; readonly id: number; readonly failure: Failure };
-
-function send(message: ModelMessage): void {
-  process.send?.(message);
+/** Loads the model once. After a crash, the first request loads it again. */
+function openService(settings: ServedSettings, onEvent?: (event: TemperEvent) => void): NonNullable<typeof opened> {
+  opened ??= load(settings, onEvent);
+  return opened;
 }
 
-async function load({ reference, options, limits }: ModelProcessSettings): Promise<ModelService> {
-  const loaded = await loadClassifier(reference, { ...options, onEvent: (event) => send({ kind: "event", event }) });
-  const { labels, tokenization, maxLength, tokenizer } = loaded.model;
+async function load(
+  { reference, options, limits }: ServedSettings,
+  onEvent?: (event: TemperEvent) => void,
+): NonNullable<typeof opened> {
+  const { model, base: loaded, use } = await loadClassifier(reference, { ...options, onEvent });
+  const { labels, tokenization, maxLength, tokenizer } = model;
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
-  const base = tokenization === "subword" ? loaded.base : readUnknownTokens(loaded.base, loaded.model, unkToken);
+  const base = tokenization === "subword" ? loaded : readUnknownTokens(loaded, model, unkToken);
   // The first call casts the weights. The first client does not wait for it.
   await base.predict(base.prepare([[unkToken]]));
   const service = createModelService(
-    { predictor: base, wrap: (predictor) => wrapUse(predictor, loaded.use) },
+    { predictor: base, wrap: (predictor) => wrapUse(predictor, use) },
     { ...limits, maxBatchTexts: limits.maxBatchTexts ?? (base.callLimits.canOverlap ? 4096 : 256) },
-    {
-      onBatch: (texts) => send({ kind: "batch", texts }),
-      onWaiting: (passes) => send({ kind: "waiting", passes }),
-    },
+    { onBatch: (batch) => report({ batch }), onWaiting: (waiting) => report({ waiting }) },
   );
-  send({ kind: "ready", facts: { labels, tokenization, maxLength, unkToken } });
-  return service;
+  return { ...service, facts: { labels, tokenization, maxLength, unkToken } };
 }
 
 /**
@@ -96,23 +89,32 @@ function readUnknownTokens(
   };
 }
 
-function toFailure(error: unknown): Failure {
-  if (!(error instanceof HttpError)) return { message: getErrorMessage(error) };
-  const { status, message, headers } = error;
-  return { http: { status, message, headers } };
+interface TextsOfClient {
+  readonly settings: ServedSettings;
+  readonly texts: readonly (readonly string[])[];
+  readonly client: string;
 }
 
-process.once("disconnect", () => process.exit());
-process.once("message", (settings: ModelProcessSettings) => {
-  load(settings).then(
-    (service) =>
-      process.on("message", ({ id, texts, client }: TextsMessage) => {
-        service.answer(texts, client).then(
-          (answers) => send({ kind: "answers", id, answers }),
-          (error: unknown) => send({ kind: "error", id, failure: toFailure(error) }),
-        );
-      }),
-    (error: unknown) =>
-      send({ kind: "failed", message: getErrorMessage(error), isUserError: error instanceof UserError }),
-  );
-});
+const methods = {
+  load: async (settings: ServedSettings, { send }: CallContext<TemperEvent>) =>
+    (await openService(settings, send)).facts,
+  answer: async (
+    { settings, texts, client }: TextsOfClient,
+    context: CallContext<ServedEvent>,
+  ): Promise<{ readonly answers: readonly UsedAnswer[] } | HttpErrorInit> => {
+    open.add(context);
+    try {
+      const service = await openService(settings);
+      return { answers: await service.answer(texts, client) };
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      const { status, message, headers } = error;
+      return { status, message, headers };
+    } finally {
+      open.delete(context);
+    }
+  },
+};
+export type ServeMethods = typeof methods;
+
+answerCalls(methods);

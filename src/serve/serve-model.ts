@@ -5,13 +5,15 @@ import { guardOptions } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
+import { CallProcess } from "../jobs/call-process.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
-import { listen } from "./http.js";
+import { HttpError, listen } from "./http.js";
 import { createInferenceApp } from "./inference-app.js";
 import { InferenceMetrics } from "./inference-metrics.js";
+import type { ServedSettings, ServeMethods } from "./model-process.js";
+import type { ModelService } from "./model-service.js";
 import type { LoggedRequest } from "./request-log.js";
-import { startModelProcess } from "./start-model-process.js";
 
 /** What `serveModel` accepts. */
 export const serveRequestSchema = z.strictObject({
@@ -51,8 +53,6 @@ export type ServeRequest = z.input<typeof serveRequestSchema>;
 export interface ServedModel extends AsyncDisposable {
   readonly url: string;
   readonly labels: readonly string[];
-  /** Rejected if the process that computes ends. The server then answers 500, and /health 503. */
-  readonly crash: Promise<never>;
   close(): Promise<void>;
 }
 
@@ -80,22 +80,37 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
   const metrics = new InferenceMetrics();
-  const service = await startModelProcess(
-    {
-      reference,
-      options: { device, precision, threads, windows, positiveLabel },
-      limits: { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts },
+  const settings: ServedSettings = {
+    reference,
+    options: { device, precision, threads, windows, positiveLabel },
+    limits: { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts },
+  };
+  // A forward pass occupies its process. This one answers /health and reads requests meanwhile.
+  const computing = new CallProcess<ServeMethods>("serve/model-process.js");
+  const facts = await computing
+    .call("load", settings, { ...(onEvent && { onEvent }) })
+    .catch(async (error: unknown) => {
+      await computing.close();
+      throw error;
+    });
+  const service: ModelService = {
+    async answer(texts, client) {
+      const found = await computing.call(
+        "answer",
+        { settings, texts, client },
+        {
+          onEvent: (event) =>
+            "batch" in event ? metrics.countBatch(event.batch) : metrics.setWaitingPasses(event.waiting),
+        },
+      );
+      if ("answers" in found) return found.answers;
+      throw new HttpError(found.status, found.message, found.headers);
     },
-    {
-      onEvent,
-      onBatch: (texts) => metrics.countBatch(texts),
-      onWaiting: (passes) => metrics.setWaitingPasses(passes),
-    },
-  );
-  const { labels } = service.facts;
+  };
+  const { labels } = facts;
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
-  const modelInfo = { model: name, ...service.facts };
+  const modelInfo = { model: name, ...facts };
   const { app, stop } = createInferenceApp({ modelInfo, service, metrics }, parsed, {
     allowedHosts: [host, ...allowedHosts],
     onError: (message: string) => warn(callbacks, message),
@@ -104,7 +119,7 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
     version: readPackageVersion(),
   });
   const server = await listen(app, { host, port, maxConnections }).catch(async (error: unknown) => {
-    await service.close();
+    await computing.close();
     throw error;
   });
   if (apiKey === null && !/^(localhost|::1|127\..*)$/.test(host))
@@ -115,11 +130,9 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const close = async (): Promise<void> => {
     stop();
     await server.close();
-    await service.close();
+    await computing.close();
   };
-  // A server without a model must not look healthy.
-  service.crash.catch(stop);
-  return { url: server.url, labels, crash: service.crash, close, [Symbol.asyncDispose]: close };
+  return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
 }
 
 function readApiKey(given: string | null): string | null {

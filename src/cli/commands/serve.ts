@@ -44,9 +44,8 @@ export function define(command: Command, io: Io): void {
       await using served = await serveModel({ model, ...request }, { ...callbacks, onRequest }).finally(callbacks.end);
       await write(io.stdout, `${served.url}\n`);
       callbacks.printLine(`Serving ${model} (${served.labels.join(", ")}). Press Ctrl-C to stop.`);
-      const stopped = waitForSignal(() =>
+      await waitForSignal(() =>
         callbacks.printLine("\nStopping after the current requests. Repeat to stop immediately."),
       );
-      await Promise.race([stopped, served.crash]);
     });
 }
