@@ -40,6 +40,10 @@ build/dist.stamp: $(sources) $(page) scripts/finish-build.mjs package-lock.json 
 
 FORCE:
 
+# SEED=3 finds another email.
+try: packages build/dist.stamp ## watch an attack fool a small spam filter, but not a robust one (seconds, no libtorch)
+	@node dist/cli/main.js try $(if $(SEED),--seed $(SEED))
+
 demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
 
@@ -206,6 +210,9 @@ pictures: setup
 	@node tools/pictures.mjs $(RUNS)
 
 ##@ Release
+
+filters: setup ## train the filters of `make try` again, into packages/temper-nlp-demo/filters (5 minutes)
+	@node scripts/make-filters.mjs
 
 prebuilt: setup ## build the packages to publish into build/prebuilt
 	@node scripts/make-prebuilt.mjs

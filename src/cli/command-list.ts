@@ -10,6 +10,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "train a standard and a robust classifier on your data, attack both and report",
     load: () => import("./commands/harden.js"),
   },
+  try: {
+    summary: "watch an attack fool a standard filter, but not a robust one",
+    load: () => import("./commands/try.js"),
+  },
   example: { summary: "write the example files of the tutorial", load: () => import("./commands/example.js") },
   train: { summary: "fine-tune a model, with or without robust methods", load: () => import("./commands/train.js") },
   evaluate: { summary: "measure the accuracy of a model on a task", load: () => import("./commands/evaluate.js") },

@@ -79,13 +79,33 @@ async function decodeEmails(folder: string, onProgress: (done: number, total: nu
   return files.flatMap((file, i) => {
     const email = emails[i]!;
     const lines = email.lines.filter((line) => !boilerplate.has(normalizeText(line)));
-    const text = [email.subject, ...lines]
-      .filter((line) => line !== "")
-      .join("\n")
-      .slice(0, maxCharacters);
+    const text = joinLines({ subject: email.subject, lines });
     if (text.split(/\s+/).length < minWords || isNearDuplicate(lines, text, seen)) return [];
-    return [{ id: file.replace(/\.\w+\.txt$/, ""), texts: [text], label: file.startsWith("spam") ? 1 : 0 }];
+    return [{ id: toId(file), texts: [text], label: file.startsWith("spam") ? 1 : 0 }];
   });
+}
+
+/** The name of a file without its hash: spam-2/00368. */
+function toId(file: string): string {
+  return file.replace(/\.\w+\.txt$/, "");
+}
+
+function joinLines({ subject, lines }: CleanEmail): string {
+  return [subject, ...lines]
+    .filter((line) => line !== "")
+    .join("\n")
+    .slice(0, maxCharacters);
+}
+
+/**
+ * Returns a function that reads one email of the task by its ID. It decodes no other email, so lines
+ * that are common in all emails stay.
+ */
+export async function openSpamEmails(): Promise<(id: string) => Promise<string>> {
+  const folder = join(await findEmails(), "data");
+  const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
+  const byId = new Map(files.map((file) => [toId(file), file]));
+  return async (id) => joinLines(await parseEmail(await readFile(join(folder, byId.get(id)!))));
 }
 
 const program = `

@@ -1,0 +1,32 @@
+import type { Command } from "@commander-js/extra-typings";
+import { findTellingEmail, tryRequestSchema } from "../../actions/try/find-telling-email.js";
+import { formatCount, formatDuration } from "../../base/format.js";
+import { type Io, write } from "../io.js";
+import { addOptions, quietOption } from "../options.js";
+import { formatNext, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+import { formatSideBySide } from "../side-by-side.js";
+
+export const note =
+  "Both filters were trained on the same emails, the robust one with ASCC. Neither has seen the attacked email, and\n" +
+  "the search is live. Needs neither libtorch nor Python. If temper-nlp-demo is missing, npm downloads it.";
+export const examples = ["temper try", "temper try --seed 3"];
+
+export function define(command: Command, io: Io): void {
+  addOptions(command, tryRequestSchema.shape, { seed: "<number>" })
+    .option("--json", "print the attacks on both filters as JSON")
+    .addOption(quietOption())
+    .action(async ({ json, quiet, ...request }) => {
+      const start = performance.now();
+      const callbacks = createCallbacks(io, quiet);
+      callbacks.printLine("Two small spam filters, a standard and a robust one. Which spam passes only one of them?");
+      const found = await findTellingEmail(request, callbacks).finally(callbacks.end);
+      if (json) return printJson(io, found);
+      const { id, labels, attack, tried, standard, robust } = found;
+      const searched =
+        `${id}, after ${formatCount(tried)} ${tried === 1 ? "email" : "emails"} in ` +
+        `${formatDuration(performance.now() - start)} (${attack}: WordNet synonyms)`;
+      await write(io.stdout, `\n${searched}\n${formatSideBySide(io.stdout, labels, { standard, robust })}`);
+      await write(io.stdout, formatNext(["harden", "--data", "yours.csv"]));
+    });
+}
