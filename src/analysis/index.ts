@@ -9,7 +9,7 @@ import { createFileError, writeFileAtomic } from "../base/files.js";
 import { validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { Interrupted } from "../train/index.js";
-import type { AnalysisContext } from "./define-analysis.js";
+import type { AnalysisContext, AnalysisDefinition } from "./define-analysis.js";
 import { type AnalysisName, analyses, definitions } from "./definitions.js";
 import { type Panel, renderFigure, renderPng } from "./figure.js";
 import { plotPanel as plotTypedPanel } from "./plot-panel.js";
@@ -37,23 +37,37 @@ export interface AnalysisResult<Data = unknown> {
   readonly files: { readonly json: string; readonly svg: string; readonly png: string | null };
 }
 
+/** What `analyze` accepts: the options of an analysis, and its name or its definition. */
+type Named<Request, Analysis> = Omit<Request, "analysis"> & { readonly analysis: Analysis };
+
 /**
- * Analyzes runs and writes NAME.json, NAME.svg and, if requested, NAME.png.
+ * Analyzes runs and writes NAME.json, NAME.svg and, if requested, NAME.png. The analysis is a name,
+ * or a value of `defineAnalysis`.
  *
  *     const runs = ["runs/standard", "runs/ascc"];
  *     const { summary, data } = await analyze({ analysis: "distance", runs });
  *     console.log(summary, data.runs[0]?.final.all);
  */
 export async function analyze<Name extends AnalysisName>(
-  request: z.input<Definitions[Name]["request"]> & { readonly analysis: Name },
+  request: Named<z.input<Definitions[Name]["request"]>, Name>,
+  callbacks?: Callbacks,
+): Promise<AnalysisResult<z.output<Definitions[Name]["data"]>>>;
+export async function analyze<Request extends z.ZodType, Data extends z.ZodType>(
+  request: Named<z.input<Request>, AnalysisDefinition<string, Request, Data>>,
+  callbacks?: Callbacks,
+): Promise<AnalysisResult<z.output<Data>>>;
+export async function analyze(
+  { analysis, ...options }: { readonly analysis: string | AnalysisDefinition },
   callbacks: Callbacks = {},
-): Promise<AnalysisResult<z.output<Definitions[Name]["data"]>>> {
-  const { analysis: name } = request as { analysis: string };
-  const definition = analyses.get(name);
+): Promise<AnalysisResult> {
+  const definition = typeof analysis === "string" ? analyses.get(analysis) : analysis;
   const names = [...analyses.keys()];
   if (!definition)
-    throw new UserError(`Unknown analysis "${name}"${didYouMean(name, names)}. Use one of ${names.join(", ")}.`);
-  const parsed = validate(definition.request, request, name) as z.output<typeof analysisRequestSchema>;
+    throw new UserError(
+      `Unknown analysis "${analysis}"${didYouMean(`${analysis}`, names)}. Use one of ${names.join(", ")}.`,
+    );
+  const { name } = definition;
+  const parsed = validate(definition.request, { ...options, analysis: name }, name) as OutputRequest;
   const out = parsed.out ?? (await getDefaultFolder(parsed));
   const { summary, data, figure } = await definition.run(parsed, createContext(name, out, callbacks));
   await mkdir(out, { recursive: true }).catch((error: unknown) => {
@@ -75,14 +89,22 @@ export async function analyze<Name extends AnalysisName>(
   await writeFileAtomic(getPath("svg"), svg);
   if (png) await writeFileAtomic(getPath("png"), png);
   const files = { json: getPath("json"), svg: getPath("svg"), png: parsed.png ? getPath("png") : null };
-  return { name, summary, data: data as z.output<Definitions[Name]["data"]>, files };
+  return { name, summary, data, files };
+}
+
+/** What every request of an analysis has, and what some have. */
+interface OutputRequest {
+  readonly out: string | null;
+  readonly png: boolean;
+  readonly runs?: readonly string[];
+  readonly model?: string;
 }
 
 /** analysis/ of the first run, where `temper report` finds it, or of the model folder. */
-async function getDefaultFolder(request: z.output<typeof analysisRequestSchema>): Promise<string> {
-  if ("runs" in request) return (await RunFolder.findFinished(request.runs[0]!))[0]!.run.path("analysis");
-  const run = await RunFolder.containing(request.model);
-  return run?.path("analysis") ?? join(existsSync(request.model) ? request.model : ".", "analysis");
+async function getDefaultFolder({ runs, model = "." }: OutputRequest): Promise<string> {
+  if (runs) return (await RunFolder.findFinished(runs[0]!))[0]!.run.path("analysis");
+  const run = await RunFolder.containing(model);
+  return run?.path("analysis") ?? join(existsSync(model) ? model : ".", "analysis");
 }
 
 function createContext(name: string, out: string, callbacks: Callbacks): AnalysisContext {

@@ -45,7 +45,7 @@ export interface ReportResult extends Omit<Report, "html"> {
 /**
  * Writes one self-contained HTML file about runs.
  *
- *     const { path } = await writeReport({ runs: ["runs/standard", "runs/ascc"] });
+ *     const { path } = await report({ runs: ["runs/standard", "runs/ascc"] });
  */
 export async function writeReport(request: ReportRequest): Promise<ReportResult> {
   const { runs, out, title } = validate(reportRequestSchema, request, "report");

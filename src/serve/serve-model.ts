@@ -48,7 +48,7 @@ export type ServeRequest = z.input<typeof serveRequestSchema>;
 /**
  * A model that is being served. `await using` or `close()` stops it after the requests in progress.
  *
- *     const served: ServedModel = await serveModel({ model: "runs/rose", port: 0 });
+ *     const served: ServedModel = await serve({ model: "runs/rose", port: 0 });
  */
 export interface ServedModel extends AsyncDisposable {
   readonly url: string;
@@ -67,7 +67,7 @@ export interface ServeCallbacks extends Callbacks {
  * "probabilities": [[…], …]}`. GET / describes the model; /health, /metrics and /openapi.json are
  * for operators.
  *
- *     await using served = await serveModel({ model: "runs/reviews", port: 0 });
+ *     await using served = await serve({ model: "runs/reviews", port: 0 });
  *     const headers = { "content-type": "application/json" };
  *     const body = JSON.stringify({ texts: ["a quiet film"] });
  *     await fetch(`${served.url}predict`, { method: "POST", headers, body });

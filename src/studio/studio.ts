@@ -38,7 +38,7 @@ const refreshMilliseconds = 700;
 /**
  * Starts the web page of the runs below some folders, for this host only.
  *
- *     await using page = await startStudio({ folders: ["runs"] });
+ *     await using page = await studio({ folders: ["runs"] });
  *     console.log(page.url);
  */
 export async function startStudio(request: StudioRequest = {}, callbacks: Callbacks = {}): Promise<Studio> {

@@ -18,7 +18,7 @@ const tableRequestSchema = z.strictObject({
 /**
  * Reads one table per sweep, and one of all other runs.
  *
- *     const [{ table }] = await createTables({ folders: ["runs/rose-table-1"] });
+ *     const [first] = await table({ folders: ["runs/rose-table-1"] });
  */
 export async function createTables(
   request: z.input<typeof tableRequestSchema>,

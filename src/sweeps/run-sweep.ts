@@ -69,7 +69,7 @@ const maxRuns = 20_000;
  * Runs a sweep: trains every run, evaluates the selected ones, analyzes them, and writes the table
  * and the report. With `resume`, only unfinished requests are executed.
  *
- *     const { table } = await runSweep({ file: "experiments/spam.yaml", out: "runs/spam" });
+ *     const { table } = await sweep({ file: "experiments/spam.yaml", out: "runs/spam" });
  */
 export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
   const parsed = validate(sweepRequestSchema, request, "sweep");

@@ -1,12 +1,8 @@
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Run } from "temper-nlp";
-import type { BatchContext } from "temper-nlp/methods";
-import { tensor } from "temper-nlp/tensor";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { attackRun } from "../../examples/attack.js";
-import confidencePenalty, { trainWithPenalty } from "../../examples/custom-method.js";
-import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
 
@@ -38,24 +34,33 @@ test("quick-start: the program fine-tunes on an array, classifies, attacks and c
   expect(output.at(-1)).toEqual([report.clean, report.attacks.pwws?.accuracyUnderAttack]);
 });
 
-test("custom-method: the method adds its loss, trains, and is recorded by name and options", async () => {
-  const context = {
-    pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }),
-  } as unknown as BatchContext;
-  const losses = confidencePenalty.create({ beta: 2 }).losses!(context, () => new Map());
-  expectClose(losses.get("confidence")!.item(), -2 * Math.log(2));
-  const model = await writeTinyBert(join(folder, "tiny-bert"));
-  const data = writeReviews(join(folder, "reviews.tsv"));
-  const train = { epochs: 4, batchSize: 8, learningRate: 0.01 };
-  const run = await trainWithPenalty({ model, data, train }, 0.1, join(folder, "penalty"));
-  expect((await run.results())!.methods).toEqual([{ name: "confidence-penalty", options: { beta: 0.1 } }]);
-  expect(await run.configText()).toContain("- confidence-penalty:\n      beta: 0.1\n");
-});
+/** Runs a program of at most 25 lines in a folder of its own, as users do outside the repository. */
+async function runProgram(name: string, args: readonly string[]): Promise<string> {
+  const file = `examples/${name}.ts`;
+  const lines = readFileSync(file, "utf8").split("\n");
+  expect(lines.filter((line) => !/^ *(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(25);
+  const own = mkdtempSync(join(folder, "own-"));
+  process.chdir(own);
+  process.argv.splice(2, process.argv.length, ...args);
+  await import(`../../${file}`);
+  process.chdir(started);
+  return own;
+}
 
-test("custom-method: the method has fewer than 30 lines", () => {
-  const source = readFileSync("examples/custom-method.ts", "utf8");
-  const start = source.indexOf("const confidencePenalty");
-  expect(source.slice(start, source.indexOf("\n});", start)).split("\n").length).toBeLessThan(30);
+test("custom-method: the method adds its loss, trains, and is recorded by name and options", async () => {
+  const model = await writeTinyBert(join(folder, "tiny-bert"));
+  const own = await runProgram("custom-method", [writeReviews(join(folder, "reviews.tsv")), model]);
+  cpSync(join(own, "runs/penalty"), join(folder, "penalty"), { recursive: true });
+  const run = await Run.open(join(folder, "penalty"));
+  expect((await run.results())!.methods).toEqual([{ name: "confidence-penalty", options: { beta: 0.2 } }]);
+  expect(output.at(-1)).toEqual([(await run.results())!.test.accuracy]);
+  // The negative entropy of two labels is at least -log 2.
+  const losses = (await run.events()).flatMap((event) => Number(event["loss.confidence"] ?? []));
+  expect(losses.length).toBeGreaterThan(0);
+  for (const loss of losses) {
+    expect(loss).toBeLessThanOrEqual(0);
+    expect(loss / 0.2).toBeGreaterThan(-0.7);
+  }
 });
 
 test("attack: PWWS attacks the model of a run on its own task", async () => {
@@ -67,11 +72,8 @@ test("attack: PWWS attacks the model of a run on its own task", async () => {
   expect(existsSync(join(folder, "penalty/attacks/pwws.jsonl"))).toBe(true);
 });
 
-test("custom-certificate: 25 lines define a certificate, certify a run and write its journal", async () => {
-  const source = readFileSync("examples/custom-certificate.ts", "utf8");
-  expect(source.split("\n").filter((line) => !/^ *(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(25);
-  process.argv[2] = join(folder, "penalty");
-  await import("../../examples/custom-certificate.js");
+test("custom-certificate: a certificate certifies a run and writes its journal", async () => {
+  await runProgram("custom-certificate", [join(folder, "penalty")]);
   const [clean, name, accuracy] = output.at(-1)! as [number, string, number];
   expect(name).toBe("same letters");
   expect(accuracy).toBeGreaterThan(0);
@@ -80,19 +82,25 @@ test("custom-certificate: 25 lines define a certificate, certify a run and write
   expect(JSON.parse(journal.split("\n")[1]!)).toMatchObject({ predicted: expect.any(Number), undecided: false });
 });
 
-test("custom-attack: 20 lines compose an attack from exported parts, fool a function and write a page", async () => {
-  const source = readFileSync("examples/custom-attack.ts", "utf8");
-  expect(source.split("\n").filter((line) => !/^(\/\/.*)?$/.test(line)).length).toBeLessThanOrEqual(20);
-  // The program runs in a folder of its own.
-  const own = mkdtempSync(join(folder, "own-"));
-  process.chdir(own);
-  writeFileSync("function.csv", `text,label\n${"a good film,positive\na weak film,negative\n".repeat(4)}`);
-  process.argv[2] = "function.csv";
-  await import("../../examples/custom-attack.js");
-  process.chdir(started);
+test("custom-attack: an attack composed from exported parts fools a function and writes a page", async () => {
+  const data = join(folder, "function.csv");
+  writeFileSync(data, `text,label\n${"a good film,positive\na weak film,negative\n".repeat(4)}`);
+  const own = await runProgram("custom-attack", [data]);
   const result = JSON.parse(readFileSync(join(own, "attacks/report.json"), "utf8"));
   expect(result).toMatchObject({ clean: 1, attacks: { typos: { accuracyUnderAttack: 0.5, successRate: 0.5 } } });
   const page = readFileSync(join(own, "attacks/report.html"), "utf8");
   expect(page).toContain("Attacks on isGood.");
   expect(page).toMatch(/<del>good<\/del>/);
+});
+
+test("custom-analysis: an analysis writes its numbers and its figure beside those of the run", async () => {
+  await runProgram("custom-analysis", [join(folder, "penalty")]);
+  const { test: tested } = (await (await Run.open(join(folder, "penalty"))).results())!;
+  const { recall, summary } = JSON.parse(readFileSync(join(folder, "penalty/analysis/recall.json"), "utf8"));
+  const rows = tested.confusionMatrix.map((row) => row.reduce((sum, count) => sum + count));
+  expect(recall).toEqual(
+    tested.labels.map((label, i) => ({ label, value: tested.confusionMatrix[i]![i]! / rows[i]! })),
+  );
+  expect(output.at(-1)).toEqual([summary, join(folder, "penalty/analysis/recall.svg")]);
+  expect(readFileSync(join(folder, "penalty/analysis/recall.svg"), "utf8")).toContain("<rect");
 });

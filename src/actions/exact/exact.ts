@@ -52,8 +52,8 @@ export type { ExactReport, ExactRequest };
  * model, or the proof that no set of at most `maxChanges` does. The proof is a file that `verify`
  * checks. The same call continues a proof that was stopped.
  *
- *     const { exact, texts } = await exact({ model: "runs/reviews", maxChanges: 2 });
- *     console.log(exact[2]?.accuracy, texts[0]?.minChanges);
+ *     const { exact: levels, texts } = await exact({ model: "runs/reviews", maxChanges: 2 });
+ *     console.log(levels[2]?.accuracy, texts[0]?.minChanges);
  */
 export async function exact(
   request: ExactRequest | FunctionExactRequest,

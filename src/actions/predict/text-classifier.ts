@@ -19,7 +19,8 @@ import { type CertifiedUse, findCertifiedUse, type GuardOptions, type UsedAnswer
 /**
  * What a model says about a text or a pair.
  *
- *     const [{ label, probabilities }] = await model.classify(["a quiet film"]);
+ *     const [first] = await model.classify(["a quiet film"]);
+ *     console.log(first?.label, first?.probabilities);
  */
 export interface Prediction {
   readonly label: string;
@@ -48,7 +49,7 @@ const idleMilliseconds = 20;
  *
  *     await using model = await loadClassifier("runs/reviews");
  *     const [first] = await model.classify(["a quiet film"]);
- *     console.log(first.label, first.probabilities);
+ *     console.log(first?.label, first?.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
   /** The model without any vote. */

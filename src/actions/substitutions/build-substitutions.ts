@@ -45,7 +45,7 @@ export interface BuiltSubstitutions {
  * Builds a substitution table from word vectors: for each word its nearest neighbors, nearest
  * first. Finished blocks are kept in OUT.part, so that a stopped call continues.
  *
- *     await buildSubstitutions({ vectors: "counter-fitted-vectors.txt" });
+ *     await substitutions({ vectors: "counter-fitted-vectors.txt" });
  */
 export async function buildSubstitutions(
   request: BuildSubstitutionsRequest,

@@ -50,7 +50,6 @@ export interface PredictOptions {
  * in float32, a vote).
  *
  * @example
- * const predictor = createModelPredictor(model, cpuFloat32);
  * const [score] = await predictor.predict(predictor.prepare([["a quiet film"]]));
  */
 export interface Predictor<Item extends PreparedText = PreparedText, Answer extends Score = Score> {

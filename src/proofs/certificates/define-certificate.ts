@@ -160,7 +160,7 @@ export interface CertificateDefinition<
  * examples/custom-certificate.ts is a complete example.
  *
  * @example
- * const lowerCase = defineCertificate({ name: "lower-case", … });
+ * const lowerCase = defineCertificate(definition);
  * await certify({ model: "runs/reviews", kind: { definition: lowerCase } });
  */
 export function defineCertificate<

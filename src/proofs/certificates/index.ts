@@ -7,7 +7,7 @@
  * import { certifyHashVote, coversEdits, runScoring } from "temper-nlp/certificates";
  * const options = { groups: 25, hashSeed: 0, numLabels: 2 };
  * const [certificate] = await runScoring([certifyHashVote(["a fine film"], options)], scoreTexts);
- * coversEdits(certificate, { substitutions: 1, insertions: 0 });
+ * coversEdits(certificate!, { substitutions: 1, insertions: 0 });
  *
  * @module
  */
