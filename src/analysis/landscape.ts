@@ -3,15 +3,13 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
-import { intervalSchema } from "../evaluation/statistics.js";
+import { bootstrapIntervals, type Interval, intervalSchema, mean } from "../evaluation/statistics.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { hashExamples } from "../runs/environment.js";
-import { free, Rng, scope } from "../tensor/index.js";
+import { free, keep, noGrad, operator, Rng, randn, scope, seedGenerator, type Tensor } from "../tensor/index.js";
 import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
-import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { bootstrapFlatness, computeFlatness, getCenterValue } from "./flatness.js";
 import {
   type ExampleLosses,
   loadFineTunedModel,
@@ -20,6 +18,127 @@ import {
   withModel,
 } from "./shared-sample.js";
 import type { SurfaceGrid } from "./surface-plots.js";
+
+/** A direction in the space of a model's weights. It contains only the weights that it changes. */
+type Direction = ReadonlyMap<string, Tensor>;
+
+/**
+ * Samples a direction with filter-wise normalization (Li et al. 2018): each row of a matrix is
+ * Gaussian and has the norm of the model's row. Vectors (biases, layer norms) do not change. The
+ * sample depends only on the stream and the parameter's name, so compared models get the same
+ * direction, each scaled to its weights. The caller frees it.
+ */
+export function sampleDirection(weights: Weights, rng: Rng): Direction {
+  const direction = new Map<string, Tensor>();
+  for (const [name, tensor] of weights) {
+    if (tensor.shape.length < 2) continue;
+    seedGenerator("cpu", rng.fork(name).seed());
+    direction.set(
+      name,
+      noGrad(() =>
+        scope(() => {
+          const sample = randn(tensor.shape).toDevice(tensor.device);
+          return keep(sample.mul(computeRowNorms(tensor).div(computeRowNorms(sample))));
+        }),
+      ),
+    );
+  }
+  return direction;
+}
+
+function computeRowNorms(tensor: Tensor): Tensor {
+  const inner = tensor.shape.slice(1).map((_, i) => i + 1);
+  return tensor.detach().norm(inner, true);
+}
+
+/** The cosine of two directions. For independent samples in many dimensions it is near 0. */
+export function computeCosine(first: Direction, second: Direction): number {
+  let [product, one, two] = [0, 0, 0];
+  for (const [name, a] of first) {
+    const b = second.get(name) as Tensor;
+    const sums = scope(() => [a.mul(b), a.square(), b.square()].map((tensor) => tensor.sum().item()));
+    product += sums[0]!;
+    one += sums[1]!;
+    two += sums[2]!;
+  }
+  return product / Math.sqrt(one * two);
+}
+
+// One pass over the weights each, instead of two for a product and a sum. These take most of the
+// time of a point.
+const addScaled = operator<(self: Tensor, other: Tensor, factor: number) => Tensor>("add", "Tensor");
+const addScaled_ = operator<(self: Tensor, other: Tensor, factor: number) => void>("add_", "Tensor");
+
+/** theta + alpha delta + beta eta (ROSE eq. 6). */
+export function shiftWeights(weights: Weights, delta: Direction, alpha: number, eta: Direction, beta: number): Weights {
+  return noGrad(() => {
+    const moved = new Map(weights);
+    for (const [name, direction] of delta) {
+      const sum = addScaled(weights.get(name)!, direction, alpha);
+      addScaled_(sum, eta.get(name)!, beta);
+      moved.set(name, sum);
+    }
+    return moved;
+  });
+}
+
+export function computeFlatness({ axis, values }: SurfaceGrid): {
+  readonly curvature: number;
+  readonly meanChange: number;
+} {
+  const center = getCenterValue({ axis, values });
+  const reach = Math.max(...axis) / 2;
+  const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
+  const inner = all.filter(({ a, b }) => Math.abs(a) <= reach && Math.abs(b) <= reach);
+  return {
+    // The inner half of a coarse grid is only its center.
+    curvature: computeMeanCurvature(inner.length >= 9 ? inner : all),
+    meanChange: mean(values.flat().map((value) => Math.abs(value - center))),
+  };
+}
+
+/** 95% CIs over the examples on one plane. Models with one random stream share their resamples. */
+export function bootstrapFlatness(
+  axis: readonly number[],
+  losses: readonly (readonly (readonly number[])[])[],
+  rng: Rng,
+): { readonly curvature: Interval; readonly meanChange: Interval } {
+  const examples = losses[0]![0]!.length;
+  const average = (each: readonly number[], draws: Float64Array): number => {
+    let sum = 0;
+    for (let i = 0; i < examples; i++) sum += draws[i]! * each[i]!;
+    return sum / examples;
+  };
+  const [curvature, meanChange] = bootstrapIntervals(
+    examples,
+    (draws) => {
+      const values = losses.map((row) => row.map((each) => average(each, draws)));
+      const flatness = computeFlatness({ axis, values });
+      return [flatness.curvature, flatness.meanChange];
+    },
+    rng,
+  );
+  return { curvature: curvature!, meanChange: meanChange! };
+}
+
+export function getCenterValue({ values }: SurfaceGrid): number {
+  const middle = (values.length - 1) / 2;
+  return values[middle]![middle]!;
+}
+
+/**
+ * The mean second derivative of the best fit c + g.x + x'Hx / 2. On a grid that is symmetric about
+ * 0, the slopes and the mixed term vanish. What is left is the regression of the value on a^2 +
+ * b^2, with slope (H11 + H22) / 4.
+ */
+function computeMeanCurvature(points: readonly { a: number; b: number; value: number }[]): number {
+  const squares = points.map(({ a, b }) => a * a + b * b);
+  const values = points.map(({ value }) => value);
+  const [meanSquare, meanValue] = [mean(squares), mean(values)];
+  const covariance = squares.reduce((sum, square, i) => sum + (square - meanSquare) * (values[i]! - meanValue), 0);
+  const variance = squares.reduce((sum, square) => sum + (square - meanSquare) ** 2, 0);
+  return (2 * covariance) / variance;
+}
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
 const dataSchema = z.object({

@@ -1,8 +1,7 @@
 import { Rng } from "../base/rng.js";
 import type { Accuracy, Identified, Predictor, PreparedText } from "../models/inference/predictor.js";
-import { rememberAnswers } from "../models/inference/remember-answers.js";
 import type { Score } from "../models/inference/score.js";
-import { computeContentKey, ScoreCache } from "../models/inference/score-cache.js";
+import { computeContentKey, rememberAnswers, ScoreCache } from "../models/inference/score-cache.js";
 import type { Example } from "../tasks/example.js";
 import { findWordPlaces, type WordFinder } from "../text/find-words.js";
 import type { ReadyAttack } from "./define-attack.js";

@@ -16,9 +16,8 @@ import { readModelConfig } from "./config.js";
 import { type EncoderInput, getEncoderParameterShapes } from "./encoder.js";
 import type { EncoderConfig, ParameterShapes } from "./families/family.js";
 import { getFamily } from "./families/index.js";
-import { getMaskedLmParameterShapes } from "./heads.js";
 import { batchForInference } from "./inference/inference-batches.js";
-import { forward, type Model } from "./model.js";
+import { forward, getMaskedLmParameterShapes, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 
 export interface MaskedLm {

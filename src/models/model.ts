@@ -1,5 +1,5 @@
-import type { ForwardMode, Weights } from "../nn/index.js";
-import { free, type Tensor } from "../tensor/index.js";
+import { dense, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
+import { free, linear, type Tensor } from "../tensor/index.js";
 import type { Normalization } from "../text/canonical-tokenizer.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
@@ -10,16 +10,49 @@ import {
   getEncoderParameterShapes,
   type OutputPositions,
 } from "./encoder.js";
+import { ShapeList } from "./families/blocks.js";
 import type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
-import {
-  applyMaskedLmHead,
-  applyMlpHead,
-  getHeadParameterShapes,
-  getMaskedLmParameterShapes,
-  type HeadName,
-} from "./heads.js";
 import type { Classifier } from "./inference/classifier-interface.js";
+
+/**
+ * The classification head. `hf` is the head of transformers for the family of the encoder, so
+ * checkpoints are interchangeable. `mlp` is RIFT's: hidden -> 256 -> ReLU -> labels.
+ */
+export type HeadName = "hf" | "mlp";
+
+/** The prefix of the parameter names of the mlp head. Its file has no other parameters. */
+export const mlpHeadPrefix = "head.";
+
+/** The hidden size of the mlp head (RIFT A.1). */
+const mlpHiddenSize = 256;
+
+function applyMlpHead(weights: Weights, features: Tensor): Tensor {
+  return dense(weights, "head.out", dense(weights, "head.dense", features).relu());
+}
+
+function getHeadParameterShapes(config: EncoderConfig, head: HeadName, numLabels: number): ParameterShapes {
+  if (head === "hf") return getFamily(config).classification.getShapes(config, numLabels);
+  return new ShapeList()
+    .addDense("head.dense", mlpHiddenSize, config.hiddenSize)
+    .addDense("head.out", numLabels, mlpHiddenSize).shapes;
+}
+
+/** Computes the logits of a masked language model: [..., hidden] -> [..., vocabulary]. */
+function applyMaskedLmHead(config: EncoderConfig, weights: Weights, hidden: Tensor): Tensor {
+  const family = getFamily(config);
+  const { decoder, bias, transform } = family.maskedLm(config);
+  const matrix = getParameter(weights, `${config.tieWordEmbeddings ? family.wordEmbeddings : decoder}.weight`);
+  return linear(transform(weights, hidden), matrix, bias === null ? null : getParameter(weights, bias));
+}
+
+export function getMaskedLmParameterShapes(config: EncoderConfig): ParameterShapes {
+  const { decoder, bias, shapes } = getFamily(config).maskedLm(config);
+  const all = new Map(shapes);
+  if (!config.tieWordEmbeddings) all.set(`${decoder}.weight`, [config.vocabSize, config.embeddingSize]);
+  if (bias !== null) all.set(bias, [config.vocabSize]);
+  return all;
+}
 
 export interface Architecture {
   readonly config: EncoderConfig;
@@ -185,4 +218,24 @@ export interface Model {
 export function closeModel({ weights, session }: Pick<Model, "weights" | "session">): void {
   free(weights);
   session?.classifier.close();
+}
+
+/** Counts the parameters of a model that need not be loaded. */
+export function countModelParameters(architecture: Architecture): number {
+  return [...getParameterShapes(architecture).values()].reduce(
+    (sum, shape) => sum + shape.reduce((product, size) => product * size, 1),
+    0,
+  );
+}
+
+/** Counts the FLOPs of the matrix products in a forward pass of texts of one length. */
+export function countForwardFlops(
+  { hiddenSize, intermediateSize, numHiddenLayers }: EncoderConfig,
+  numTexts: number,
+  length: number,
+): number {
+  const projections = 8 * hiddenSize ** 2;
+  const scores = 4 * hiddenSize * length;
+  const feedForward = 4 * hiddenSize * intermediateSize;
+  return numTexts * length * numHiddenLayers * (projections + scores + feedForward);
 }

@@ -11,8 +11,7 @@ import {
   stack,
   type Tensor,
 } from "../tensor/index.js";
-import { randomOp } from "./dropout-seeds.js";
-import type { ForwardMode } from "./forward-mode.js";
+import { type ForwardMode, randomOp } from "./forward-mode.js";
 
 const seededDropoutOp = operator<(input: Tensor, seed: Tensor, p: number) => Tensor>("temper::seeded_dropout");
 const shiftOp = operator<(self: Tensor, bits: number) => Tensor>("bitwise_right_shift", "Tensor_Scalar");

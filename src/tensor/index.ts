@@ -1,9 +1,10 @@
-export { findCpuSupport, getCpuSupport } from "./cpu-support.js";
 export * from "./graph.js";
 export { loadKernels } from "./kernels.js";
 export { hasOperator, listenToOperators } from "./operator.js";
 export {
   chooseFastestPrecision,
+  findCpuSupport,
+  getCpuSupport,
   getPrecisionVerdict,
   isClearlyFaster,
   type PrecisionUse,

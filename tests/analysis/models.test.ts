@@ -1,9 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
 import { linspace } from "../../src/analysis/define-analysis.js";
-import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
 import { measureLine } from "../../src/analysis/interpolation.js";
-import { measureLandscape, type SurfacePoint } from "../../src/analysis/landscape.js";
+import {
+  computeCosine,
+  measureLandscape,
+  type SurfacePoint,
+  sampleDirection,
+  shiftWeights,
+} from "../../src/analysis/landscape.js";
 import { createFixedBatch } from "../../src/analysis/shared-sample.js";
 import { listen } from "../../src/base/events.js";
 import { standardDeviation } from "../../src/evaluation/statistics.js";

@@ -1,10 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { computeDisagreementRates } from "../../src/analysis/consistency.js";
 import { linspace } from "../../src/analysis/define-analysis.js";
-import { measureFeatures, normalizeL2 } from "../../src/analysis/feature-metrics.js";
-import { bootstrapFlatness, computeFlatness, getCenterValue } from "../../src/analysis/flatness.js";
-import { projectToCircle } from "../../src/analysis/geometry.js";
-import { measureGrid as measureLosses } from "../../src/analysis/landscape.js";
+import { measureFeatures, normalizeL2, projectToCircle } from "../../src/analysis/geometry.js";
+import {
+  bootstrapFlatness,
+  computeFlatness,
+  getCenterValue,
+  measureGrid as measureLosses,
+} from "../../src/analysis/landscape.js";
 import { squaredDistance, tsne } from "../../src/analysis/tsne.js";
 import { Rng } from "../../src/base/rng.js";
 import { matthewsCorrelation } from "../../src/evaluation/metrics.js";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadModel } from "../../src/models/index.js";
-import { exportGraph } from "../../src/onnx/export-graph.js";
 import type { OnnxNode } from "../../src/onnx/onnx-file.js";
+import { exportGraph } from "../../src/onnx/write-export.js";
 import { free } from "../../src/tensor/index.js";
 import { writeFamilyClassifier } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";

@@ -1,7 +1,7 @@
 import { Rng } from "../../src/base/rng.js";
 import type { SafetensorsTensor } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
-import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
+import { getMaskedLmParameterShapes } from "../../src/models/model.js";
 import { tinyConfig, writeTinyModel } from "../cli/tiny-model.js";
 
 const vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] good fine bad dull film plot the was very ##s .".split(" ");

@@ -13,7 +13,7 @@ import { attackNames, equipAttack, loadAttack } from "../../src/attacks/load-att
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../src/models/encoder.js";
-import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
+import { getMaskedLmParameterShapes } from "../../src/models/model.js";
 import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";

@@ -9,10 +9,10 @@ import {
   explainPickleRejection,
   isPickleFile,
   openSafetensors,
+  quoteName,
   type SafetensorsEntry,
   type SafetensorsFile,
 } from "./safetensors.js";
-import { quoteName } from "./safetensors-header.js";
 
 const singleName = "model.safetensors";
 const indexName = "model.safetensors.index.json";

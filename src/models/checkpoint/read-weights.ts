@@ -17,8 +17,7 @@ import {
 import { getEncoderParameterShapes } from "../encoder.js";
 import type { EncoderConfig, ParameterShapes } from "../families/family.js";
 import { getFamily, isHeadParameter, isNormParameter, isPoolerParameter } from "../families/index.js";
-import type { SafetensorsFile } from "./safetensors.js";
-import type { SafetensorsDType } from "./safetensors-header.js";
+import type { SafetensorsDType, SafetensorsFile } from "./safetensors.js";
 
 const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
   F32: "float32",

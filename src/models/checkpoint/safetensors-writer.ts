@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { replaceFile } from "../../base/files.js";
 import type { Tensor } from "../../tensor/index.js";
-import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
+import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors.js";
 
 /** A tensor to write. `bytes` is called when it is written, so one is in memory at a time. */
 export interface SafetensorsTensor {

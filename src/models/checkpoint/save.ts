@@ -2,11 +2,11 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256File, writeFileAtomic } from "../../base/files.js";
 import { getParameter, type Weights } from "../../nn/index.js";
+import { readsFirstPieces } from "../../text/word-level-json.js";
 import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.js";
 import type { EncoderConfig } from "../families/family.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
-import { describeIncompatibility } from "./compatibility.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 import { getTokenizerSource, saveTokenizer } from "./save-tokenizer.js";
 
@@ -66,4 +66,30 @@ function addDecoderBias(config: EncoderConfig, weights: Weights): Weights {
   const alias = `${decoder}.bias`;
   if (config.tieWordEmbeddings || bias === null || bias === alias) return weights;
   return new Map([...weights, [alias, getParameter(weights, bias)]]);
+}
+
+/** Returns why transformers does not compute the predictions of a saved model, or null. */
+export function describeIncompatibility({
+  architecture: { head },
+  tokenization,
+  normalize,
+  tokenizer,
+  folder,
+}: Pick<Model, "architecture" | "tokenization" | "normalize" | "tokenizer" | "folder">): string | null {
+  if (tokenization !== "subword" && readsFirstPieces(tokenizer, folder))
+    return (
+      "The model reads the first piece of each word, which no tokenizer of transformers does, so there is no " +
+      "tokenizer.json. Use temper-nlp for predictions."
+    );
+  if (normalize === "canonical")
+    return (
+      "The model reads the canonical form of a text, which no tokenizer of transformers computes. " +
+      "Use temper-nlp for predictions, or its function canonicalize before the tokenizer."
+    );
+  if (head === "mlp")
+    return (
+      "transformers does not have the classification head, which is in head.safetensors; it reads the encoder only. " +
+      "Use onnx/model.onnx or temper-nlp for predictions."
+    );
+  return null;
 }

@@ -17,7 +17,9 @@ import { dirname, join } from "node:path";
 import { getCacheFolder } from "../../base/cache.js";
 import { UserError } from "../../base/errors.js";
 import { createFileError } from "../../base/files.js";
-import type { Identified, Predictor } from "./predictor.js";
+import { predictInCalls } from "./predict-in-calls.js";
+import type { Identified, PredictOptions, Predictor, PreparedText } from "./predictor.js";
+import { createScore, getRow, type Score } from "./score.js";
 
 /** Bytes per key: half a SHA-256, which makes collisions practically impossible. */
 const keyBytes = 16;
@@ -226,4 +228,41 @@ function computeChecksum(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
   return sum >>> 0;
+}
+
+/** Wraps a predictor so that every distinct text is computed once. */
+export function rememberAnswers(predictor: Predictor, cache: ScoreCache): Predictor {
+  const { returnsLogits = false } = predictor;
+  return {
+    ...predictor,
+    async predict(items: readonly PreparedText[], { maxCallSize, onCall }: PredictOptions = {}) {
+      const answers = new Array<Score>(items.length);
+      /** The indices of each text that is not in the cache. */
+      const unknown = new Map<string, number[]>();
+      for (const [i, { content }] of items.entries()) {
+        const key = computeContentKey(content);
+        const known = cache.get(key);
+        if (known) answers[i] = createScore(known, returnsLogits);
+        else unknown.set(key, [...(unknown.get(key) ?? []), i]);
+      }
+      const groups = [...unknown];
+      const missing = groups.map(([, [first]]) => items[first!]!);
+      await predictInCalls(predictor, missing, {
+        ...(maxCallSize !== undefined && { maxCallSize }),
+        onCall(found) {
+          const all = new Map<number, Score>();
+          for (const [at, answer] of found) {
+            const [key, indices] = groups[at]!;
+            cache.set(key, getRow(answer));
+            for (const i of indices) {
+              answers[i] = answer;
+              all.set(i, answer);
+            }
+          }
+          onCall?.(all);
+        },
+      });
+      return answers;
+    },
+  };
 }
