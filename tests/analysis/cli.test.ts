@@ -14,6 +14,7 @@ import { invoke } from "../cli/invoke.js";
 import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
+import { words } from "../words.js";
 
 const folder = temporaryFolder();
 const getRun = (name: string): string => join(folder, "runs", name);
@@ -96,12 +97,7 @@ function expectFigure(svg: string, ...words: string[]): void {
 describe("temper analyze", () => {
   it("distance: the logged curve ends at the model that was kept", async () => {
     const { data, svg, stdout } = await runCommand(
-      "distance",
-      getRun("standard"),
-      getRun("low"),
-      getRun("high"),
-      "--by",
-      "alpha",
+      ...words`distance ${getRun("standard")} ${getRun("low")} ${getRun("high")} --by alpha`,
     );
     const runs = data.runs as {
       label: string;
@@ -175,13 +171,7 @@ describe("temper analyze", () => {
 
   it("geometry: one panel before fine-tuning and one per run", async () => {
     const { data, svg } = await runCommand(
-      "geometry",
-      getRun("standard"),
-      getRun("low"),
-      "--num-examples",
-      "12",
-      "--iterations",
-      "30",
+      ...words`geometry ${getRun("standard")} ${getRun("low")} --num-examples 12 --iterations 30`,
     );
     const models = data.models as {
       label: string;
@@ -209,16 +199,7 @@ describe("temper analyze", () => {
   });
 
   it("landscape: resumes from its points, and writes a PNG on request", async () => {
-    const argv = [
-      "landscape",
-      getRun("standard"),
-      getRun("low"),
-      "--pretrained",
-      "--points",
-      "5",
-      "--num-examples",
-      "8",
-    ];
+    const argv = words`landscape ${getRun("standard")} ${getRun("low")} --pretrained --points 5 --num-examples 8`;
     const { data, svg, out, stdout } = await runCommand(...argv, "--png");
     expect((data.models as { label: string }[]).map(({ label }) => label)).toEqual([
       "pre-trained",
@@ -264,19 +245,7 @@ describe("temper analyze", () => {
 
   testLong("landscape: Ctrl-C prints how to resume", async () => {
     const out = join(folder, "stopped");
-    const argv = [
-      "analyze",
-      "landscape",
-      getRun("standard"),
-      "--points",
-      "501",
-      "--num-examples",
-      "8",
-      "--device",
-      "cpu",
-      "--out",
-      out,
-    ];
+    const argv = words`analyze landscape ${getRun("standard")} --points 501 --num-examples 8 --device cpu --out ${out}`;
     const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "ignore", "pipe"] });
     let stderr = "";
     child.stderr.on("data", (chunk: Buffer) => {
@@ -294,13 +263,7 @@ describe("temper analyze", () => {
 
   it("interpolation: alpha 0 and 1 are on the grid", async () => {
     const { data, svg } = await runCommand(
-      "interpolation",
-      getRun("standard"),
-      getRun("low"),
-      "--points",
-      "5",
-      "--num-examples",
-      "12",
+      ...words`interpolation ${getRun("standard")} ${getRun("low")} --points 5 --num-examples 12`,
     );
     expect((data.points as { alpha: number }[]).map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
     expectFigure(svg, "Between standard and r-drop");
@@ -343,16 +306,7 @@ describe("temper analyze", () => {
     const { data, svg } = await runCommand("consistency", getRun("low"), "--steps", "2,4");
     expect((data.first as { steps: number }[]).map(({ steps }) => steps)).toEqual([2, 4]);
     expectFigure(svg, "differ");
-    const again = await runCommand(
-      "consistency",
-      getRun("standard"),
-      "--steps",
-      "3",
-      "--device",
-      "cpu",
-      "--threads",
-      "1",
-    );
+    const again = await runCommand(...words`consistency ${getRun("standard")} --steps 3 --device cpu --threads 1`);
     expect(again.data.steps).toHaveLength(3);
   });
 
@@ -360,20 +314,8 @@ describe("temper analyze", () => {
     const probe = "control_raising_length";
     const data = join(folder, "msgs");
     writeProbe(join(data, probe));
-    const argv = [
-      "probe",
-      join(folder, "tiny-bert"),
-      "--probe",
-      probe,
-      "--method",
-      "standard",
-      "--method",
-      "r-drop:alpha=0.1",
-      "--seeds",
-      "2",
-      "--data",
-      data,
-    ];
+    const argv = words`probe ${join(folder, "tiny-bert")} --probe ${probe} --method standard --method r-drop:alpha=0.1 --seeds
+2 --data ${data}`;
     const first = await runCommand(...argv, "--device", "cpu", "--threads", "1");
     const runs = first.data.runs as { method: string; seed: number; score: number }[];
     expect(runs.map(({ method, seed }) => `${method} ${seed}`)).toEqual([

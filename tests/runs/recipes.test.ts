@@ -22,6 +22,7 @@ import { chooseExtent } from "../extent.js";
 import { expectClose, float64, measureProbabilitySpread } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
+import { words } from "../words.js";
 import { createRandomTensors, writeMaskedLm } from "./masked-lm.js";
 
 const folder = temporaryFolder();
@@ -348,16 +349,9 @@ test("a single text is attacked with the steps of the search", async () => {
   } finally {
     attacker.close();
   }
-  const { code, stdout } = await invoke([
-    "attack",
-    victim.run,
-    "--attack",
-    "pruthi",
-    "--input",
-    "the film was good",
-    "--device",
-    "cpu",
-  ]);
+  const { code, stdout } = await invoke(
+    words`attack ${victim.run} --attack pruthi --input ${"the film was good"} --device cpu`,
+  );
   expect(code).toBe(0);
   expect(stdout).toMatch(/step 1 .*texts; best/);
 });
