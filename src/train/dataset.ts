@@ -1,12 +1,8 @@
-import { UserError } from "../base/errors.js";
 import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/example.js";
-import type { Task } from "../tasks/task.js";
-import type { Rng } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 import type { MaskedTokens } from "../text/mask-tokens.js";
-import type { TrainingMethod } from "./training-method.js";
 
 export interface TokenizedExample {
   readonly example: Example;
@@ -47,20 +43,4 @@ export function toDataset(
 export function getWordLevelEncoding(item: TokenizedExample): WordLevelEncoding {
   if (!("words" in item.encoding)) throw new Error("This text was not tokenized at word level.");
   return item.encoding;
-}
-
-/** Replaces the examples of a split by those that the methods train on, innermost first. */
-export function transformExamples(
-  methods: readonly TrainingMethod[],
-  examples: readonly Example[],
-  task: Task,
-  rng: Rng,
-): readonly Example[] {
-  const transformed = methods.reduce(
-    (current, method) => method.transformExamples?.(current, task, rng.fork("examples", method.name)) ?? current,
-    examples,
-  );
-  if (transformed.length === 0)
-    throw new UserError(`methods: no text has a word to train on. Use texts with words, or other methods.`);
-  return transformed;
 }

@@ -12,3 +12,4 @@ export { train } from "./trainer.js";
 export { getModelParameters } from "./training-context.js";
 export * from "./training-job.js";
 export type * from "./training-method.js";
+export { transformExamples } from "./transform-examples.js";

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { computeFisherDiagonal, selectLargest } from "../../../src/methods/child-tuning.js";
-import { freelb, freelbPlus } from "../../../src/methods/freelb.js";
+import { freelb } from "../../../src/methods/freelb.js";
+import { freelbPlus } from "../../../src/methods/freelb-plus.js";
 import {
   computeProximalLoss,
   computeSmoothnessLoss,
