@@ -45,7 +45,7 @@ export { Run } from "./actions/run.js";
 export { buildSubstitutions as substitutions } from "./actions/substitutions/build-substitutions.js";
 export { estimateRun } from "./actions/train/estimate-run.js";
 export { type TrainRequest, train } from "./actions/train/train.js";
-export { findTellingEmail as try } from "./actions/try/find-telling-email.js";
+export { findTellingEmail } from "./actions/try/find-telling-email.js";
 export { verify } from "./actions/verify/verify.js";
 export { analyze } from "./analysis/index.js";
 export type { AttackReference } from "./attacks/load-attack.js";

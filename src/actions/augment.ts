@@ -66,17 +66,6 @@ export const augmentRequestSchema = z.strictObject({
   maskedLm: recipeResourceOptions.maskedLm,
   out: z.string().describe("file of the new dataset (.jsonl)"),
 });
-export type AugmentRequest = z.input<typeof augmentRequestSchema>;
-
-/** What an augmentation wrote. */
-export interface AugmentResult {
-  readonly out: string;
-  readonly originals: number;
-  readonly changed: number;
-  /** Texts that no transformation could change. */
-  readonly unchanged: number;
-}
-
 /** Texts whose requests to a model are answered together. */
 const windowSize = 64;
 
@@ -85,7 +74,16 @@ const windowSize = 64;
  *
  *     await augment({ data: "reviews.csv", recipe: "eda", perText: 4, out: "augmented.jsonl" });
  */
-export async function augment(request: AugmentRequest, callbacks: Callbacks = {}): Promise<AugmentResult> {
+export async function augment(
+  request: z.input<typeof augmentRequestSchema>,
+  callbacks: Callbacks = {},
+): Promise<{
+  readonly out: string;
+  readonly originals: number;
+  readonly changed: number;
+  /** Texts that no transformation could change. */
+  readonly unchanged: number;
+}> {
   const parsed = validate(augmentRequestSchema, request, "augment");
   const { recipe, out, substitutions, vectors, maskedLm } = parsed;
   if (extname(out) !== ".jsonl")
@@ -112,7 +110,7 @@ async function writeAugmented(
   examples: readonly Example[],
   transformations: readonly Transformation[],
   callbacks: Callbacks,
-): Promise<AugmentResult> {
+): ReturnType<typeof augment> {
   // Contractions are stop words, too.
   const keepsStopWords = recipe !== "checklist";
   const constraints = [onlyFields(task.modifiableFields), noRepeat, ...(keepsStopWords ? [keepStopWords()] : [])];

@@ -25,12 +25,6 @@ export const calibrateRequestSchema = z.strictObject({
   ...runtimeOptions,
 });
 
-/**
- * A calibration as data: the run, the benign texts and the promised false-positive rate.
- *
- *     const request: CalibrateRequest = { model: "runs/spam", benign: "ham.txt", fpr: 0.01 };
- */
-export type CalibrateRequest = z.input<typeof calibrateRequestSchema>;
 type ParsedRequest = z.output<typeof calibrateRequestSchema>;
 
 /** Texts that are scored together. */
@@ -42,7 +36,10 @@ const textsPerRound = 64;
  *
  *     const { threshold } = await calibrate({ model: "runs/spam", benign: "ham.txt", fpr: 0.01 });
  */
-export async function calibrate(request: CalibrateRequest, callbacks: Callbacks = {}): Promise<Calibration> {
+export async function calibrate(
+  request: z.input<typeof calibrateRequestSchema>,
+  callbacks: Callbacks = {},
+): Promise<Calibration> {
   const parsed = validate(calibrateRequestSchema, request, "calibrate");
   const { model, fpr, windows, positiveLabel: given, device, precision, threads } = parsed;
   const run = /^https?:/i.test(model) ? null : await RunFolder.containing(model);

@@ -73,13 +73,6 @@ export const certifyRequestSchema = z.strictObject({
   precision,
 });
 
-/**
- * Certificates as data: the run, the kind of certificate and the texts.
- *
- *     const request: CertifyRequest = { model: "runs/voting", numExamples: 200 };
- */
-export type CertifyRequest = z.input<typeof certifyRequestSchema>;
-
 /** What happens while texts are certified. */
 export interface CertifyCallbacks extends Callbacks {
   /** Called before the first text, with the number of texts that are already in the journal. */
@@ -94,7 +87,10 @@ export interface CertifyCallbacks extends Callbacks {
  *     const { clean, certified } = await certify({ model: "runs/voting", kind: "hash-vote" });
  *     console.log(clean, certified[0]?.accuracy);
  */
-export async function certify(request: CertifyRequest, callbacks: CertifyCallbacks = {}): Promise<CertificateReport> {
+export async function certify(
+  request: z.input<typeof certifyRequestSchema>,
+  callbacks: CertifyCallbacks = {},
+): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
   const { model: reference, kind, edits, seed, split, device, threads } = parsed;
   // In float32, hardly any text is a near tie, which would count against the certificate.
@@ -166,16 +162,18 @@ export async function certify(request: CertifyRequest, callbacks: CertifyCallbac
   }
 }
 
-interface CertificateChoice {
-  readonly definition: CertificateDefinition;
-  /** The options of the request, with their defaults. */
-  readonly options: unknown;
-  readonly edits: number;
-}
-
 /** Creates a certificate with the options of a request, and with those that the model was trained with. */
 export async function chooseCertificate(
-  { definition, options, edits }: CertificateChoice,
+  {
+    definition,
+    options,
+    edits,
+  }: {
+    readonly definition: CertificateDefinition;
+    /** The options of the request, with their defaults. */
+    readonly options: unknown;
+    readonly edits: number;
+  },
   run: RunFolder | null,
   { model, runtime }: Pick<TextClassifier, "model" | "runtime">,
   { modifiableFields, fields }: Pick<Task, "modifiableFields" | "fields">,

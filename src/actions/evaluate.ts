@@ -55,9 +55,6 @@ export const evaluateRequestSchema = z.strictObject({
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
 type ParsedRequest = z.output<typeof evaluateRequestSchema>;
 
-/** An evaluation of a model that is already known. */
-export type EvaluateOptions = Omit<EvaluateRequest, "model">;
-
 /**
  * Evaluates a model on a split of a task.
  *

@@ -22,10 +22,11 @@ export const exampleRequestSchema = z.strictObject({
   out: z.string().default(".").describe("folder of the files"),
   size: countSchema.min(20).default(400).describe("emails in both files together"),
 });
-export type ExampleRequest = z.input<typeof exampleRequestSchema>;
-
 /** Writes files of the tutorial from the emails of temper-nlp-demo. Returns their paths. */
-export async function writeExample(request: ExampleRequest, { onEvent }: Callbacks = {}): Promise<string[]> {
+export async function writeExample(
+  request: z.input<typeof exampleRequestSchema>,
+  { onEvent }: Callbacks = {},
+): Promise<string[]> {
   const { names, out, size } = validate(exampleRequestSchema, request, "example");
   const paths = names.map((name) => join(out, name));
   const existing = paths.find((path) => existsSync(path));

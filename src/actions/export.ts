@@ -28,8 +28,6 @@ export const exportRequestSchema = z.strictObject({
   numExamples: countSchema.default(64).describe("texts of the test split to compare with the exported model"),
   threads: runtimeOptions.threads,
 });
-export type ExportRequest = z.input<typeof exportRequestSchema>;
-
 /** How an exported model differs from the original on some texts. */
 export interface ExportComparison {
   /** The largest difference of any probability. */
@@ -58,7 +56,10 @@ export interface ExportReport {
  *
  *     const { check } = await exportModel({ model: "runs/ascc", out: "exported", quantize: "int8" });
  */
-export async function exportModel(request: ExportRequest, callbacks: Callbacks = {}): Promise<ExportReport> {
+export async function exportModel(
+  request: z.input<typeof exportRequestSchema>,
+  callbacks: Callbacks = {},
+): Promise<ExportReport> {
   const parsed = validate(exportRequestSchema, request, "export");
   const { model: reference, out, quantize, threads } = parsed;
   await checkNewFolder(out);

@@ -296,18 +296,15 @@ interface PretrainingTexts {
   readonly validation: readonly Example[] | null;
 }
 
-/** Where the texts of a pre-training come from. */
-interface TextSource {
-  readonly data: string;
-  readonly validationData: string | null;
-  readonly validationFraction: number;
-}
-
 /**
  * Reads the texts. Without a file for the validation, a fraction of the texts is held out; the same
  * ones for every seed.
  */
-async function readPretrainingTexts(source: TextSource): Promise<PretrainingTexts> {
+async function readPretrainingTexts(source: {
+  readonly data: string;
+  readonly validationData: string | null;
+  readonly validationFraction: number;
+}): Promise<PretrainingTexts> {
   const { data, validationData, validationFraction } = source;
   const all = await readTexts(data);
   if (validationData !== null) return { train: all, validation: await readTexts(validationData) };
@@ -343,20 +340,17 @@ async function readTexts(path: string): Promise<Example[]> {
   return examples;
 }
 
-/** How the texts become sequences with masks. */
-interface SequenceOptions {
-  readonly maxLength: number;
-  readonly maskProbability: number;
-  readonly wholeWordMasking: boolean;
-}
-
 /**
  * Packs texts into sequences. `createStream` returns the random numbers of a sequence in an epoch.
  */
 export function createMaskedDataset(
   { tokenizer, maskId }: Pick<MaskedLm, "tokenizer" | "maskId">,
   texts: readonly Example[],
-  { maxLength, maskProbability, wholeWordMasking }: SequenceOptions,
+  {
+    maxLength,
+    maskProbability,
+    wholeWordMasking,
+  }: { readonly maxLength: number; readonly maskProbability: number; readonly wholeWordMasking: boolean },
   createStream: (epoch: number, index: number) => Rng,
   maxSequences: number | null = null,
 ): Dataset {

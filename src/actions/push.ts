@@ -26,8 +26,6 @@ export const pushRequestSchema = z.strictObject({
   message: z.string().default("Upload model with Temper").describe("message of the commit"),
   dryRun: z.boolean().default(false).describe("list what would be uploaded, and upload nothing"),
 });
-export type PushRequest = z.input<typeof pushRequestSchema>;
-
 /** What was uploaded, or would be. */
 export interface PushReport {
   readonly url: string;
@@ -43,7 +41,7 @@ export interface PushReport {
  *
  *     await push({ run: "runs/ascc", repository: "me/spam-ascc", dryRun: true });
  */
-export async function push(request: PushRequest): Promise<PushReport> {
+export async function push(request: z.input<typeof pushRequestSchema>): Promise<PushReport> {
   const parsed = validate(pushRequestSchema, request, "push");
   const run = await RunFolder.open(parsed.run);
   const results = await run.results();

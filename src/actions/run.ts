@@ -1,13 +1,11 @@
+import type { Callbacks } from "../base/events.js";
 import type { EvaluationResult } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type MetricValue, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import type { AttackReport } from "./attack/attack.js";
-import type { AttackOptions, AttackRequest } from "./attack/attack-request.js";
-import type { EvaluateOptions } from "./evaluate.js";
+import type { AttackRequest } from "./attack/attack-request.js";
+import type { EvaluateRequest } from "./evaluate.js";
 import type { LoadClassifierOptions, TextClassifier } from "./predict/text-classifier.js";
-
-/** An attack as a request has it: a name, a name with options, or a value such as `textfooler({ … })`. */
-type AttackInput = NonNullable<AttackRequest["attacks"]>[number];
 
 /**
  * A run folder and the actions on its model. Each method is the action of the same name with the
@@ -52,13 +50,16 @@ export class Run extends RunFolder {
   }
 
   /** Evaluates the run's model, by default on the test split of its task. */
-  async evaluate(options: EvaluateOptions = {}): Promise<EvaluationResult> {
+  async evaluate(options: Omit<EvaluateRequest, "model"> = {}): Promise<EvaluationResult> {
     const { evaluate } = await import("./evaluate.js");
     return evaluate({ ...options, model: this.folder });
   }
 
   /** Attacks the run's model and stores the journals and the report in the run folder. */
-  async attack(attacks: AttackInput | readonly AttackInput[], options: AttackOptions = {}): Promise<AttackReport> {
+  async attack(
+    attacks: NonNullable<AttackRequest["attacks"]>[number] | NonNullable<AttackRequest["attacks"]>,
+    options: Omit<AttackRequest, "model" | "attacks"> & Callbacks = {},
+  ): Promise<AttackReport> {
     const { attack } = await import("./attack/attack.js");
     const { onEvent, signal, ...request } = options;
     return attack({ ...request, model: this.folder, attacks: [attacks].flat() }, { onEvent, signal });

@@ -1,5 +1,5 @@
 import type { Score } from "../models/inference/score.js";
-import { type AttackSpaceSize, computeAttackSpaceSize } from "../text/replacements.js";
+import { computeAttackSpaceSize, type SpaceSize } from "../text/replacements.js";
 import { type EditedText, listChanges, type WordChange } from "./edited-text.js";
 
 /**
@@ -30,7 +30,7 @@ export interface AttackResult {
   readonly after: readonly number[];
   /** Replaced, inserted and deleted words. A merge is a replacement and a deletion. */
   readonly edits: readonly WordChange[];
-  readonly space: AttackSpaceSize;
+  readonly space: SpaceSize;
   /** The original texts, one per field. */
   readonly texts: readonly string[];
   /** The original words of all fields, as the victim's word finder sees them. */
@@ -67,7 +67,7 @@ export interface AttackFinding
   readonly text: EditedText;
   readonly before: Score;
   readonly after: Score;
-  readonly space: AttackSpaceSize;
+  readonly space: SpaceSize;
 }
 
 /** Creates the journal line of an example. */
@@ -119,7 +119,7 @@ function countFields({ slots, texts }: EditedText): number[] {
 }
 
 /** The size of a space in which each word has a fixed list of candidates. */
-export function measureSpace(original: EditedText, candidates: readonly EditedText[]): AttackSpaceSize {
+export function measureSpace(original: EditedText, candidates: readonly EditedText[]): SpaceSize {
   const lists = original.words.map((word) => [word]);
   for (const { origin, edit } of candidates) if (edit?.kind === "replace") lists[origin]!.push(edit.word);
   return computeAttackSpaceSize(lists);

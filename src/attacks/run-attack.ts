@@ -12,9 +12,9 @@ import type { QueryBudget } from "./run-options.js";
 
 /** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
 const timingSchema = countersSchema.extend({ seconds: z.number() });
-type AttackTiming = z.output<typeof timingSchema>;
+type Timing = z.output<typeof timingSchema>;
 
-export interface RunAttackOptions {
+export interface JournalOptions {
   readonly attack: ReadyAttack;
   /** Runs the attack. */
   readonly pool: SearchPool;
@@ -43,7 +43,7 @@ export interface RunAttackOptions {
  * Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped
  * run, or extends a run on fewer examples.
  */
-export async function runAttack(options: RunAttackOptions): Promise<void> {
+export async function runAttack(options: JournalOptions): Promise<void> {
   const { attack, pool, seed, budget, examples, journalPath, resume = false } = options;
   const numExamples = examples.length;
   const createHeader = (count: number): JournalHeader => ({
@@ -96,10 +96,10 @@ export function getTimingPath(journalPath: string): string {
   return `${journalPath.replace(/\.jsonl$/, "")}.timing.json`;
 }
 
-const createTiming = (): AttackTiming => ({ ...createCounters(), seconds: 0 });
+const createTiming = (): Timing => ({ ...createCounters(), seconds: 0 });
 
 /** Reads the total cost of the runs that wrote a journal; zeros if it was never recorded. */
-export async function readTiming(journalPath: string): Promise<AttackTiming> {
+export async function readTiming(journalPath: string): Promise<Timing> {
   try {
     return timingSchema.parse(await readJson(getTimingPath(journalPath), "the timing", { kind: "settings" }));
   } catch {
@@ -110,8 +110,8 @@ export async function readTiming(journalPath: string): Promise<AttackTiming> {
 /** Returns a function that adds the cost since now to `spent` and writes the total. */
 function createTimingWriter(
   journalPath: string,
-  { attack, pool: { counters } }: Pick<RunAttackOptions, "attack" | "pool">,
-  spent: AttackTiming,
+  { attack, pool: { counters } }: Pick<JournalOptions, "attack" | "pool">,
+  spent: Timing,
 ): () => Promise<void> {
   const [startCounters, startTime] = [structuredClone(counters), performance.now()];
   return () => {

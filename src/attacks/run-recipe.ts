@@ -3,7 +3,7 @@ import type { Rng } from "../base/rng.js";
 import type { Accuracy } from "../models/inference/predictor.js";
 import { logitMargin, type Score } from "../models/inference/score.js";
 import type { Example } from "../tasks/example.js";
-import type { AttackSpaceSize } from "../text/replacements.js";
+import type { SpaceSize } from "../text/replacements.js";
 import type { EditedText } from "./edited-text.js";
 import { isMisclassified, margin, nearTieMargin } from "./goals/score.js";
 import {
@@ -145,7 +145,7 @@ function* drive(
  * The size of the space. The candidates of a recipe depend on the text so far, except for those of
  * a table, so only their number is known.
  */
-function* findSpace(parts: Recipe, original: EditedText, draws: Rng): ResourceGenerator<AttackSpaceSize> {
+function* findSpace(parts: Recipe, original: EditedText, draws: Rng): ResourceGenerator<SpaceSize> {
   const positions = findOpenPositions(parts, original);
   if (parts.transformations.every(({ isTable }) => isTable))
     return measureSpace(original, yield* expandText(parts, original, positions, draws));

@@ -2,18 +2,16 @@ import { createRequire } from "node:module";
 import { UserError } from "./errors.js";
 import { getErrorCode } from "./files.js";
 
-type BinaryPackage = "onnxruntime-node" | "tokenizers";
-
 /**
  * Loads a package with binaries. It is either installed itself, as in a checkout, or a part of
  * @temper-nlp/PLATFORM-ARCH, which has only the binaries of this platform. The published package
  * depends on the latter.
  */
-export function requireBinaryPackage(name: BinaryPackage): unknown {
+export function requireBinaryPackage(name: "onnxruntime-node" | "tokenizers"): unknown {
   return createRequire(import.meta.url)(resolveBinaryPackage(name));
 }
 
-export function resolveBinaryPackage(name: BinaryPackage): string {
+export function resolveBinaryPackage(name: "onnxruntime-node" | "tokenizers"): string {
   const { resolve } = createRequire(import.meta.url);
   const platform = `${process.platform}-${process.arch}`;
   for (const path of [name, `@temper-nlp/${platform}/${name}`])

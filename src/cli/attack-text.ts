@@ -1,5 +1,5 @@
 import type { AttackRequest } from "../actions/attack/attack-request.js";
-import { createTextAttacker, type TextAttack, type TextAttacker } from "../actions/attack/attack-text.js";
+import { createTextAttacker, type TextAttacker, type WatchedResult } from "../actions/attack/attack-text.js";
 import { formatCount, formatPercent } from "../base/format.js";
 import { outcomeTitles } from "../evaluation/outcomes.js";
 import { readLines } from "../text/read-inputs.js";
@@ -37,7 +37,7 @@ async function attackAndPrint(
   for (const done of await attacker.attack(texts, { label })) await write(io.stdout, formatTextAttack(io, done));
 }
 
-function formatTextAttack(io: Io, { attack, labels, result, steps }: TextAttack): string {
+function formatTextAttack(io: Io, { attack, labels, result, steps }: WatchedResult): string {
   const { label, before, after, outcome, queries, edits, texts, finalTexts } = result;
   const { red, green } = getColors(io.stdout);
   const describe = (probabilities: readonly number[]): string => {

@@ -2,7 +2,7 @@ import { tagPartsOfSpeech } from "./part-of-speech.js";
 import type { Substitutions } from "./substitutions.js";
 
 /** The words that may be used at each position of a text. */
-interface AttackSpace {
+interface SubstitutionSpace {
   /** One list per word. Index 0 is the word itself, so a list of length 1 means a fixed word. */
   readonly replacements: readonly (readonly string[])[];
 }
@@ -14,7 +14,7 @@ export function buildAttackSpace(
   modifiableFields: readonly number[],
   substitutions: Substitutions,
   options: { readonly candidatesPerWord?: number } = {},
-): AttackSpace {
+): SubstitutionSpace {
   const { candidatesPerWord = 10 } = options;
   const tags = substitutions.usesPartOfSpeech ? tagPartsOfSpeech(words) : undefined;
   const replacements = words.map((word, i) => {
@@ -25,7 +25,7 @@ export function buildAttackSpace(
 }
 
 /** The size of an attack space (RIFT 3.3). */
-export interface AttackSpaceSize {
+export interface SpaceSize {
   readonly words: number;
   /** Words with at least one substitute. */
   readonly modifiableWords: number;
@@ -35,7 +35,7 @@ export interface AttackSpaceSize {
 }
 
 /** Computes the size of the attack space of one text. */
-export function computeAttackSpaceSize(replacements: readonly (readonly string[])[]): AttackSpaceSize {
+export function computeAttackSpaceSize(replacements: readonly (readonly string[])[]): SpaceSize {
   const modifiable = replacements.filter((candidates) => candidates.length > 1);
   const total = modifiable.reduce((sum, candidates) => sum + candidates.length - 1, 0);
   return {

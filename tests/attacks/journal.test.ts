@@ -7,7 +7,7 @@ import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { openJournal, readJournal } from "../../src/attacks/journal.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { type JournalOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/base/errors.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
@@ -38,7 +38,7 @@ const createPool = (): SearchPool => new SearchPool(scriptedVictim(2, hashed(2))
 const createGenetic = (hash = "s", list = examples): Promise<ReadyAttack> =>
   createTableAttack("genetic:population=4,iterations=3", list, [], hash);
 
-async function run(journal: string, change: Partial<RunAttackOptions> = {}): Promise<void> {
+async function run(journal: string, change: Partial<JournalOptions> = {}): Promise<void> {
   await runAttack({
     attack: await createGenetic(),
     pool: createPool(),

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { attack } from "../../src/actions/attack/attack.js";
-import { createTextAttacker, type TextAttack } from "../../src/actions/attack/attack-text.js";
+import { createTextAttacker, type WatchedResult } from "../../src/actions/attack/attack-text.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import {
   attackNames,
@@ -115,7 +115,7 @@ beforeAll(async () => {
 });
 
 const found = new Map<string, AttackResult[]>();
-const typed = new Map<string, TextAttack>();
+const typed = new Map<string, WatchedResult>();
 /** The first text that the model classifies correctly, so that attacks change it. */
 const getAttacked = (): AttackResult => found.get("greedy")!.find(({ outcome }) => outcome !== "skipped")!;
 

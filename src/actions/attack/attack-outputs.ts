@@ -32,7 +32,7 @@ export const attackOutputOptions = {
   ),
 };
 
-type AttackOutputRequest = z.output<z.ZodObject<typeof attackOutputOptions>>;
+type OutputOptions = z.output<z.ZodObject<typeof attackOutputOptions>>;
 
 /** The file of an attack: the path itself, or a file in the folder with that path. */
 function getLogPath(path: string, attack: string, count: number, suffix: string): string {
@@ -43,7 +43,7 @@ function getLogPath(path: string, attack: string, count: number, suffix: string)
 }
 
 /** Rejects outputs that cannot be written and models that do not exist, before the attack. */
-export async function checkOutputRequest(request: AttackOutputRequest, numAttacks: number): Promise<void> {
+export async function checkOutputRequest(request: OutputOptions, numAttacks: number): Promise<void> {
   const { logToCsv, logSummaryToJson, saveDataset, transferTo } = request;
   if (logToCsv !== null) getLogPath(logToCsv, "", numAttacks, "log.csv");
   if (logSummaryToJson !== null) getLogPath(logSummaryToJson, "", numAttacks, "attack_summary_log.json");
@@ -56,7 +56,7 @@ export async function checkOutputRequest(request: AttackOutputRequest, numAttack
 }
 
 /** Writes the logs of attacks in TextAttack's formats. */
-export async function writeLogs(request: AttackOutputRequest, folder: string, names: readonly string[]): Promise<void> {
+export async function writeLogs(request: OutputOptions, folder: string, names: readonly string[]): Promise<void> {
   const { logToCsv, logSummaryToJson } = request;
   for (const name of names) {
     const journal = getJournalPath(folder, name);
@@ -139,7 +139,7 @@ export async function measureValidity(
  * Returns the number of texts.
  */
 export async function saveDataset(
-  { saveDataset: path, transferTo, minSimilarity }: AttackOutputRequest,
+  { saveDataset: path, transferTo, minSimilarity }: OutputOptions,
   folder: string,
   names: readonly string[],
   task: Task,

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { wordNetContextSimilarity } from "../../attacks/constraints/context.js";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
-import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
 import type { QueryBudget } from "../../attacks/run-options.js";
@@ -82,8 +81,6 @@ export const attackRequestSchema = z.strictObject({
  *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
-/** The same for a model that is a function from texts to probabilities. */
-export type FunctionAttackRequest = Omit<AttackRequest, "model"> & { readonly model: PredictProbabilities };
 
 /** The query budget of a request, if it has one. */
 export function readBudget({ queryBudget, queriesPerWord }: ParsedAttackRequest): { readonly budget?: QueryBudget } {
@@ -118,6 +115,3 @@ export interface AttackCallbacks extends Callbacks {
   /** Several processes attack. This one merges their journals. */
   readonly runShards?: RunParts<ParsedAttackRequest & { readonly out: string }>;
 }
-
-/** The options of `run.attack`: the request without the model and the attacks, and callbacks. */
-export type AttackOptions = Omit<AttackRequest, "model" | "attacks"> & Callbacks;

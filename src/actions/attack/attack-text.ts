@@ -34,7 +34,7 @@ export interface SearchStep {
 }
 
 /** What an attack did to one text. */
-export interface TextAttack {
+export interface WatchedResult {
   readonly attack: string;
   readonly labels: readonly string[];
   readonly result: AttackResult;
@@ -42,7 +42,7 @@ export interface TextAttack {
 }
 
 /** How a text is attacked. */
-export interface TextAttackOptions {
+export interface SearchOptions {
   /** The true label, by name or index. Without one, it is the predicted class. */
   readonly label?: string | number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -52,7 +52,7 @@ export interface TextAttackOptions {
 /** Attacks single texts of any label, one after the other, with the model loaded once. */
 export interface TextAttacker {
   readonly labels: readonly string[];
-  attack(texts: readonly string[], options?: TextAttackOptions): Promise<TextAttack[]>;
+  attack(texts: readonly string[], options?: SearchOptions): Promise<WatchedResult[]>;
   close(): void;
 }
 
@@ -89,7 +89,7 @@ export async function createTextAttacker(
       async attack(texts, options = {}) {
         const { label } = options;
         const index = label === undefined ? await predictLabel(victim, texts) : findLabel(label, labels);
-        const done: TextAttack[] = [];
+        const done: WatchedResult[] = [];
         for (const each of attacks)
           done.push({ labels, ...(await attackText(pool, each, texts, index, parsed, options)) });
         return done;
@@ -132,8 +132,8 @@ async function attackText(
   texts: readonly string[],
   label: number,
   request: ParsedAttackRequest,
-  { signal, onStep }: TextAttackOptions,
-): Promise<Omit<TextAttack, "labels">> {
+  { signal, onStep }: SearchOptions,
+): Promise<Omit<WatchedResult, "labels">> {
   const steps: SearchStep[] = [];
   const follow = createFollower(label);
   const results = pool.run([{ id: "input", texts, label }], attack, {

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { confirmSuccess } from "../../attacks/confirm-success.js";
 import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
+import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { UserError } from "../../base/errors.js";
@@ -37,12 +38,11 @@ import {
   type AttackCallbacks,
   type AttackRequest,
   attackRequestSchema,
-  type FunctionAttackRequest,
   type ParsedAttackRequest,
   readBudget,
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
-import { listReadyAttacks, openAttackedVictim, type PreparedAttack, prepareAttack } from "./prepare-attack.js";
+import { type LoadedRequest, listReadyAttacks, openAttackedVictim, prepareAttack } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
 export type { AttackReport };
@@ -61,7 +61,7 @@ const maxTieFraction = 0.05;
  * from texts to probabilities.
  */
 export async function attack(
-  request: AttackRequest | FunctionAttackRequest,
+  request: Omit<AttackRequest, "model"> & { readonly model: string | PredictProbabilities },
   callbacks: AttackCallbacks = {},
   given: GivenExamples | null = null,
 ): Promise<AttackReport> {
@@ -91,13 +91,13 @@ export async function attackShards(request: AttackRequest, callbacks: Callbacks 
 }
 
 /** The shards whose results are not yet in the journal of the attack. */
-async function listOpenShards({ out, examples }: PreparedAttack, ready: ReadyAttack): Promise<Shard[]> {
+async function listOpenShards({ out, examples }: LoadedRequest, ready: ReadyAttack): Promise<Shard[]> {
   const done = await countResults(getJournalPath(out, ready.name));
   return listShards(out, ready.name, examples.length).filter(({ end }) => end > done);
 }
 
 async function attackShard(
-  prepared: PreparedAttack,
+  prepared: LoadedRequest,
   pool: SearchPool,
   ready: ReadyAttack,
   shard: Shard,
@@ -114,7 +114,7 @@ async function attackShard(
   }
 }
 
-function createPool({ request, victim }: PreparedAttack): SearchPool {
+function createPool({ request, victim }: LoadedRequest): SearchPool {
   return new SearchPool(victim.victim, {
     concurrency: request.concurrency ?? victim.concurrency,
     ...(request.cache && { openCache: openScoreCache }),
@@ -123,7 +123,7 @@ function createPool({ request, victim }: PreparedAttack): SearchPool {
 
 /** Lets other processes attack, and adds the results of their shards to the journals. */
 async function mergeShards(
-  prepared: PreparedAttack,
+  prepared: LoadedRequest,
   pool: SearchPool,
   readyAttacks: readonly ReadyAttack[],
   runShards: NonNullable<AttackCallbacks["runShards"]>,
@@ -156,7 +156,7 @@ function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
   return { ...recorded, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
 }
 
-async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
+async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
   const { minSimilarity } = request;
   using pool = createPool(prepared);
@@ -218,7 +218,7 @@ function warnAboutTies({ attacks }: AttackSuiteSummary, callbacks: Callbacks): v
 }
 
 /** The card of a run's model has the results of its attacks. */
-async function updateModelCard({ victim: { local }, out }: PreparedAttack): Promise<void> {
+async function updateModelCard({ victim: { local }, out }: LoadedRequest): Promise<void> {
   const run = local?.run;
   const results = run && out === run.path("attacks") ? await run.results() : null;
   if (!run || !results) return;
@@ -230,7 +230,7 @@ async function updateModelCard({ victim: { local }, out }: PreparedAttack): Prom
  * Adds the journals that earlier calls finished on the same victim, examples and space: the worst
  * case includes them.
  */
-async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
+async function addEarlierJournals(prepared: LoadedRequest, journals: Map<string, JournalSummary>): Promise<void> {
   const hash = { ...prepared.victim.victim.hashes, data: hashExamples(prepared.examples) };
   // Successes fool the float32 model, in whatever precision they were searched.
   const { searchPrecision: _, ...settings } = getJournalSettings(prepared);
@@ -251,7 +251,7 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
   }
 }
 
-function getJournalSettings({ task, request, victim, resources }: PreparedAttack): Record<string, unknown> {
+function getJournalSettings({ task, request, victim, resources }: LoadedRequest): Record<string, unknown> {
   const { split, attackedLabel, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const { protectedText, protect, maxLikelihoodDrop } = request;
   const constraints = {
@@ -281,7 +281,7 @@ function getJournalSettings({ task, request, victim, resources }: PreparedAttack
 }
 
 async function runOne(
-  prepared: PreparedAttack,
+  prepared: LoadedRequest,
   pool: SearchPool,
   ready: ReadyAttack,
   callbacks: AttackCallbacks,
@@ -315,7 +315,7 @@ async function runOne(
 /**
  * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
  */
-async function isNondeterministic({ victim: { victim }, examples }: PreparedAttack): Promise<boolean> {
+async function isNondeterministic({ victim: { victim }, examples }: LoadedRequest): Promise<boolean> {
   const items = victim.prepare(examples.slice(0, 4).map(({ texts }) => texts));
   const [first, second] = [await victim.predict(items), await victim.predict(items)];
   return first.some(({ probabilities }, i) =>

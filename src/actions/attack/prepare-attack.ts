@@ -17,7 +17,7 @@ import { checkOutputRequest } from "./attack-outputs.js";
 import type { ParsedAttackRequest } from "./attack-request.js";
 import { createProtocolConstraints, limitModification } from "./published-protocols.js";
 import { createRequestConstraints } from "./request-constraints.js";
-import type { AttackedSample } from "./sample-attacked.js";
+import type { DrawnSample } from "./sample-attacked.js";
 
 /** Opens the model of an attack, in the precision of the search. */
 export function openAttackedVictim(
@@ -27,14 +27,6 @@ export function openAttackedVictim(
 ): Promise<OpenVictim> {
   const guard = { windows, positiveLabel, calibrated };
   return openVictim({ ...request, model, guard, precision: precision ?? "auto", onEvent });
-}
-
-/** The attacks of a request with everything they need, for examples of any source. */
-interface PreparedAttacks {
-  readonly attacks: readonly Attack[];
-  readonly resources: Partial<AttackResources>;
-  /** The constraints of the request, which apply to every attack. */
-  readonly constraints: readonly Constraint[];
 }
 
 /** The attacks of a request. To measure a density, the random attack does not stop at a success. */
@@ -55,7 +47,7 @@ export async function prepareAttacks(
   victim: OpenVictim,
   { labels, modifiableFields }: Pick<Task, "labels" | "modifiableFields">,
   callbacks: Callbacks,
-): Promise<PreparedAttacks> {
+): Promise<Pick<LoadedRequest, "attacks" | "resources" | "constraints">> {
   const { protocol, vectors, lmConstraint } = request;
   const needs: ResourceName[] = [];
   if (request.minSimilarity !== null) needs.push("encoder", "mlm");
@@ -75,17 +67,25 @@ export async function prepareAttacks(
 }
 
 /** Gives prepared attacks their resources. */
-export function equipAttacks({ attacks, resources, constraints }: PreparedAttacks): ReadyAttack[] {
+export function equipAttacks({
+  attacks,
+  resources,
+  constraints,
+}: Pick<LoadedRequest, "attacks" | "resources" | "constraints">): ReadyAttack[] {
   return attacks.map((attack) => equipAttack(attack, resources, constraints));
 }
 
 /** Everything an attack request names, loaded. */
-export interface PreparedAttack extends PreparedAttacks {
+export interface LoadedRequest {
+  readonly attacks: readonly Attack[];
+  readonly resources: Partial<AttackResources>;
+  /** The constraints of the request, which apply to every attack. */
+  readonly constraints: readonly Constraint[];
   readonly request: ParsedAttackRequest;
   readonly victim: OpenVictim;
   readonly task: Task;
   readonly examples: readonly Example[];
-  readonly coverage: AttackedSample["coverage"];
+  readonly coverage: DrawnSample["coverage"];
   readonly out: string;
 }
 
@@ -95,7 +95,7 @@ export async function prepareAttack(
   victim: OpenVictim,
   callbacks: Callbacks,
   given: GivenExamples | null,
-): Promise<PreparedAttack> {
+): Promise<LoadedRequest> {
   await checkOutputRequest(parsed, parsed.attacks.length + parsed.transferFrom.length);
   const sample = await victim.loadExamples(parsed, given);
   const request = limitModification(parsed, sample.task.name);
@@ -107,7 +107,7 @@ export async function prepareAttack(
 
 /** Warns if English resources meet texts that do not look English: the model would seem robust. */
 function warnOfEnglishResources(
-  { resources }: PreparedAttacks,
+  { resources }: Pick<LoadedRequest, "resources">,
   examples: readonly Example[],
   callbacks: Callbacks,
 ): void {
@@ -136,7 +136,7 @@ export function getModelFolder(kind: "attacks" | "exact", reference: string, run
 }
 
 /** The attacks of a request, and texts of other models as attacks. */
-export async function listReadyAttacks(prepared: PreparedAttack): Promise<ReadyAttack[]> {
+export async function listReadyAttacks(prepared: LoadedRequest): Promise<ReadyAttack[]> {
   const { request, examples, constraints } = prepared;
   const attacks = equipAttacks(prepared);
   for (const journal of request.transferFrom) attacks.push(await createTransferAttack(journal, examples, constraints));

@@ -30,8 +30,6 @@ export const constraintOptions = {
   protect: z.array(z.string()).default([]).describe("regular expression for text that stays as it is"),
 };
 
-type ConstraintRequest = z.output<z.ZodObject<typeof constraintOptions>>;
-
 function parseExpression(source: string): RegExp {
   try {
     return new RegExp(source, "gu");
@@ -42,7 +40,7 @@ function parseExpression(source: string): RegExp {
 
 /** The constraints of a request. */
 export function createRequestConstraints(
-  request: ConstraintRequest,
+  request: z.output<z.ZodObject<typeof constraintOptions>>,
   modifiableFields: readonly number[],
   { mlm }: Partial<AttackResources>,
 ): Constraint[] {

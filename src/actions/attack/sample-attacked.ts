@@ -17,7 +17,7 @@ export interface SampleRequest {
 }
 
 /** The examples of an attack. */
-export interface AttackedSample {
+export interface DrawnSample {
   readonly examples: readonly Example[];
   /** How many texts the language-model constraint covers, and of how many; null without one. */
   readonly coverage: { readonly covered: number; readonly total: number } | null;
@@ -28,7 +28,7 @@ export interface AttackedSample {
  * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
  * constraint would mix two attacks in one number. A protocol can leave out some texts.
  */
-export async function sampleAttacked(task: Task, request: SampleRequest): Promise<AttackedSample> {
+export async function sampleAttacked(task: Task, request: SampleRequest): Promise<DrawnSample> {
   const { split, numExamples, seed, sampling = "random", attackedLabel = null, protocol = null } = request;
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
   const examples = await task.load(split);

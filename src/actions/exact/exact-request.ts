@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { Callbacks } from "../../base/events.js";
 import { countSchema, orNull } from "../../base/validate.js";
 import { maxSubstitutions } from "../../proofs/index.js";
@@ -46,8 +45,6 @@ export const exactRequestSchema = z.strictObject({
  *     const request: ExactRequest = { model: "runs/rose", maxChanges: 2, numExamples: 100 };
  */
 export type ExactRequest = z.input<typeof exactRequestSchema>;
-/** The same for a model that is a function from texts to probabilities. */
-export type FunctionExactRequest = Omit<ExactRequest, "model"> & { readonly model: PredictProbabilities };
 export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 
 /** What happens during an exact evaluation. */

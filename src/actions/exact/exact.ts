@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { redactUrl } from "../../attacks/endpoint.js";
+import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import type { JournalHeader } from "../../attacks/journal.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
@@ -40,7 +41,6 @@ import {
   type ExactCallbacks,
   type ExactRequest,
   exactRequestSchema,
-  type FunctionExactRequest,
   type ParsedExactRequest,
 } from "./exact-request.js";
 import { getProofPath, type PreparedText, prepareTexts } from "./prepare-exact.js";
@@ -56,7 +56,7 @@ export type { ExactReport, ExactRequest };
  *     console.log(levels[2]?.accuracy, texts[0]?.minChanges);
  */
 export async function exact(
-  request: ExactRequest | FunctionExactRequest,
+  request: Omit<ExactRequest, "model"> & { readonly model: string | PredictProbabilities },
   callbacks: ExactCallbacks = {},
   given: GivenExamples | null = null,
 ): Promise<ExactReport> {
@@ -79,14 +79,14 @@ export async function exactParts(request: ExactRequest, callbacks: Callbacks = {
   await computeParts(await createPartedProof(prepared, planProof(prepared), stop));
 }
 
-function parseRequest({ model, ...request }: ExactRequest | FunctionExactRequest): ParsedExactRequest {
+function parseRequest({ model, ...request }: Parameters<typeof exact>[0]): ParsedExactRequest {
   const name = typeof model === "function" ? model.name || "function" : model;
   return validate(exactRequestSchema, { ...request, model: name }, "exact");
 }
 
 /** Opens a model whose decisions are confirmed in float32 on every device. */
 function openExactVictim(
-  model: ExactRequest["model"] | FunctionExactRequest["model"],
+  model: string | PredictProbabilities,
   parsed: ParsedExactRequest,
   { onEvent }: Callbacks,
 ): Promise<OpenVictim> {

@@ -26,7 +26,6 @@ const cleanMeasurementSchema = z.strictObject({
   /** One character per example: 1 correct, 0 incorrect. */
   correct: z.string().regex(/^[01]+$/),
 });
-export type CleanMeasurement = z.output<typeof cleanMeasurementSchema>;
 
 /** The precisions that a lock can pin. `auto` would be another one on another host. */
 export const gatePrecisions = ["fp32", "tf32", "bf16", "int8"] as const;
@@ -44,7 +43,7 @@ export const pinnedAttackSchema = z.strictObject({
   /** Of the search. A search in low precision is weaker, so both models get the same one. */
   precision: z.enum(gatePrecisions),
 });
-export type PinnedAttack = z.output<typeof pinnedAttackSchema>;
+export type PinnedSettings = z.output<typeof pinnedAttackSchema>;
 
 const lockFormat = 3;
 
@@ -85,15 +84,18 @@ export function isLockFile(reference: string): boolean {
   return reference.endsWith(".lock");
 }
 
-/** The lock of a person who named its modules, or one that may come from somebody else. */
-export interface LockOptions {
-  readonly trust: Trust;
-  /** The version of Temper that runs. */
-  readonly version: string;
-}
-
 /** Reads a lock. The path of a table of substitutions is relative to the lock. */
-export async function readGateLock(path: string, { trust, version }: LockOptions): Promise<GateLock> {
+export async function readGateLock(
+  path: string,
+  {
+    trust,
+    version,
+  }: {
+    readonly trust: Trust;
+    /** The version of Temper that runs. */
+    readonly version: string;
+  },
+): Promise<GateLock> {
   if (!(await exists(path)))
     throw new UserError(
       `${path}: there is no such lock. Write one with: temper gate MODEL --baseline RUN --lock ${path}`,

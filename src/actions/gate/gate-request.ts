@@ -54,5 +54,4 @@ export const gateRequestSchema = z.strictObject({
   threads,
   endpoint,
 });
-export type GateRequest = z.input<typeof gateRequestSchema>;
 export type ParsedGateRequest = z.output<typeof gateRequestSchema>;

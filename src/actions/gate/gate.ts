@@ -1,4 +1,5 @@
 import { basename, join, resolve, sep } from "node:path";
+import type { z } from "zod";
 import { redactUrl } from "../../attacks/endpoint.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
@@ -16,8 +17,8 @@ import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
-import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
-import { type GateRequest, gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
+import { type GateLock, isLockFile, type PinnedSettings, readGateLock, writeGateLock } from "./gate-lock.js";
+import { gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
 import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
 import {
   type CertifiedCandidate,
@@ -42,7 +43,7 @@ const maxShown = { attacked: 10, clean: 5 };
  *
  *     const { verdict, checks } = await gate({ model: "runs/new", baseline: "gate.lock" });
  */
-export async function gate(request: GateRequest, callbacks: Callbacks = {}): Promise<GateReport> {
+export async function gate(request: z.input<typeof gateRequestSchema>, callbacks: Callbacks = {}): Promise<GateReport> {
   const started = performance.now();
   const parsed = validate(gateRequestSchema, request, "gate");
   if (parsed.lock !== null && !isLockFile(parsed.lock))
@@ -150,7 +151,7 @@ async function measureBaseline(
   if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
   const numExamples = request.numExamples ?? defaults.numExamples;
   const { examples } = await sampleAttacked(task, { split, seed, numExamples });
-  const attack: PinnedAttack = {
+  const attack: PinnedSettings = {
     attacks: [...(request.attacks ?? defaults.attacks)],
     substitutions: substitutions ?? run?.config.substitutions ?? null,
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,

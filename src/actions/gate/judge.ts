@@ -37,14 +37,6 @@ export interface GateCheck {
 type PairedOutcome = readonly [candidate: boolean, baseline: boolean];
 type Pairs = ReadonlyMap<string, { readonly baseline: Measurement; readonly candidate: Measurement }>;
 
-export interface GateLimits {
-  /** As fractions. */
-  readonly maxDrop: number;
-  readonly maxCleanDrop: number;
-  readonly minRobust: number | null;
-  readonly minCertified: number | null;
-}
-
 /** What is known about the models besides the attacked texts. */
 export interface GateFacts {
   /** Correct answers (1) on the whole split; null: only those on the attacked texts are known. */
@@ -58,7 +50,18 @@ export interface GateFacts {
 export function judgeGate(
   pairs: Pairs,
   attacks: readonly string[],
-  { maxDrop, maxCleanDrop, minRobust, minCertified }: GateLimits,
+  {
+    maxDrop,
+    maxCleanDrop,
+    minRobust,
+    minCertified,
+  }: {
+    /** As fractions. */
+    readonly maxDrop: number;
+    readonly maxCleanDrop: number;
+    readonly minRobust: number | null;
+    readonly minCertified: number | null;
+  },
   { clean, certified, degeneracy }: GateFacts,
 ): GateCheck[] {
   const select = (attack: string | null): PairedOutcome[] =>

@@ -23,7 +23,7 @@ import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
 import { type GivenExamples, openVictim } from "../load/open-victim.js";
 import { loadClassifier } from "../predict/text-classifier.js";
-import type { CleanMeasurement, GateLock, Measurement, PinnedAttack } from "./gate-lock.js";
+import type { GateLock, Measurement, PinnedSettings } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
 
 /** What a model did with the texts of a gate. */
@@ -46,7 +46,7 @@ export async function measureModel(
   model: string,
   folder: string,
   given: GivenExamples,
-  pinned: PinnedAttack,
+  pinned: PinnedSettings,
   runtime: Pick<AttackRequest, "device" | "threads" | "endpoint">,
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {
@@ -79,7 +79,7 @@ export async function measureModel(
 
 /** What a model did with all texts of a split, without an attack. */
 export interface MeasuredSplit {
-  readonly clean: CleanMeasurement;
+  readonly clean: GateLock["clean"];
   /** Why the model is degenerate; null if it is not. */
   readonly degeneracy: string | null;
 }

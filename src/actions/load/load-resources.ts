@@ -50,12 +50,6 @@ export interface ResourceRequest {
   readonly cache?: boolean;
 }
 
-/** The loaded resources. */
-export interface LoadedResources {
-  readonly resources: Partial<AttackResources>;
-  close(): void;
-}
-
 /** Loads the resources that attacks need, and those that they can use, if the request names them. */
 export async function loadAttackResources(
   needs: readonly ResourceName[],
@@ -63,7 +57,7 @@ export async function loadAttackResources(
   victim: LoadedVictim | null,
   labels: readonly string[],
   callbacks: Pick<Callbacks, "onEvent">,
-): Promise<LoadedResources> {
+): Promise<{ readonly resources: Partial<AttackResources>; close(): void }> {
   const closers: (() => void)[] = [];
   const local = victim?.local ?? null;
   const device = local?.gradient?.device ?? "cpu";

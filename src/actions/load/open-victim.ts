@@ -6,7 +6,7 @@ import { UserError } from "../../base/errors.js";
 import { checkLabels } from "../../models/index.js";
 import type { DataRequest } from "../../settings/config.js";
 import type { Example, Task } from "../../tasks/index.js";
-import { type AttackedSample, type SampleRequest, sampleAttacked } from "../attack/sample-attacked.js";
+import { type DrawnSample, type SampleRequest, sampleAttacked } from "../attack/sample-attacked.js";
 import { loadAttackResources, type ResourceRequest } from "./load-resources.js";
 import { loadRequestedTask } from "./load-task.js";
 import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load-victim.js";
@@ -35,7 +35,7 @@ export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   loadExamples(
     request: DataRequest & SampleRequest,
     given: GivenExamples | null,
-  ): Promise<AttackedSample & { readonly task: Task }>;
+  ): Promise<DrawnSample & { readonly task: Task }>;
   /** Loads attacks with the resources that they need. `needs` lists others. */
   loadAttacks(
     specs: readonly Parameters<typeof loadAttack>[0][],

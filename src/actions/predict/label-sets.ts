@@ -28,13 +28,6 @@ export const labelSetOptions = {
   seed: seedSchema.default(0).describe("random seed of the noise of --edits; keep it secret from an attacker"),
 };
 
-export interface LabelSetRequest {
-  readonly coverage: number | null;
-  readonly calibration: string | null;
-  readonly edits: number;
-  readonly seed: number;
-}
-
 /** Gives each text its set of labels. */
 export interface LabelSets {
   /** The text whose prediction decides the set: the text itself, or noised against edits. */
@@ -45,7 +38,12 @@ export interface LabelSets {
 /** Calibrates label sets with the labeled texts of a request; null if it asks for none. */
 export async function createLabelSets(
   classifier: TextClassifier,
-  request: LabelSetRequest,
+  request: {
+    readonly coverage: number | null;
+    readonly calibration: string | null;
+    readonly edits: number;
+    readonly seed: number;
+  },
   callbacks: Callbacks,
 ): Promise<LabelSets | null> {
   const { coverage, calibration, edits, seed } = request;

@@ -15,8 +15,6 @@ export const predictRequestSchema = z.strictObject({
   ...labelSetOptions,
   ...runtimeOptions,
 });
-export type PredictRequest = z.input<typeof predictRequestSchema>;
-
 interface Input {
   readonly texts: readonly string[];
   readonly line?: number;
@@ -31,7 +29,7 @@ type InputPrediction<T> = Prediction & { readonly input: T };
  *       console.log(label, input.texts);
  */
 export async function* predict<T extends Input>(
-  request: PredictRequest,
+  request: z.input<typeof predictRequestSchema>,
   inputs: AsyncIterable<T>,
   callbacks: Callbacks = {},
 ): AsyncGenerator<InputPrediction<T>> {

@@ -34,8 +34,6 @@ export const buildLmConstraintRequestSchema = z.strictObject({
   out: z.string().describe("the constraint, such as data/substitutions/imdb_test.lm.json"),
 });
 type ParsedRequest = z.output<typeof buildLmConstraintRequestSchema>;
-export type BuildLmConstraintRequest = z.input<typeof buildLmConstraintRequestSchema>;
-
 /** A constraint that was built. */
 export interface BuiltLmConstraint {
   readonly out: string;
@@ -59,7 +57,7 @@ interface LikelySubstitutes {
  *     await buildLmConstraint({ scores: "imdb_test_lm_scores.txt", out: "imdb_test.lm.json" });
  */
 export async function buildLmConstraint(
-  request: BuildLmConstraintRequest,
+  request: z.input<typeof buildLmConstraintRequestSchema>,
   callbacks: Callbacks = {},
 ): Promise<BuiltLmConstraint> {
   const parsed = validate(buildLmConstraintRequestSchema, request, "substitutions lm-constraint");

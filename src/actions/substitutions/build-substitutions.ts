@@ -32,15 +32,6 @@ export const buildSubstitutionsRequestSchema = z.strictObject({
   ).describe("the table"),
   threads: runtimeOptions.threads,
 });
-export type BuildSubstitutionsRequest = z.input<typeof buildSubstitutionsRequestSchema>;
-
-/** A table that was built. */
-export interface BuiltSubstitutions {
-  readonly out: string;
-  readonly words: number;
-  readonly wordsWithSubstitutes: number;
-}
-
 /**
  * Builds a substitution table from word vectors: for each word its nearest neighbors, nearest
  * first. Finished blocks are kept in OUT.part, so that a stopped call continues.
@@ -48,9 +39,9 @@ export interface BuiltSubstitutions {
  *     await substitutions({ vectors: "counter-fitted-vectors.txt" });
  */
 export async function buildSubstitutions(
-  request: BuildSubstitutionsRequest,
+  request: z.input<typeof buildSubstitutionsRequestSchema>,
   callbacks: Callbacks = {},
-): Promise<BuiltSubstitutions> {
+): Promise<{ readonly out: string; readonly words: number; readonly wordsWithSubstitutes: number }> {
   const parsed = validate(buildSubstitutionsRequestSchema, request, "substitutions build");
   const { vectors: path, maxNeighbors, maxDistance } = parsed;
   const out = parsed.out ?? getTablePath("counterfitted_neighbors.json");

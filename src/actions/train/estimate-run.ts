@@ -26,14 +26,7 @@ export interface RunEstimate extends Pick<RunWork, "examples" | "steps" | "evalu
   /** Peak memory of the device, or of the process on a CPU. */
   readonly memoryBytes: number;
   readonly secondsPerStep: number;
-  readonly seconds: RunSeconds;
-}
-
-/** The time of a run. */
-interface RunSeconds {
-  readonly prepare: number;
-  readonly train: number;
-  readonly evaluate: number;
+  readonly seconds: { readonly prepare: number; readonly train: number; readonly evaluate: number };
 }
 
 /** A benchmark of a run: on which device, and with a model of how many parameters. */
@@ -132,7 +125,11 @@ async function benchmarkPrepared(
  * The time of a run with the costs of a benchmark, which may be of another run. A benchmark with one
  * step does not know the constant part of a step, which is then `perStepGuess`.
  */
-export function computeRunSeconds(work: RunWork, benchmark: RunBenchmark, perStepGuess?: number): RunSeconds {
+export function computeRunSeconds(
+  work: RunWork,
+  benchmark: RunBenchmark,
+  perStepGuess?: number,
+): RunEstimate["seconds"] {
   const fit = fitStepTime(benchmark.steps, perStepGuess);
   const { flops, steps, evaluations } = work;
   // The constant part is mostly the update of the parameters.

@@ -141,15 +141,16 @@ export async function loadExamples(
   return { train, validation, test };
 }
 
-/** What of a run decides its environment. */
-type DescribedRun = Pick<PreparedRun, "runtime"> & {
-  readonly job: Pick<PreparedRun["job"], "model" | "task">;
-  readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
-};
-
 /** Describes what a run is computed on and from. */
 export async function describeEnvironment(
-  { job: { model, task }, runtime, examples: { train, validation } }: DescribedRun,
+  {
+    job: { model, task },
+    runtime,
+    examples: { train, validation },
+  }: Pick<PreparedRun, "runtime"> & {
+    readonly job: Pick<PreparedRun["job"], "model" | "task">;
+    readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
+  },
   substitutions: string | null,
   dataFile: string | null,
 ): Promise<Environment> {

@@ -8,7 +8,7 @@ import { findOrInstallDemo } from "../../base/find-package.js";
 import { Rng } from "../../base/rng.js";
 import { seedSchema, validate } from "../../base/validate.js";
 import { openSpamEmails } from "../../tasks/spam.js";
-import { createTextAttacker, type TextAttack, type TextAttacker } from "../attack/attack-text.js";
+import { createTextAttacker, type TextAttacker, type WatchedResult } from "../attack/attack-text.js";
 
 /** What `findTellingEmail` accepts. */
 export const tryRequestSchema = z.strictObject({
@@ -52,7 +52,7 @@ export async function findTellingEmail(request: TryRequest = {}, callbacks: Call
   const ids = (await readJson(join(folder, "emails.json"), "the list of emails")) as string[];
   const readEmail = await openSpamEmails();
   const opened: TextAttacker[] = [];
-  const openFilter = async (name: string): Promise<(text: string) => Promise<TextAttack>> => {
+  const openFilter = async (name: string): Promise<(text: string) => Promise<WatchedResult>> => {
     const attacker = await createTextAttacker({ model: join(folder, name), device: "cpu", ...attack }, callbacks);
     opened.push(attacker);
     return async (text) => (await attacker.attack([text], { label: "spam" }))[0]!;

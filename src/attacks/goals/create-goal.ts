@@ -32,7 +32,7 @@ export const compatOption = {
 
 /** Creates the goal that the options of a recipe describe. */
 export function createGoal(
-  { target: wanted, hardLabel: isHard, scores }: GoalOptions,
+  { target: wanted, hardLabel: isHard, scores }: Readonly<z.output<z.ZodObject<typeof goalOptions>>>,
   labels: readonly string[],
 ): Goal {
   const target = wanted === null ? null : findLabel(wanted, labels);
@@ -40,8 +40,6 @@ export function createGoal(
   if (isHard) return hardLabel(goal);
   return scores === "probabilities" ? byProbability(goal, target) : goal;
 }
-
-type GoalOptions = Readonly<z.output<z.ZodObject<typeof goalOptions>>>;
 
 /** Finds a class by name or index. */
 export function findLabel(label: string | number, labels: readonly string[]): number {

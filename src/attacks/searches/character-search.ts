@@ -2,19 +2,21 @@ import type { EditedText } from "../edited-text.js";
 import { type Problem, type ScoredText, type Search, score } from "../protocol.js";
 import { type CharacterPlace, editCharacter, listCharacterPlaces } from "../transformations/edit-character.js";
 
-interface CharacterSearchOptions {
+/**
+ * Charmer's search (Abad Rocamora et al. 2024): per edit, a space at every place ranks the places,
+ * and every character is tried at the best ones. The best text is kept, even if it is not better.
+ */
+export function characterSearch({
+  edits,
+  places,
+  alphabet,
+}: {
   /** Maximum number of edits: the Levenshtein distance. */
   readonly edits: number;
   /** Places of which every character is tried. */
   readonly places: number;
   readonly alphabet: readonly string[];
-}
-
-/**
- * Charmer's search (Abad Rocamora et al. 2024): per edit, a space at every place ranks the places,
- * and every character is tried at the best ones. The best text is kept, even if it is not better.
- */
-export function characterSearch({ edits, places, alphabet }: CharacterSearchOptions): Search {
+}): Search {
   return {
     name: `up to ${edits} edits of one character, each at one of ${places} places`,
     cost: `per edit: twice the characters of the text + ${places} x ${alphabet.length + 1}`,

@@ -1,17 +1,18 @@
 import { type ScoredText, type Search, score, scoreCandidates } from "../protocol.js";
 import { visitRankedWords } from "./word-importance-ranking.js";
 
-interface EvasionOptions {
-  readonly maxAddedWords: number;
-  /** Where benign words are added: at the end, or before any word. */
-  readonly placement?: "append" | "insert";
-}
-
 /**
  * Tries the techniques against guard classifiers from cheap to expensive: rewriting the complete
  * text, changing the characters of important words, and adding benign words one by one.
  */
-export function evasionSearch({ maxAddedWords, placement = "append" }: EvasionOptions): Search {
+export function evasionSearch({
+  maxAddedWords,
+  placement = "append",
+}: {
+  readonly maxAddedWords: number;
+  /** Where benign words are added: at the end, or before any word. */
+  readonly placement?: "append" | "insert";
+}): Search {
   return {
     name: `rewriting, then words by importance, then up to ${maxAddedWords} benign words`,
     cost: "7, then 1 + words + 5 per word visited, then 30 per added word",

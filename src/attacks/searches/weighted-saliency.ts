@@ -3,7 +3,12 @@ import { expandWords, findFirst, type Problem, type Search, score } from "../pro
 import type { HiddenWord } from "../run-options.js";
 import { visitWords } from "./word-importance-ranking.js";
 
-export interface WeightedSaliencyOptions {
+/**
+ * Probability-weighted word saliency (Ren et al. 2019). The effect of each word's best candidate on
+ * the original text, weighted by the softmax of the words' saliencies, determines the order of the
+ * words. In that order, the changes accumulate until the goal is reached.
+ */
+export function weightedSaliencySearch(options: {
   /** The text on which the best candidate of a word is chosen. */
   readonly chooseOn: "original" | "current";
   /** What stands in the place of a word to measure its saliency. */
@@ -12,14 +17,7 @@ export interface WeightedSaliencyOptions {
   readonly weight?: "gain" | "value";
   /** Which of several equally good candidates of a word is chosen. */
   readonly ties?: "first" | "last";
-}
-
-/**
- * Probability-weighted word saliency (Ren et al. 2019). The effect of each word's best candidate on
- * the original text, weighted by the softmax of the words' saliencies, determines the order of the
- * words. In that order, the changes accumulate until the goal is reached.
- */
-export function weightedSaliencySearch(options: WeightedSaliencyOptions): Search {
+}): Search {
   const { chooseOn, shown, weight = "gain", ties = "first" } = options;
   return {
     name: `greedy, words ranked by weighted saliency, candidates chosen on the ${chooseOn} text`,
