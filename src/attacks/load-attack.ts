@@ -64,8 +64,8 @@ export async function loadAttack(attack: string | z.input<typeof attackSpecSchem
   if (found) return createAttack(found, options);
   if (!isModulePath(name))
     throw new UserError(
-      `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received ` +
-        `"${name}"${didYouMean(name, attackNames)}`,
+      `attack: unknown attack "${name}"${didYouMean(name, attackNames)}. Use one of ${attackNames.join(", ")}, ` +
+        "or the path of a custom attack (.js).",
     );
   return { ...createAttack(await importDefinition(name), options), source: await sha256File(name) };
 }

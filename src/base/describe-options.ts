@@ -26,6 +26,8 @@ export interface JsonSchema {
   readonly description?: string;
   /** What null means: see `orNull`. */
   readonly whenNull?: string;
+  /** The group of the short help: see `showInHelp`. */
+  readonly helpGroup?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
 }

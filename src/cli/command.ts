@@ -13,8 +13,12 @@ export interface CommandModule {
   readonly note?: string;
 }
 
+/** The groups of commands, in the order of the help. */
+export type CommandGroup = "Start" | "Attack" | "Prove" | "Compare" | "Ship" | "Research";
+
 /** A command before its file is loaded. */
 export interface CommandEntry {
+  readonly group: CommandGroup;
   readonly summary: string;
   readonly hidden?: boolean;
   load(): Promise<CommandModule>;
@@ -25,6 +29,19 @@ export class ExitCode extends Error {
   constructor(readonly code: number) {
     super(`exit code ${code}`);
   }
+}
+
+/**
+ * If options of a command are in groups, --help shows only these, and --help-all the others, too.
+ */
+export function shortenHelp(command: Command): void {
+  const rest = command.options.filter(({ helpGroupHeading }) => helpGroupHeading === undefined);
+  if (rest.length === command.options.length) return;
+  for (const option of rest) option.hideHelp().helpGroup("More options:");
+  command.option("--help-all", `print the other ${rest.length} options, too`).on("option:help-all", () => {
+    for (const option of rest) option.hideHelp(false);
+    command.help();
+  });
 }
 
 /** What follows the options in the help of a command: notes, then examples. */

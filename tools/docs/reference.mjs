@@ -34,7 +34,10 @@ write(
   "cli",
   "Command line",
   "What `temper COMMAND --help` prints. Every command exits with 0 if it worked, 1 if a check failed, and 2 for bad input.",
-  commands.map((name) => `## ${name}\n\n${block(temper(name, "--help"))}`),
+  commands.map((name) => {
+    const help = temper(name, "--help");
+    return `## ${name}\n\n${block(help.includes("--help-all") ? temper(name, "--help-all") : help)}`;
+  }),
 );
 
 /** @type {["methods", "attacks"]} */

@@ -6,7 +6,7 @@ import type { QueryCounters } from "../../attacks/query-counters.js";
 import type { QueryBudget } from "../../attacks/run-options.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
-import { countSchema, orNull, seedSchema } from "../../base/validate.js";
+import { countSchema, orNull, seedSchema, showInHelp } from "../../base/validate.js";
 import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
 import { tokenizations } from "../../text/encoding.js";
@@ -17,8 +17,8 @@ import { attackOutputOptions } from "./attack-outputs.js";
 import { protocolNames } from "./published-protocols.js";
 import { constraintOptions } from "./request-constraints.js";
 
-/** What `attack` accepts. */
-export const attackRequestSchema = z.strictObject({
+/** The keys of `attackRequestSchema`. */
+const shape = {
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
   attacks: z
     .array(attackSpecSchema)
@@ -73,7 +73,17 @@ export const attackRequestSchema = z.strictObject({
   cache: z.boolean().default(true).describe("read and store scores on disk"),
   ...noiseOptions,
   endpoint: httpVictimSchema.prefault({}),
-});
+};
+
+/** What `attack` accepts. */
+export const attackRequestSchema = z.strictObject(
+  showInHelp(shape, {
+    Attack: ["attacks", "substitutions", "minContextSimilarity", "queryBudget"],
+    Data: ["task", "data", "textColumn", "labelColumn", "split", "numExamples", "attackedLabel", "seed"],
+    Result: ["out", "resume"],
+    Computation: ["precision"],
+  }),
+);
 
 /**
  * An attack as data: the model, the attacks, the examples and the constraints.

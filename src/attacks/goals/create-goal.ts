@@ -47,6 +47,6 @@ export function findLabel(label: string | number, labels: readonly string[]): nu
   if (index >= 0) return index;
   if (typeof label === "number" && label < labels.length) return label;
   throw new UserError(
-    `attack: expected one of the labels ${labels.join(", ")}, received "${label}"${didYouMean(String(label), labels)}`,
+    `attack: unknown label "${label}"${didYouMean(String(label), labels)}. The labels are ${labels.join(", ")}.`,
   );
 }

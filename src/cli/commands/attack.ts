@@ -42,23 +42,34 @@ export function define(command: Command, io: Io): void {
   const { shape } = attackRequestSchema;
   const withAttack = command
     .argument("<model>", shape.model.description)
-    .addOption(attackOption(`${attackNames.join(", ")}, or the path of a custom attack (.js)`))
-    .addOption(splitOption());
+    .addOption(attackOption(`${attackNames.join(", ")}, or the path of a custom attack (.js)`).helpGroup("Attack:"))
+    .addOption(
+      new Option("--input <text>", "attack this text and show the steps; two for a pair")
+        .argParser(appendValue)
+        .helpGroup("Data:"),
+    )
+    .addOption(splitOption().helpGroup("Data:"))
+    .addOption(new Option("--json", "print the report as JSON").helpGroup("Result:"))
+    .addOption(quietOption().helpGroup("Result:"));
   const withRequest = addOptions(withAttack, shape, {
+    // What the short help shows comes first.
     substitutions: "<table>",
+    minContextSimilarity: "<number>",
+    queryBudget: "<queries>",
+    ...dataFlags,
+    numExamples: "<count>",
+    attackedLabel: "<label>",
+    seed: "<number>",
+    out: "<folder>",
+    resume: "",
+    ...runtimeFlags,
     inVocabSubstitutes: "",
     caseSensitiveSubstitutes: "",
     lmConstraint: "<file>",
-    ...dataFlags,
     sampling: "<name>",
-    attackedLabel: "<label>",
-    numExamples: "<count>",
-    seed: "<number>",
-    queryBudget: "<queries>",
     maxModificationRate: "<fraction>",
     queriesPerWord: "<queries>",
     protocol: "<name>",
-    minContextSimilarity: "<number>",
     maxLikelihoodDrop: "<number>",
     protectStopWords: "",
     matchPartOfSpeech: "",
@@ -71,8 +82,6 @@ export function define(command: Command, io: Io): void {
     deletionRate: "<fraction>",
     draws: "<count>",
     transferFrom: "<journal>",
-    out: "<folder>",
-    resume: "",
     logToCsv: "<path>",
     logSummaryToJson: "<path>",
     saveDataset: "<file>",
@@ -85,20 +94,14 @@ export function define(command: Command, io: Io): void {
     concurrency: "<count>",
     tokenization: "<name>",
     maxLength: "<tokens>",
-    ...runtimeFlags,
   });
   addShardOptions(withRequest)
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .option("--no-cache", "neither read scores from disk nor store them")
     .addOption(endpointOption())
-    .addOption(
-      new Option("--input <text>", "attack this text and show the steps; two for a pair").argParser(appendValue),
-    )
     .option("--true-label <label>", "label of the text (default: the predicted one)")
     .option("--interactive", "attack the texts that you type, and show the steps")
-    .option("--json", "print the report as JSON")
-    .addOption(quietOption())
     .action(async (model, options) => {
       const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
       const [runShards, given] = takeShardRunner("attack-shards", others);

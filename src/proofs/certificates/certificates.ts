@@ -19,6 +19,6 @@ export function findCertificate(name: string, location: string): CertificateDefi
   if (found) return found;
   const names = [...certificates.keys()];
   throw new UserError(
-    `${location}: expected ${names.join(", ")}, received ${JSON.stringify(name)}${didYouMean(name, names)}.`,
+    `${location}: unknown certificate ${JSON.stringify(name)}${didYouMean(name, names)}. Use one of ${names.join(", ")}.`,
   );
 }

@@ -181,14 +181,14 @@ test("invalid requests say what to do", async () => {
     [voting, "--kind", "deletion"],
     /expected a run that was trained for this certificate.*--method deletion-noise/s,
   );
-  await expectError([voting, "--kind", "mask"], /--kind: expected hash-vote, .*received "mask"/);
+  await expectError([voting, "--kind", "mask"], /--kind: unknown certificate "mask"\. Use one of hash-vote, /);
   await expectError([voting, "--kind", "windows:size=0"], /--kind windows: size: expected/);
   await expectError([voting, "--kind", "canonical:alpha=1"], /--kind canonical: unknown key alpha/);
   await expectError([join(folder, "tiny-bert")], /has no classification head/);
   await expectError([voting, "--edits", "0"], /Expected an integer from 1/);
   await expectError(
     [voting, "--kind", "magic"],
-    /--kind: expected hash-vote, deletion, canonical, windows, received "magic"/,
+    /--kind: unknown certificate "magic"\. Use one of hash-vote, deletion, canonical, windows\./,
   );
   await expectError(["http://127.0.0.1:9/"], /expected a model, received an endpoint/);
   await expect(certify({ model: voting, edits: 0 })).rejects.toThrow(/edits/);
