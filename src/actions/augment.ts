@@ -49,7 +49,6 @@ const augmentations: Readonly<
   checklist: { needs: [], build: () => [contractWords, expandContractions, changeNumbers, changeNames] },
 };
 
-/** What `augment` accepts. */
 export const augmentRequestSchema = z.strictObject({
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("train").describe("dataset split to use"),

@@ -15,7 +15,6 @@ import { loadConfiguredTask } from "./load/load-task.js";
 import { findPositiveLabel, guardOptions } from "./predict/certified-model.js";
 import { loadClassifier } from "./predict/text-classifier.js";
 
-/** What `calibrate` accepts. */
 export const calibrateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
   benign: dataSchema.describe("file of benign texts: one per line, JSON lines, or a table"),

@@ -56,7 +56,6 @@ const precision = runtimeOptions.precision
   .meta({ whenNull: "fp32" })
   .describe("fp32, bf16 or tf32 (GPU only); in lower precision, more texts are near ties, which are not certified");
 
-/** What `certify` accepts. */
 export const certifyRequestSchema = z.strictObject({
   model: z.string().describe("a run folder"),
   kind: kindSchema
@@ -73,7 +72,7 @@ export const certifyRequestSchema = z.strictObject({
   precision,
 });
 
-/** What happens while texts are certified. */
+/** Callbacks while texts are certified. */
 export interface CertifyCallbacks extends Callbacks {
   /** Called before the first text, with the number of texts that are already in the journal. */
   readonly onStart?: (stage: string, done: number, total: number) => void;

@@ -11,7 +11,6 @@ import { readAttackFolder } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 
-/** What `compareRuns` accepts. */
 export const compareRequestSchema = z.strictObject({
   runs: z
     .array(z.union([z.string(), z.strictObject({ name: z.string(), folders: z.array(z.string()).min(1) })]))
@@ -71,7 +70,7 @@ export interface MeasuredSeed {
 }
 
 /**
- * What `compareModels` needs of a model. Seeds without metrics, such as unfinished ones, are
+ * Collects the input of `compareModels` for a model. Seeds without metrics, such as unfinished ones, are
  * left out.
  */
 export function toModelOutcomes(name: string, seeds: readonly MeasuredSeed[]): ModelOutcomes {

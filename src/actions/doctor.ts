@@ -24,7 +24,7 @@ interface Problem {
   readonly remedy: string;
 }
 
-/** What was found. */
+/** The result of `doctor`. */
 export type Diagnosis = Awaited<ReturnType<typeof doctor>>;
 export type EngineInfo = ReturnType<typeof readEngineInfo>;
 

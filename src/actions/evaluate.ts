@@ -29,7 +29,6 @@ import { loadRequestedTask } from "./load/load-task.js";
 import { findPositiveLabel, guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
-/** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
@@ -136,7 +135,7 @@ async function evaluateSplit(
   return result;
 }
 
-/** How a model is evaluated besides the examples. */
+/** Options of an evaluation besides the examples. */
 export interface EvaluateExamplesOptions {
   /** The probability of the positive label from which it is predicted; null: the largest one decides. */
   readonly threshold?: number | null;

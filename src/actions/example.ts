@@ -13,7 +13,6 @@ export const exampleNames = ["emails.csv", "new.csv"] as const;
 const numNew = 8;
 const maxCharacters = 160;
 
-/** What `writeExample` accepts. */
 export const exampleRequestSchema = z.strictObject({
   names: z
     .array(z.enum(exampleNames))

@@ -18,7 +18,6 @@ import { drawRandomly } from "../tasks/sample.js";
 import { loadRequestedTask } from "./load/load-task.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
-/** What `exportModel` accepts. */
 export const exportRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   to: z.enum(["onnx"]).default("onnx").describe("the format"),
@@ -28,7 +27,7 @@ export const exportRequestSchema = z.strictObject({
   numExamples: countSchema.default(64).describe("texts of the test split to compare with the exported model"),
   threads: runtimeOptions.threads,
 });
-/** How an exported model differs from the original on some texts. */
+/** The difference of an exported model from the original on some texts. */
 export interface ExportComparison {
   /** The largest difference of any probability. */
   readonly maxDifference: number;
@@ -40,13 +39,13 @@ export interface ExportComparison {
 export interface ExportReport {
   readonly folder: string;
   readonly files: readonly { readonly path: string; readonly bytes: number }[];
-  /** What ONNX Runtime computes on texts of the task; null if it was not checked. */
+  /** The comparison on texts of the task in ONNX Runtime; null if it was not checked. */
   readonly check: {
     readonly texts: number;
     readonly model: ExportComparison;
     readonly quantized: ExportComparison | null;
   } | null;
-  /** Why it was not checked. */
+  /** The reason if it was not checked. */
   readonly problem: string | null;
 }
 

@@ -19,7 +19,7 @@ export interface FilledText<T> {
   readonly masks: readonly (readonly TokenPrediction[])[];
 }
 
-/** How people write a mask, whichever token the model has. */
+/** Matches a mask as people write it, whichever token the model has. */
 const maskPattern = /\[MASK\]|<mask>/g;
 
 /** Texts are read in windows of this size, so memory is bounded. */

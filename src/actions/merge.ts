@@ -17,7 +17,6 @@ import { evaluateExamples } from "./evaluate.js";
 import { limitExamples, loadRequestedTask } from "./load/load-task.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
-/** What `merge` accepts. */
 export const mergeRequestSchema = z.strictObject({
   models: z.array(z.string()).min(1).describe("run folders or model folders"),
   mode: z
@@ -57,7 +56,7 @@ export interface MergeReport {
     readonly model: string;
     readonly weight: number;
     readonly accuracy: number | null;
-    /** Why it is degenerate, so that it is not used; null if it is not, or if it was not measured. */
+    /** The reason why it is degenerate, so that it is not used; null if it is not, or if it was not measured. */
     readonly degeneracy: string | null;
   }[];
   /** The split, and the accuracy of the merged model on it; null if it was not measured. */
@@ -65,7 +64,7 @@ export interface MergeReport {
   readonly accuracy: number | null;
 }
 
-/** What a mode yields: new weights, and the part of the report that depends on it. */
+/** The result of a mode: new weights, and the part of the report that depends on it. */
 interface Merged extends Pick<MergeReport, "models" | "split" | "accuracy"> {
   readonly weights: Weights;
 }

@@ -130,7 +130,7 @@ function describeLimits(
   ];
 }
 
-/** Why transformers does not compute the predictions of the model; null if it does. */
+/** Reads the reason why transformers does not compute the predictions of the model; null if it does. */
 async function readIncompatibility(run: RunFolder): Promise<string | null> {
   const folder = run.path("model");
   return readTemperMetadata(await readModelConfig(folder), join(folder, "config.json"))?.note ?? null;

@@ -65,7 +65,7 @@ export const pretrainRequestSchema = z.strictObject({
  * const request: PretrainRequest = { model: "bert-base-uncased", data: "texts.txt" };
  */
 export type PretrainRequest = z.input<typeof pretrainRequestSchema> & {
-  /** Where it is stored. Default: runs/pretrain-DATA-METHOD-seedN. */
+  /** Its folder. Default: runs/pretrain-DATA-METHOD-seedN. */
   readonly out?: string | undefined;
   /** Continue the pre-training in the folder. A finished one is only read. */
   readonly resume?: boolean | undefined;

@@ -5,14 +5,13 @@ import { validate } from "../base/validate.js";
 import { listPrunable } from "../runs/run-files.js";
 import { RunFolder } from "../runs/run-folder.js";
 
-/** What `prune` accepts. */
 export const pruneRequestSchema = z.strictObject({
   folders: z.array(z.string()).min(1).describe("runs, or folders with runs"),
   checkpoints: z.boolean().default(false).describe("remove whole checkpoints, which some analyses read"),
   dryRun: z.boolean().default(false).describe("print what would be removed; remove nothing"),
 });
 
-/** What was removed from a run, or would be. */
+/** The bytes that were removed from a run, or would be. */
 export interface PrunedRun {
   readonly folder: string;
   readonly bytesBefore: number;

@@ -15,7 +15,6 @@ import { RunFolder } from "../runs/run-folder.js";
 import { free } from "../tensor/index.js";
 import { formatModelCard, writeModelCard } from "./model-card.js";
 
-/** What `push` accepts. */
 export const pushRequestSchema = z.strictObject({
   run: z.string().describe("a finished run"),
   repository: z
@@ -26,7 +25,7 @@ export const pushRequestSchema = z.strictObject({
   message: z.string().default("Upload model with Temper").describe("message of the commit"),
   dryRun: z.boolean().default(false).describe("list what would be uploaded, and upload nothing"),
 });
-/** What was uploaded, or would be. */
+/** The files that were uploaded, or would be. */
 export interface PushReport {
   readonly url: string;
   readonly isPrivate: boolean;

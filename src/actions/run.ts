@@ -36,7 +36,7 @@ export class Run extends RunFolder {
   }
 
   /**
-   * Why the run's model is degenerate: it predicts one label, or cannot be told from guessing. Null
+   * The reason why the run's model is degenerate: it predicts one label, or cannot be told from guessing. Null
    * if it is sound.
    */
   degeneracy(): Promise<string | null> {

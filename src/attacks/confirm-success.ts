@@ -15,7 +15,7 @@ export async function confirmSuccess(victim: Partial<RandomAnswers>, result: Att
   return { ...result, outcome: isConfirmed(fresh) ? "success" : "failed", fresh };
 }
 
-/** How many predictions reach the goal: the class of a targeted attack, or any wrong class. */
+/** Counts the predictions that reach the goal: the class of a targeted attack, or any wrong class. */
 export function countFooled({ label, goal }: AttackResult, predictions: ArrayLike<number>): number {
   const target = /^targeted-(\d+)/.exec(goal ?? "")?.[1];
   return Array.from(predictions).filter((each) => (target === undefined ? each !== label : each === Number(target)))

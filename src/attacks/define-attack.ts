@@ -3,10 +3,10 @@ import { validate } from "../base/validate.js";
 import type { Recipe } from "./protocol.js";
 import type { AttackResources, ResourceName } from "./resources.js";
 
-/** What an attack may use: all resources that it needs, and those of the optional ones that exist. */
+/** All resources that an attack needs, and those of the optional ones that exist. */
 type UsedResources<Needs extends ResourceName> = Pick<AttackResources, Needs> & Partial<AttackResources>;
 
-/** How an attack is made: its name, its options, what it needs, and its parts. */
+/** The definition of an attack: its name, options, resources and parts. */
 export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs extends ResourceName = ResourceName> {
   readonly name: string;
   /** One line for tables and --help. */
@@ -14,16 +14,16 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
   readonly paper: string;
   /** Options with their defaults, which are defined only here. */
   readonly options: Schema;
-  /** What it needs besides the victim's answers. It may depend on the options. */
+  /** Resources that it needs besides the victim's answers. They may depend on the options. */
   readonly resources: readonly Needs[] | ((options: z.output<Schema>) => readonly Needs[]);
-  /** What it uses if it exists, and can also run without. */
+  /** Resources that it uses if they exist, and can also run without. */
   readonly optional?: readonly ResourceName[];
   /**
    * True if the search has its own budget. Many late successes then mean that a larger budget would
    * find more.
    */
   readonly hasBudget?: boolean;
-  /** How Temper's version differs from the paper, in one sentence. */
+  /** The differences of Temper's version from the paper, in one sentence. */
   readonly differences?: string;
   /** Options to describe the attack with, if some have no default. */
   readonly exampleOptions?: z.input<Schema>;
@@ -99,7 +99,7 @@ export function createAttack(definition: AttackDefinition, options: unknown): At
   return { name, options: checked, definition };
 }
 
-/** What an attack needs besides the victim's answers. `options` are validated. */
+/** Lists the resources that an attack needs. `options` are validated. */
 export function getNeeds({ resources }: AttackDefinition, options: unknown): readonly ResourceName[] {
   return typeof resources === "function" ? resources(options) : resources;
 }

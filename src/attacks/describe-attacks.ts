@@ -19,7 +19,7 @@ export interface AttackDescription {
   /** Queries per example, in words. */
   readonly cost: string;
   readonly resources: readonly string[];
-  /** How it differs from the paper; null if it does not. */
+  /** Its differences from the paper; null if there are none. */
   readonly differences: string | null;
   readonly options: readonly OptionDescription[];
 }

@@ -18,7 +18,7 @@ export const httpVictimSchema = z.strictObject({
 export type HttpVictimOptions = z.input<typeof httpVictimSchema>;
 export type ParsedHttpVictimOptions = z.output<typeof httpVictimSchema>;
 
-/** Where requests go, and what stays out of messages and files. */
+/** The address of requests, and a form of it for messages and files. */
 export interface Endpoint {
   /** The URL without user, password, query and fragment. */
   readonly shown: string;

@@ -34,7 +34,7 @@ interface RunningSearch {
   readonly known: Map<string, { readonly score: Score; readonly length: number }>;
   queries: readonly Query[];
   scores: Score[];
-  /** What the search needs from a resource before it has texts to score. */
+  /** A request to a resource that must be answered before the search has texts to score. */
   request?: ResourceRequest | undefined;
   result?: AttackResult;
 }

@@ -7,7 +7,7 @@ import type { ResourceGenerator, ResourceRequest } from "./requests.js";
 import type { AttackResult } from "./result.js";
 import type { HiddenWord, RunOptions } from "./run-options.js";
 
-/** What a transformation does to a word. Some constraints apply to swaps only. */
+/** The effect of a transformation on a word. Some constraints apply to swaps only. */
 export type TransformationKind = "swap" | "insert" | "delete" | "merge" | "append" | "text";
 
 /** Changes a text at some positions: the candidates before any constraint. */
@@ -53,7 +53,7 @@ export interface ScoredText {
   readonly isReached: boolean;
 }
 
-/** What a search may ask for. */
+/** A question of a search. */
 export type SearchRequest =
   | { readonly kind: "score"; readonly candidates: readonly Candidate[] }
   | {
@@ -184,7 +184,7 @@ export interface BatchSearch extends SearchFacts {
   ): AsyncIterable<AttackResult>;
 }
 
-/** What an attack wants, what it may change, and how it searches. */
+/** The goal, the changes, the limits and the search of an attack. */
 export interface Recipe {
   readonly goal: Goal;
   readonly transformations: readonly Transformation[];

@@ -3,7 +3,7 @@ import { type Resource, resourceKinds } from "./requests.js";
 
 const count = z.number();
 
-/** What a kind of resource has cost: calls, inputs of all searches in them, and time. */
+/** The cost of a kind of resource: calls, inputs of all searches in them, and time. */
 const resourceCostSchema = z.object({ calls: count, inputs: count, seconds: count });
 
 export const resourceCostsSchema = z.partialRecord(z.enum(resourceKinds), resourceCostSchema);

@@ -72,7 +72,7 @@ export interface GradientQuery {
   readonly flips: number;
 }
 
-/** What the gradient of the loss says about one token. */
+/** The gradient of the loss with respect to one token. */
 export interface TokenGradient {
   readonly field: number;
   readonly start: number;
@@ -86,7 +86,7 @@ export interface TokenGradient {
 /** Gradients of a local victim's loss with respect to its word embeddings. */
 export type GradientSource = Resource<GradientQuery, readonly TokenGradient[]>;
 
-/** Which substitutes of a table fit the words around them. */
+/** Finds the substitutes of a table that fit the words around them. */
 export interface ContextFilter {
   readonly encoder: SentenceEncoder;
   /** Minimum cosine similarity of the words around a substitute and around the original word. */
@@ -126,7 +126,7 @@ export type ResourceName = keyof AttackResources;
 const noGradients =
   "Endpoints and ONNX models give no gradients. Attack a model on libtorch (npx temper setup), or use pwws or genetic.";
 
-/** What a resource is for people; null if it is always there. What to do if it is missing. */
+/** The name of a resource for people (null if it is always there), and the remedy if it is missing. */
 export const resourceFacts: Readonly<Record<ResourceName, { readonly title: string | null; readonly hint: string }>> = {
   substitutions: {
     title: "substitutions of words (--substitutions)",

@@ -45,7 +45,7 @@ export interface AttackResult {
   readonly finalFieldSizes: readonly number[];
   /** Index of the original word of each final word; -1 for an inserted word. */
   readonly origins: readonly number[];
-  /** What the attack wanted, if it was not any wrong class: "targeted-0", "input-reduction". */
+  /** The goal, if it was not any wrong class: "targeted-0", "input-reduction". */
   readonly goal?: string;
   /** False if the goal does not concern the example, such as one of the target class. */
   readonly isAttacked?: false;
@@ -58,7 +58,7 @@ export interface AttackResult {
   readonly fresh?: { readonly evaluations: number; readonly fooled: number };
 }
 
-/** What an attack found for one example. */
+/** The finding of an attack for one example. */
 export interface AttackFinding
   extends Pick<
     AttackResult,

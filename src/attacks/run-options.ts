@@ -3,7 +3,7 @@ import type { EditedText } from "./edited-text.js";
 /** A word that a text is scored without, to measure how important it is. */
 export interface HiddenWord {
   readonly position: number;
-  /** What stands in its place: the victim's unknown token, another word, or nothing (null). */
+  /** Stands in its place: the victim's unknown token, another word, or nothing (null). */
   readonly shown: { readonly unknown: true } | { readonly word: string } | null;
 }
 
@@ -22,7 +22,7 @@ export function computeMaxQueries(budget: QueryBudget | undefined, words: number
   return typeof budget === "object" ? budget.perWord * words : (budget ?? Number.POSITIVE_INFINITY);
 }
 
-/** How examples are attacked. */
+/** The settings of an attack on examples. */
 export interface RunOptions {
   readonly seed: number | string;
   readonly budget?: QueryBudget | undefined;

@@ -92,7 +92,7 @@ export function* runRecipe(
   });
 }
 
-/** How a search ended. */
+/** The end of a search. */
 interface SearchEnd {
   readonly text: EditedText;
   /** True if the query budget ended it. */

@@ -8,7 +8,7 @@ import type { EditedText } from "./edited-text.js";
  * test.
  */
 export interface Victim<Item extends PreparedText = PreparedText> extends Predictor<Item> {
-  /** What a hidden word is written as. */
+  /** Stands for a hidden word. */
   readonly unkToken: string;
 }
 

@@ -11,7 +11,7 @@ interface Header {
   readonly examples: number;
 }
 
-/** What a file of JSON lines with checksums contains. A resumed command needs the same header. */
+/** The format of a file of JSON lines with checksums. A resumed command needs the same header. */
 export interface LineFormat<Content extends Header> {
   readonly format: string;
   readonly version: number;

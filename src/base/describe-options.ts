@@ -6,7 +6,7 @@ export interface OptionDescription {
   /** For example "number > 0", "integer >= 1" or "first, second, ensemble". */
   readonly values: string;
   readonly default: unknown;
-  /** What null means; null if it says nothing. */
+  /** The meaning of null; null if it says nothing. */
   readonly whenNull: string | null;
   readonly description: string;
 }
@@ -24,7 +24,7 @@ export interface JsonSchema {
   readonly exclusiveMaximum?: number;
   readonly default?: unknown;
   readonly description?: string;
-  /** What null means: see `orNull`. */
+  /** The meaning of null: see `orNull`. */
   readonly whenNull?: string;
   /** The group of the short help: see `showInHelp`. */
   readonly helpGroup?: string;

@@ -1,13 +1,13 @@
 /**
- * What happens while an action works. `type` says which event it is.
+ * An event while an action works. `type` says which event it is.
  *
  *     const onEvent = (event: TemperEvent) => event.type === "warning" && console.warn(event.message);
  */
 export type TemperEvent =
-  /** How far a long action is, except for the optimizer steps of a training. */
+  /** The progress of a long action, except for the optimizer steps of a training. */
   | {
       readonly type: "progress";
-      /** What is being done: "validation", "attack pwws", … */
+      /** The work in progress: "validation", "attack pwws", … */
       readonly stage: string;
       readonly done: number;
       readonly total: number;
@@ -51,7 +51,7 @@ export type TemperEvent =
   | { readonly type: "log"; readonly entry: Readonly<Record<string, unknown>> };
 
 /**
- * What every action of the library accepts besides its request.
+ * Callbacks of every action of the library.
  *
  *     await attack(request, { onEvent: console.log, signal: AbortSignal.timeout(60_000) });
  */

@@ -31,7 +31,7 @@ const ownerSchema = z.object({
 type LockOwner = z.output<typeof ownerSchema>;
 
 const pollMilliseconds = 100;
-/** How often an owner renews its lock, and when other hosts consider a lock stale. */
+/** An owner renews its lock in this time, and after the other one a lock is stale for other hosts. */
 const heartbeatMilliseconds = 15_000;
 const staleMilliseconds = 120_000;
 const maxLockBytes = 1 << 16;

@@ -11,7 +11,7 @@ import { getErrorMessage, UserError } from "./errors.js";
  */
 export type Trust = "user" | "data" | "none";
 
-/** Where the modules of settings are, and whether they may be imported. */
+/** The folder of the modules that settings name, and whether they may be imported. */
 export interface ModulePolicy {
   readonly trust: Trust;
   /** Paths of modules are relative to this folder. */

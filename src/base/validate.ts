@@ -2,7 +2,7 @@ import { z } from "zod";
 import { didYouMean } from "./did-you-mean.js";
 import { UserError } from "./errors.js";
 
-/** Where data comes from: one name for all of it, or a function that locates each key. */
+/** The source of data: one name for all of it, or a function that locates each key. */
 export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
 
 export const countSchema = z.number().int().positive();
@@ -44,7 +44,7 @@ export function showInHelp<Shape extends z.ZodRawShape>(
   return { ...shape, ...Object.fromEntries(marked) };
 }
 
-/** Where a list is expected, one value is a list of one, as on the command line. */
+/** Turns one value into a list of one where a list is expected, as on the command line. */
 export function acceptOne<Schema extends z.ZodType>(list: Schema) {
   return z.preprocess((value) => (["string", "number"].includes(typeof value) ? [value] : value), list);
 }
@@ -92,7 +92,7 @@ export function validate<Schema extends z.ZodType>(
   throw new UserError([...problems, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"));
 }
 
-/** What was probably meant: the key of a group, or a key that is spelled almost the same. */
+/** Suggests what was probably meant: the key of a group, or a key that is spelled almost the same. */
 function suggestKey(key: string, known: readonly string[], group: string | undefined): string {
   const inGroup = group === undefined ? "" : ` (did you mean "${group}.${key}"?)`;
   const meant = inGroup || (key.length > maxShownCharacters ? "" : didYouMean(key, known));

@@ -41,14 +41,14 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
   /** The names of the classes. */
   labels: z.array(z.string()).default([]),
   split: z.string(),
-  /** How many texts of the split the language-model constraint covers; null without one. */
+  /** The number of texts of the split that the language-model constraint covers; null without one. */
   coverage: z.object({ covered: z.number(), total: z.number() }).nullable().default(null),
   sanity: z.array(sanityWarningSchema),
   request: z.record(z.string(), z.unknown()).transform(flattenFormerGroups),
 });
 
 /**
- * What attacks did to a model, and which of the numbers look odd.
+ * The effect of attacks on a model, and the numbers that look odd.
  *
  *     const { clean, attacks, worstCase }: AttackReport = await run.attack(["pwws", "genetic"]);
  */

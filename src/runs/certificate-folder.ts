@@ -6,7 +6,7 @@ import { certificateSummarySchema } from "../proofs/certificates/index.js";
 
 /** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
 export const certificateReportSchema = certificateSummarySchema.extend({
-  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  /** The reason why the model is degenerate, so that no number counts; null if it is not. */
   degeneracy: z.string().nullable().default(null),
   task: z.string(),
   split: z.string(),

@@ -6,10 +6,10 @@ import { intervalSchema } from "../evaluation/statistics.js";
 const number = z.number();
 const count = z.int().min(0);
 
-/** What `exact` found, beside its proof: PROOF.report.json. */
+/** PROOF.report.json: the result of `exact`, beside its proof. */
 export const exactReportSchema = z.object({
   examples: count,
-  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  /** The reason why the model is degenerate, so that no number counts; null if it is not. */
   degeneracy: z.string().nullable(),
   exact: z.array(
     z.object({
@@ -48,7 +48,7 @@ export const exactReportSchema = z.object({
   ),
   /** Texts by the smallest number of substitutions that fools the model. */
   distribution: z.object({ exact: z.array(count), robust: count, open: count }),
-  /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
+  /** The results of attacks with at most `maxChanges` substitutions, compared with the exact result. */
   attacks: z.record(
     z.string(),
     z.object({
@@ -65,7 +65,7 @@ export const exactReportSchema = z.object({
   data: z.string(),
   /** Texts that the enumeration scored. */
   scored: count,
-  /** How many of them were scored again, because a rough score could not decide them. */
+  /** The number of them that were scored again, because a rough score could not decide them. */
   repeated: count,
   /** Texts per second of this call; null if the proof was complete. */
   textsPerSecond: number.nullable(),

@@ -19,7 +19,7 @@ export interface RunSummary {
   readonly tags: readonly string[];
   /** When it started, in ISO format; null if it is damaged. */
   readonly started: string | null;
-  /** How long it trained, without interruptions. */
+  /** The time of training, without interruptions. */
   readonly seconds: number;
   readonly state: RunState | "damaged";
   readonly step: number;
@@ -36,12 +36,12 @@ export interface RunSummary {
     /** The label whose texts were attacked, so that the accuracy is its recall; null: every label. */
     readonly attackedLabel: string | null;
   } | null;
-  /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
+  /** The reason why the model is degenerate, so that its numbers do not count; null if it is not. */
   readonly degeneracy: string | null;
   /** The best validation value so far, and its metric. */
   readonly bestValidation: number | null;
   readonly metricForBestModel: string | null;
-  /** Why it failed, or what is damaged. */
+  /** The reason why it failed, or the damage. */
   readonly failure: string | null;
 }
 

@@ -44,7 +44,7 @@ const finalStepFraction = 0.1;
 const divergedLossRatio = 1.5;
 const underfitLossRatio = 0.95;
 
-/** What decides the loss of guessing: the labels that the batches have, and the loss itself. */
+/** Decides the loss of guessing: the labels that the batches have, and the loss itself. */
 export interface LossBaseline {
   readonly counts: readonly number[];
   readonly settings: Pick<TrainSettings, "batchSampler" | "focalGamma">;

@@ -18,12 +18,12 @@ export const evaluationResultSchema = z.object({
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
-  /** Why the model is degenerate, so that its numbers do not count; null if it is not. */
+  /** The reason why the model is degenerate, so that its numbers do not count; null if it is not. */
   degeneracy: z.string().nullable().default(null),
   labels: z.array(z.string()),
   /** The label of `f1`, the threshold and the curves; null if there are more than two labels and none was named. */
   positiveLabel: z.string().nullable().default(null),
-  /** What the run flags at its calibrated threshold; missing if it was never calibrated. */
+  /** The texts that the run flags at its calibrated threshold; missing if it was never calibrated. */
   guard: guardSummarySchema
     .extend({
       positiveLabel: z.string(),
@@ -41,7 +41,7 @@ export const evaluationResultSchema = z.object({
   recallAtFpr: z.record(z.string(), z.number()).nullable().default(null),
   /** Recall and false-positive rate of `positiveLabel` at every threshold, with intervals. */
   operatingPoints: operatingPointsSchema.nullable().default(null),
-  /** What is flagged of further benign texts, at the thresholds of `operatingPoints`. */
+  /** The flagged fraction of further benign texts, at the thresholds of `operatingPoints`. */
   benign: z
     .array(
       z.object({
@@ -54,7 +54,7 @@ export const evaluationResultSchema = z.object({
     )
     .default([]),
   /**
-   * Which examples were classified correctly, so that models can be compared example by example.
+   * The examples that were classified correctly, so that models can be compared example by example.
    */
   outcomes: z.object({
     /** SHA-256 of the examples. */
@@ -65,7 +65,7 @@ export const evaluationResultSchema = z.object({
 });
 
 /**
- * What a model scored on one split: accuracy with its 95% interval, other metrics and the confusion
+ * The result of a model on one split: accuracy with its 95% interval, other metrics and the confusion
  * matrix.
  *
  *     const { accuracy, interval }: EvaluationResult = await run.evaluate({ split: "validation" });
@@ -93,14 +93,14 @@ export const resultsSchema = z.object({
   bestStep: z.number(),
   trainExamples: z.number(),
   validation: numbers.nullable(),
-  /** Why the model was degenerate on the validation split; null if it was not. */
+  /** The reason why the model was degenerate on the validation split; null if it was not. */
   validationDegeneracy: z.string().nullable().default(null),
   /** The metrics of methods whose lower values are better. */
   lowerIsBetter: z.array(z.string()).default([]),
   test: evaluationResultSchema,
 });
 
-/** What a sweep keeps of an exact evaluation: how many substitutions provably cannot fool each text. */
+/** The part of an exact evaluation that a sweep keeps: how many substitutions provably cannot fool each text. */
 export const exactResultSchema = z.object({
   maxChanges: z.int().min(0),
   /** By the ID of the example; -1 for a misclassified text. */
@@ -108,7 +108,7 @@ export const exactResultSchema = z.object({
 });
 
 /**
- * What a finished run found.
+ * The results of a finished run.
  *
  *     const results: Results | null = await run.results();
  */

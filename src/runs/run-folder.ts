@@ -28,7 +28,7 @@ import { formatTaskName } from "./run-name.js";
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
 
 /**
- * What the other files do not say: how many steps the run will have, and why it failed, if it did.
+ * The number of steps that the run will have, and the reason if it failed: the other files do not say it.
  */
 export type RunStatus = z.output<typeof statusSchema>;
 
@@ -48,7 +48,7 @@ const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples:
 export interface SavedFigure {
   readonly title: string;
   readonly svg: Buffer;
-  /** What the analysis says about it; null if its data cannot be read. */
+  /** The summary of the analysis; null if its data cannot be read. */
   readonly summary: string | null;
 }
 
@@ -57,7 +57,7 @@ export interface FinishedRun {
   readonly results: Results;
 }
 
-/** How many bytes at the end of events.jsonl contain the last event. */
+/** This many bytes at the end of events.jsonl contain the last event. */
 const eventTailBytes = 4096;
 
 /**
@@ -77,7 +77,7 @@ export class RunFolder {
       throw new UserError(
         `${folder} is not a run: it has no ${files.config}. Expected a folder written by temper train.`,
       );
-    // What is read here ends up in reports and uploads. Checkpoints do not, and are often on another disk.
+    // These files end up in reports and uploads. Checkpoints do not, and are often on another disk.
     const { checkpoints: _, ...shown } = files;
     await checkEntries(folder, Object.values(shown), "the run");
     const config = await readConfigFile(path);
@@ -176,7 +176,7 @@ export class RunFolder {
   }
 
   /**
-   * How many of its steps a run has done; null before the first one. Reads only the end of the
+   * The number of steps that a run has done; null before the first one. Reads only the end of the
    * events.
    */
   async progress(): Promise<{ readonly step: number; readonly steps: number } | null> {
@@ -199,7 +199,7 @@ export class RunFolder {
     }
   }
 
-  /** How long each optimizer step took, and over how many examples. */
+  /** The time of each optimizer step, and its number of examples. */
   timings(): Promise<z.output<typeof timingSchema>[]> {
     return readJsonLines(this.path("timings"), timingSchema, "the run's timings");
   }

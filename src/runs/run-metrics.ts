@@ -21,7 +21,7 @@ export interface MetricValue {
   readonly value: number;
   /** The number of examples it is a fraction of; null if it is not a fraction of examples. */
   readonly examples: number | null;
-  /** Which examples were classified correctly; null if that is not known. */
+  /** The examples that were classified correctly; null if that is not known. */
   readonly outcomes: ExampleOutcomes | null;
   /** The label whose texts were attacked; null or undefined if they are of every label. */
   readonly attackedLabel?: string | null;

@@ -36,7 +36,7 @@ export interface SettingsSource extends ModulePolicy {
   locate(path: KeyPath): string;
 }
 
-/** Where the settings of a run come from. Later sources override earlier ones. */
+/** The sources of a run's settings. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
   readonly trust?: Trust;
@@ -87,7 +87,7 @@ export async function readConfigFile(path: string): Promise<RunConfig> {
   return validate(runConfigSchema, wrapStrings(value), locate);
 }
 
-/** Where a list is expected, a string is a list of one, as on the command line. */
+/** Turns a string into a list of one where a list is expected, as on the command line. */
 function wrapStrings(tree: unknown): unknown {
   if (typeof tree !== "object" || tree === null) return tree;
   const entries = Object.entries(tree).map(([key, value]) =>
@@ -105,7 +105,7 @@ export interface ResolvedRun {
   readonly methods: readonly ResolvedMethod[];
   /** The examples themselves, if a program passed an array; otherwise the config names the data. */
   readonly data: readonly InMemoryExample[] | null;
-  /** What was filled in because a method needs it, in sentences. */
+  /** Settings that were filled in because a method needs them, in sentences. */
   readonly notes: readonly string[];
 }
 

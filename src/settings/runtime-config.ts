@@ -39,12 +39,12 @@ export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf
     "that works on this host; on a CPU and in fp8, successes are confirmed in fp32",
 );
 
-/** Where a model is computed, as a request says it. */
+/** The device, precision and threads of a request. */
 export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "precision"> {
   readonly precision?: z.input<typeof searchPrecision>;
 }
 
-/** Where a model is computed, how precisely and with how many threads, with every choice made. */
+/** The device, precision and threads of a computation, with every choice made. */
 export interface RuntimeConfig extends DeviceConfig {
   readonly precision: "bf16" | "tf32" | "fp32" | "int8" | "fp8";
   readonly threads: number;

@@ -85,7 +85,7 @@ function parseSentencePiece(bytes: Uint8Array): SentencePieceModel {
 
 type Scored = readonly [piece: string, score: number];
 
-/** How a family uses a SentencePiece model. */
+/** The use of a SentencePiece model by a family. */
 interface Family {
   /** Creates the vocabulary, in order of IDs. */
   readonly createVocabulary: (pieces: readonly Scored[]) => readonly Scored[];

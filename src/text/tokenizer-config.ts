@@ -30,7 +30,7 @@ const configSchema = specialTokensSchema.extend({
   added_tokens_decoder: z.record(z.string().regex(/^\d{1,7}$/), z.object(addedTokenFields)).nullish(),
 });
 
-/** What the other files of the folder say about the tokenizer. */
+/** Settings of the tokenizer in the other files of its folder. */
 export interface TokenizerConfig {
   readonly options: z.output<typeof configSchema>;
   /** The model type in config.json. */

@@ -21,7 +21,7 @@ export interface TokenizerFile {
   readonly model: TokenizerModel;
 }
 
-/** Where the special tokens are placed, and whether offsets exclude the space before a word. */
+/** The places of the special tokens, and whether offsets exclude the space before a word. */
 export interface PostProcessor {
   readonly layout: SequenceLayout;
   /** Null if offsets include the space. */

@@ -17,7 +17,7 @@ import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 
-/** What an attack writes besides its journals. */
+/** Options for the files of an attack besides its journals. */
 export const attackOutputOptions = {
   logToCsv: orNull(z.string()).describe("write each attack in TextAttack's CSV format: a .csv file, or a folder"),
   logSummaryToJson: orNull(z.string()).describe("write TextAttack's summary as JSON: a .json file, or a folder"),

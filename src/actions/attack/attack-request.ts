@@ -118,7 +118,7 @@ export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
  */
 export type RunParts<Request> = (request: Request, folder: string, countOpen: () => Promise<number>) => Promise<void>;
 
-/** What happens during an attack. */
+/** Callbacks during an attack. */
 export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
   readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;

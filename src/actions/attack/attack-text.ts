@@ -18,7 +18,7 @@ import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, read
 import { equipAttacks, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
 
-/** What an attack has done so far, after one call of the victim. */
+/** The state of an attack after one call of the victim. */
 export interface SearchStep {
   /** Texts that were scored in this call, and in all calls so far. */
   readonly texts: number;
@@ -33,7 +33,7 @@ export interface SearchStep {
   readonly tried: readonly number[];
 }
 
-/** What an attack did to one text. */
+/** The result of an attack on one text. */
 export interface WatchedResult {
   readonly attack: string;
   readonly labels: readonly string[];
@@ -41,7 +41,7 @@ export interface WatchedResult {
   readonly steps: readonly SearchStep[];
 }
 
-/** How a text is attacked. */
+/** The options of an attack on one text. */
 export interface SearchOptions {
   /** The true label, by name or index. Without one, it is the predicted class. */
   readonly label?: string | number | undefined;

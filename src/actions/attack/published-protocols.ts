@@ -4,7 +4,7 @@ import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import type { Example } from "../../tasks/example.js";
 
-/** How a publication attacks models, so that numbers can stand beside its own. */
+/** The protocol of a publication, so that numbers can stand beside its own. */
 interface Protocol {
   readonly attacks: readonly Pick<Attack, "name" | "options">[];
   readonly queriesPerWord: number;
@@ -12,7 +12,7 @@ interface Protocol {
   isAttacked(example: Example): boolean;
   /** The largest fraction of changed words, by task. */
   getMaxModificationRate(task: string): number;
-  /** What every attack has besides its own constraints. */
+  /** Creates the constraints that every attack has besides its own. */
   createConstraints(resources: Partial<AttackResources>): Constraint[];
 }
 

@@ -5,7 +5,7 @@ import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { type ProtocolName, selectAttacked } from "./published-protocols.js";
 
-/** Which examples of a task are drawn. */
+/** A request for examples of a task. */
 export interface SampleRequest {
   readonly split: Split;
   readonly numExamples: number;
@@ -19,7 +19,7 @@ export interface SampleRequest {
 /** The examples of an attack. */
 export interface DrawnSample {
   readonly examples: readonly Example[];
-  /** How many texts the language-model constraint covers, and of how many; null without one. */
+  /** The number of texts that the language-model constraint covers, and the total; null without one. */
   readonly coverage: { readonly covered: number; readonly total: number } | null;
 }
 

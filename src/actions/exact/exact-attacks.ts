@@ -31,7 +31,7 @@ export interface PreparedExact {
   readonly resources: Partial<AttackResources>;
 }
 
-/** What an attack found: the substitutions of each text that it fooled, otherwise null. */
+/** The substitutions of each text that an attack fooled, otherwise null. */
 interface FoundTexts {
   readonly name: string;
   readonly results: readonly { readonly outcome: AttackOutcome; readonly edits: Substitutions }[];

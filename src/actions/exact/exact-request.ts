@@ -10,7 +10,6 @@ const { model, attacks, seed, split, numExamples, sampling, endpoint } = attackR
 const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder } = attackRequestSchema.shape;
 const { minContextSimilarity, precision, tokenization, maxLength } = attackRequestSchema.shape;
 
-/** What `exact` accepts. */
 export const exactRequestSchema = z.strictObject({
   model,
   maxChanges: z.int().min(0).max(maxSubstitutions).default(2).describe("maximum number of substitutions per text"),
@@ -47,7 +46,7 @@ export const exactRequestSchema = z.strictObject({
 export type ExactRequest = z.input<typeof exactRequestSchema>;
 export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 
-/** What happens during an exact evaluation. */
+/** Callbacks during an exact evaluation. */
 export interface ExactCallbacks extends Callbacks {
   /** Lets other processes compute blocks. `folder` is for their files. */
   readonly runParts?: RunParts<ParsedExactRequest & { readonly out: string }>;

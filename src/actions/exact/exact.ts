@@ -159,7 +159,7 @@ async function createPartedProof(
   };
 }
 
-/** How often the progress of other processes is counted. */
+/** The time between two counts of the progress of other processes. */
 const pollMilliseconds = 5000;
 
 /** Lets other processes compute the parts of a proof. */

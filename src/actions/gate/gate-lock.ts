@@ -7,7 +7,7 @@ import { exists, readJson, writeFileAtomic } from "../../base/files.js";
 import { resolveModule, type Trust } from "../../base/trust.js";
 import { validate } from "../../base/validate.js";
 
-/** What a model did with one text, before and under each attack. */
+/** The answers of a model for one text, before and under each attack. */
 const measurementSchema = z.object({
   /** The probability of the true label before the attack. */
   clean: z.number(),
@@ -19,7 +19,7 @@ const measurementSchema = z.object({
 });
 export type Measurement = z.output<typeof measurementSchema>;
 
-/** What a model did with all texts of a split, without an attack. */
+/** The answers of a model for all texts of a split, without an attack. */
 const cleanMeasurementSchema = z.strictObject({
   /** SHA-256 of the examples. */
   examples: z.string(),

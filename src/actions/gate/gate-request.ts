@@ -21,7 +21,6 @@ const precision = orNull(z.enum(gatePrecisions), "the lock's, otherwise fp32").d
   "precision of the search: int8 (CPU only), bf16, tf32 (GPU only) or fp32",
 );
 
-/** What `gate` accepts. */
 export const gateRequestSchema = z.strictObject({
   model: z
     .string()

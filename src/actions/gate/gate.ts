@@ -72,7 +72,7 @@ export async function gate(request: z.input<typeof gateRequestSchema>, callbacks
   return report;
 }
 
-/** What a gate writes into its folder. */
+/** The files of a gate. */
 const files = {
   baseline: "baseline",
   candidate: "candidate",
@@ -210,7 +210,7 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
       );
 }
 
-/** What a gate knows about its candidate. */
+/** The measurements of the candidate. */
 interface MeasuredCandidate extends MeasuredModel {
   /** Null if the dataset of the lock is not here. */
   readonly split: MeasuredSplit | null;

@@ -37,12 +37,12 @@ export interface GateCheck {
 type PairedOutcome = readonly [candidate: boolean, baseline: boolean];
 type Pairs = ReadonlyMap<string, { readonly baseline: Measurement; readonly candidate: Measurement }>;
 
-/** What is known about the models besides the attacked texts. */
+/** Facts about the models besides the attacked texts. */
 export interface GateFacts {
   /** Correct answers (1) on the whole split; null: only those on the attacked texts are known. */
   readonly clean: { readonly candidate: string; readonly baseline: string } | null;
   readonly certified: CertifiedCandidate | null;
-  /** Why the candidate is degenerate; null if it is not. A few texts may not tell. */
+  /** The reason why the candidate is degenerate; null if it is not. A few texts may not tell. */
   readonly degeneracy: { readonly reason: string; readonly isCertain: boolean } | null;
 }
 

@@ -26,7 +26,7 @@ import { loadClassifier } from "../predict/text-classifier.js";
 import type { GateLock, Measurement, PinnedSettings } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
 
-/** What a model did with the texts of a gate. */
+/** The answers of a model for the texts of a gate. */
 export interface MeasuredModel {
   /** By example. */
   readonly measurements: ReadonlyMap<string, Measurement>;
@@ -77,10 +77,10 @@ export async function measureModel(
   return { measurements, results, confusionMatrix, hashes };
 }
 
-/** What a model did with all texts of a split, without an attack. */
+/** The answers of a model for all texts of a split, without an attack. */
 export interface MeasuredSplit {
   readonly clean: GateLock["clean"];
-  /** Why the model is degenerate; null if it is not. */
+  /** The reason why the model is degenerate; null if it is not. */
   readonly degeneracy: string | null;
 }
 
@@ -148,7 +148,7 @@ export async function loadLockedSplit(
   }
 }
 
-/** What the calibrated guard of a candidate does with the texts of a gate; null if it has none. */
+/** Evaluates the calibrated guard of a candidate on the texts of a gate; null if it has none. */
 export async function measureGuard(
   model: string,
   { task, examples }: GivenExamples,
@@ -169,7 +169,7 @@ export async function measureGuard(
   return result.guard ?? null;
 }
 
-/** How many texts of a gate the candidate classifies correctly under any such edits. */
+/** The number of texts of a gate that the candidate classifies correctly under any such edits. */
 export interface CertifiedCandidate {
   readonly certified: number;
   readonly edits: number;

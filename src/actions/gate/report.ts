@@ -8,7 +8,7 @@ import { formatCheck, type GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
 
-/** Why a gate decided as it did, in one paragraph. */
+/** Explains the decision of a gate in one paragraph. */
 export function describeGate({ verdict, checks, candidate, baseline, guard }: GateReport): string {
   const decisive = checks.filter((check) => check.verdict === verdict);
   const start = `The gate ${titles[verdict]}: ${candidate} compared with ${baseline}.`;
@@ -99,7 +99,7 @@ export interface GateFailure {
   readonly result: AttackResult;
 }
 
-/** What a gate found. */
+/** The result of a gate. */
 export interface GateReport {
   readonly verdict: GateVerdict;
   readonly candidate: string;
@@ -108,7 +108,7 @@ export interface GateReport {
   readonly labels: readonly string[];
   readonly examples: number;
   readonly checks: readonly GateCheck[];
-  /** What the calibrated guard of the candidate does with the texts; null if it has none. */
+  /** The numbers of the candidate's calibrated guard; null if it has none. */
   readonly guard: NonNullable<EvaluationResult["guard"]> | null;
   /** The worst of the new failures. */
   readonly failures: readonly GateFailure[];

@@ -25,7 +25,7 @@ import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
 import type { LoadedVictim } from "./load-victim.js";
 
-/** What recipes use besides the victim. */
+/** Options for the resources of recipes. */
 export const recipeResourceOptions = {
   vectors: orNull(z.string()).describe("word vectors as a text file, for the neighbors of recipes"),
   sentenceEncoder: z
@@ -39,7 +39,7 @@ export interface ResourceRequest {
   readonly vectors?: string | null;
   readonly sentenceEncoder: string;
   readonly maskedLm?: string | null;
-  /** What error messages call `maskedLm`. Default: --masked-lm. */
+  /** The name of `maskedLm` in error messages. Default: --masked-lm. */
   readonly maskedLmOption?: string;
   readonly substitutions?: string | null;
   readonly inVocabSubstitutes?: boolean | null;

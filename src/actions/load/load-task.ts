@@ -40,7 +40,7 @@ export async function loadRequestedTask(
   );
 }
 
-/** What is called while a task is loaded. Its data may have to be downloaded. */
+/** Callbacks while a task is loaded. Its data may have to be downloaded. */
 export type TaskCallbacks = Pick<Callbacks, "onEvent">;
 
 /** Loads the task that a config or a request names. */

@@ -24,10 +24,10 @@ import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
-  /** How people call it: the folder, ID or URL. */
+  /** The folder, ID or URL. */
   readonly name: string;
   readonly victim: AbleVictim & Identified;
-  /** What else decides its results, for the journal header. */
+  /** Other settings that decide its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
   /** The precision of the search; null for an endpoint. */
@@ -45,7 +45,7 @@ export interface LoadedVictim {
 }
 
 export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEvent"> {
-  /** How text is read, for a model that Temper did not train. */
+  /** The tokenization of a model that Temper did not train. */
   readonly tokenization?: Tokenization | null;
   readonly maxLength?: number | null;
   readonly endpoint?: HttpVictimOptions;
@@ -55,7 +55,7 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly draws?: NoiseOptions["draws"] | undefined;
   /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
   readonly isConfirmed?: boolean;
-  /** How the model is used as a guard: with windows, or with its calibrated threshold. */
+  /** The use of the model as a guard: with windows, or with its calibrated threshold. */
   readonly guard?: GuardOptions;
 }
 

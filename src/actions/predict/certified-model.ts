@@ -17,7 +17,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
 
-/** How a model is used: the certified model around it, and the guard that flags texts. */
+/** The certified model around a model, and the guard that flags texts. */
 export interface CertifiedUse {
   /** Null if complete texts are classified. */
   readonly certified: CertifiedModel | null;
@@ -26,7 +26,7 @@ export interface CertifiedUse {
 }
 
 /**
- * How the model of a run is used. A run with hash-vote votes. With windows, or with a calibrated
+ * Finds the use of a run's model. A run with hash-vote votes. With windows, or with a calibrated
  * threshold, it is a guard.
  */
 export async function findCertifiedUse(

@@ -7,7 +7,6 @@ import { guardOptions } from "./certified-model.js";
 import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
 import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
 
-/** What `predict` accepts. */
 export const predictRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),

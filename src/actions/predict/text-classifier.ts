@@ -17,7 +17,7 @@ import { loadLocalModel } from "../load/load-local-model.js";
 import { type CertifiedUse, findCertifiedUse, type GuardOptions, type UsedAnswer, wrapUse } from "./certified-model.js";
 
 /**
- * What a model says about a text or a pair.
+ * The answer of a model for a text or a pair.
  *
  *     const [first] = await model.classify(["a quiet film"]);
  *     console.log(first?.label, first?.probabilities);

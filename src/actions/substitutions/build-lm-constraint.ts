@@ -18,7 +18,6 @@ import { Interrupted } from "../../train/index.js";
 import { checkOutput, getPartPath } from "./build-substitutions.js";
 import { createSubstituteScorer, type PositionScores } from "./masked-lm-scores.js";
 
-/** What `buildLmConstraint` accepts. */
 export const buildLmConstraintRequestSchema = z.strictObject({
   scores: orNull(z.string()).describe("file of the released language-model scores, such as imdb_test_lm_scores.txt"),
   maskedLm: orNull(z.string()).describe("instead of scores: a masked language model that scores the substitutes"),

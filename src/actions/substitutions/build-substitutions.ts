@@ -14,7 +14,6 @@ import { maxSubstitutes } from "../../text/substitutions.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { Interrupted } from "../../train/index.js";
 
-/** What `buildSubstitutions` accepts. */
 export const buildSubstitutionsRequestSchema = z.strictObject({
   vectors: z.string().describe("text file with a word and its vector per line, such as counter-fitted-vectors.txt"),
   vocabulary: orNull(z.string()).describe(

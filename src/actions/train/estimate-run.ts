@@ -12,7 +12,7 @@ import { countRunWork, type RunWork, sampleSplit } from "./run-work.js";
 import { deferTextAttack } from "./train.js";
 
 /**
- * What a run will cost, measured on a few optimizer steps.
+ * The cost of a run, measured on a few optimizer steps.
  *
  *     const { seconds, memoryBytes }: RunEstimate = await estimateRun(config);
  */

@@ -183,7 +183,7 @@ const fewPerLabel = 20;
 const imbalancedShare = 0.2;
 
 /**
- * What is suspicious about training data: rare labels, contradictions, too few examples. Nothing is
+ * Lists what is suspicious about training data: rare labels, contradictions, too few examples. Nothing is
  * said about an imbalance that the settings take care of.
  */
 export function listTrainingDataWarnings(

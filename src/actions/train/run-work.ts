@@ -11,7 +11,7 @@ import { loadConfiguredTask, type TaskCallbacks } from "../load/load-task.js";
 import { loadExamples, type PreparedRun } from "./prepare-run.js";
 import { estimateDiskBytes } from "./train.js";
 
-/** How much a run computes, counted without computing anything. */
+/** The work of a run, counted without computing anything. */
 export interface RunWork {
   readonly examples: { readonly train: number; readonly validation: number; readonly test: number };
   /** Parameters of the model. */

@@ -40,7 +40,7 @@ const trainOptionsSchema = z.strictObject({
   reportTo: z.array(z.enum(trackerNames)).default([]),
 });
 
-/** Where a run is stored. */
+/** The options of a training besides its config. */
 interface TrainOptions {
   /** The run folder. Default: runs/TASK-METHOD-seedN. */
   readonly out?: string | undefined;

@@ -10,7 +10,6 @@ import { seedSchema, validate } from "../../base/validate.js";
 import { openSpamEmails } from "../../tasks/spam.js";
 import { createTextAttacker, type TextAttacker, type WatchedResult } from "../attack/attack-text.js";
 
-/** What `findTellingEmail` accepts. */
 export const tryRequestSchema = z.strictObject({
   seed: seedSchema.default(0).describe("random seed of the order of the emails: another one finds another email"),
 });

@@ -1,7 +1,7 @@
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";
 
-/** What should stay as it is in any text. */
+/** Parts of any text that should stay as they are. */
 const patterns = {
   code: /```[\s\S]*?```|`[^`\n]+`|(?<![\p{L}\p{N}])[\w.$-]+\([^()\n]*\)|(?<!\S)(?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)+/gu,
   url: /\b(?:https?|ftp):\/\/\S+|\bwww\.\S+/giu,

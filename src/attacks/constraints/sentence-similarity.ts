@@ -7,7 +7,7 @@ export interface SimilarityOptions {
   readonly threshold: number;
   /** Words around the changed word that are compared; null: the complete text. */
   readonly window?: number | null;
-  /** Which text a candidate is compared with. */
+  /** The text that a candidate is compared with. */
   readonly reference?: "original" | "current";
   /** Texts of fewer words than the window are not compared. */
   readonly skipsShortTexts?: boolean;

@@ -10,7 +10,7 @@ import { untargeted } from "./untargeted.js";
 
 const labelSchema = z.union([z.string(), z.int().min(0)]);
 
-/** What a search compares. It has no default, so that journals mention it only if it is chosen. */
+/** The values that a search compares. The option has no default, so that journals mention it only if it is chosen. */
 export const scoresOption = {
   scores: z
     .enum(["margins", "probabilities"])

@@ -1,7 +1,7 @@
 import type { Score } from "../../models/inference/score.js";
 import type { EditedText } from "../edited-text.js";
 
-/** What an attack wants of a text. */
+/** The aim of an attack on a text. */
 export interface Goal {
   readonly name: string;
   /** True if the search goes on after the goal is reached, until nothing improves the value. */

@@ -9,7 +9,7 @@ export function margin(score: Pick<Score, "probabilities">, label: number): numb
 const originalMargin = 4;
 
 /**
- * What searches see of a score, from 0 (the label is certain) to 1 (another class is). It is the
+ * The value of a score for searches, from 0 (the label is certain) to 1 (another class is). It is the
  * probability of the other class of the two at the temperature at which the original text has a
  * logit margin of 4. So a model whose logits are all multiplied by a number, which makes it look
  * overconfident, is searched in the same way.

@@ -10,7 +10,7 @@ export function evasionSearch({
   placement = "append",
 }: {
   readonly maxAddedWords: number;
-  /** Where benign words are added: at the end, or before any word. */
+  /** Benign words are added at the end, or before any word. */
   readonly placement?: "append" | "insert";
 }): Search {
   return {

@@ -17,7 +17,7 @@ export interface GeneticOptions {
   readonly population: number;
   readonly iterations: number;
   /**
-   * How a text changes in a generation:
+   * The change of a text in a generation:
    * - improve: words are drawn until one has a candidate that improves the text (Alzantot's code).
    * - best: one word is drawn and takes the best of its candidates, or stays (RIFT, Jia's code).
    */
@@ -28,7 +28,7 @@ export interface GeneticOptions {
   readonly crossover?: "uniform" | "single-point";
   /** The first population: random words are changed, or one word per member. */
   readonly start?: "random" | "each-word";
-  /** How often a word may change in the history of a member. */
+  /** Maximum number of changes of a word in the history of a member. */
   readonly maxReplacements?: number;
 }
 

@@ -17,7 +17,7 @@ import { geneticSearch } from "./genetic.js";
 import { climb } from "./local-search.js";
 import { drawIndex } from "./population.js";
 
-/** How the queries of a text are shared. */
+/** The shares of the searches in the queries of a text. */
 export interface PortfolioSettings {
   /** Queries per text, of all searches together. */
   readonly maxQueries: number;

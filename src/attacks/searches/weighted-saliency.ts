@@ -11,11 +11,11 @@ import { visitWords } from "./word-importance-ranking.js";
 export function weightedSaliencySearch(options: {
   /** The text on which the best candidate of a word is chosen. */
   readonly chooseOn: "original" | "current";
-  /** What stands in the place of a word to measure its saliency. */
+  /** Stands in the place of a word to measure its saliency. */
   readonly shown: HiddenWord["shown"];
   /** The weight of a word's saliency: how much its best candidate gains, or its value. */
   readonly weight?: "gain" | "value";
-  /** Which of several equally good candidates of a word is chosen. */
+  /** Chooses one of several equally good candidates of a word. */
   readonly ties?: "first" | "last";
 }): Search {
   const { chooseOn, shown, weight = "gain", ties = "first" } = options;

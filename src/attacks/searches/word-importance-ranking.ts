@@ -14,7 +14,7 @@ import type { GradientSource } from "../resources.js";
 import type { HiddenWord } from "../run-options.js";
 
 /**
- * How words are ranked, most important first:
+ * The ranking of words, most important first:
  * - delete: by the value of the text without the word.
  * - unk: by its value with the unknown token, or with `unkWord`, in the place of the word.
  * - order: in the order of the text.
@@ -97,7 +97,7 @@ function* rankWords(problem: Problem, ranking: Ranking, rng: Rng): SearchGenerat
     .map(({ position }) => position);
 }
 
-/** What stands for an unknown word: a given word, or the unknown token of the victim. */
+/** Stands for an unknown word: a given word, or the unknown token of the victim. */
 export function showUnknown(word: string | null | undefined): HiddenWord["shown"] {
   return word == null ? { unknown: true } : { word };
 }

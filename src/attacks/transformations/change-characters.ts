@@ -2,7 +2,7 @@ import type { Rng } from "../../base/rng.js";
 import type { Transformation } from "../protocol.js";
 import { homoglyphs, keyboardNeighbors } from "./character-tables.js";
 
-/** What happens to the characters of a word. */
+/** A change of the characters of a word. */
 export type CharacterOperator = "swap" | "delete" | "insert" | "substitute" | "keyboard" | "homoglyph" | "space";
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -43,7 +43,7 @@ export function insertMaskedWords(model: MaskedLanguageModel, options: MaskedWor
   };
 }
 
-/** Which parts of speech of two neighboring words can be merged (CLARE). */
+/** Parts of speech of two neighboring words that can be merged (CLARE). */
 const mergeable: Readonly<Partial<Record<UniversalTag, readonly UniversalTag[]>>> = {
   NOUN: ["NOUN"],
   ADJ: ["NOUN", "NUM", "ADJ", "ADV"],
