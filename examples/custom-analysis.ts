@@ -2,9 +2,8 @@
 //
 //     npx tsx examples/custom-analysis.ts runs/reviews
 import { barY } from "@observablehq/plot";
-import { analyze, Run } from "temper-nlp";
+import { analyze, Run, z } from "temper-nlp";
 import { defineAnalysis, plotPanel } from "temper-nlp/analysis";
-import { z } from "zod";
 
 const recall = defineAnalysis({
   name: "recall",

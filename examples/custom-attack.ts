@@ -1,9 +1,8 @@
 // Composes an attack from exported parts, attacks a function with it, and writes attacks/report.html:
 //
 //     npx tsx examples/custom-attack.ts reviews.csv
-import { attack, report } from "temper-nlp";
+import { attack, report, z } from "temper-nlp";
 import { changeCharacters, defineAttack, maxWordsChanged, rankWordsAndReplace, untargeted } from "temper-nlp/attacks";
-import { z } from "zod";
 
 const typos = defineAttack({
   name: "typos",

@@ -1,9 +1,8 @@
 // A custom certificate: upper and lower case cannot change the prediction of a model that reads lower case.
 //
 //     npx tsx examples/custom-certificate.ts runs/reviews
-import { certify } from "temper-nlp";
+import { certify, z } from "temper-nlp";
 import { compareFields, defineCertificate, findLargestScore, isUndecided } from "temper-nlp/certificates";
-import { z } from "zod";
 
 const lowerCase = defineCertificate({
   name: "lower-case",

@@ -1,9 +1,8 @@
 // A custom method: a penalty on confident predictions (Pereyra et al., 2017), in a run folder like any other method.
 //
 //     npx tsx examples/custom-method.ts reviews.csv
-import { train } from "temper-nlp";
+import { train, z } from "temper-nlp";
 import { defineMethod } from "temper-nlp/methods";
-import { z } from "zod";
 
 const confidencePenalty = defineMethod({
   name: "confidence-penalty",

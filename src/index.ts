@@ -18,6 +18,8 @@
  * @module
  */
 
+/** Schemas for the options of custom methods and attacks, of the version that Temper uses. */
+export { z } from "zod";
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
 export { augment } from "./actions/augment.js";

@@ -129,14 +129,16 @@ export async function certify(
       stopIfAborted();
       const rounds = certifyInRounds(certificate, examples, {
         seed,
-        scoreTexts: (texts) => classifier.score(texts),
+        scoreTexts: classifier.score.bind(classifier),
         from: done,
+        onProgress(count) {
+          reportProgress(callbacks, stage, count, total);
+          if (count < total) stopIfAborted();
+        },
       });
       for await (const { start, lines } of rounds) {
         for (const line of lines.slice(done - start)) journal.append(line);
         done = start + lines.length;
-        reportProgress(callbacks, stage, done, total);
-        if (done < total) stopIfAborted();
       }
     } finally {
       journal.close();

@@ -1,3 +1,4 @@
+import { isTurnDue, stopIfAborted, takeTurn } from "../base/event-loop.js";
 import { Rng } from "../base/rng.js";
 import type { Accuracy, Identified, Predictor, PreparedText } from "../models/inference/predictor.js";
 import type { Score } from "../models/inference/score.js";
@@ -130,7 +131,7 @@ export class SearchPool implements Disposable {
 
   #start(example: Example, attack: ReadyAttack, rng: Rng, budget: QueryBudget | undefined): RunningSearch {
     const text = EditedText.create(example.texts, this.#chooseWordFinder(attack));
-    const generator = runRecipe(example, text, attack, rng, computeMaxQueries(budget, text.length));
+    const generator = runRecipe(example, text, attack, rng, computeMaxQueries(budget, text.length), isTurnDue);
     // The first step of every attack scores the original text.
     const queries = generator.next([]).value as readonly Query[];
     return { id: example.id, label: example.label, generator, known: new Map(), queries, scores: [] };
@@ -155,7 +156,7 @@ export class SearchPool implements Disposable {
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[], options: RunOptions): Promise<void> {
-    await answerRequests(searches, this.counters);
+    await answerRequests(searches, this.counters, options);
     const pending: PendingText[] = [];
     const { maxTokens = Number.POSITIVE_INFINITY } = this.victim.callLimits;
     let [count, tokens] = [0, 0];
@@ -166,7 +167,7 @@ export class SearchPool implements Disposable {
       }
     await this.#score(pending, options);
     for (const running of searches.slice(0, count))
-      if (running.result === undefined) advanceSearch(running, running.scores);
+      if (running.result === undefined) await advanceSearch(running, running.scores, options);
   }
 
   /** Answers the queries that the search has made before, and returns the others. */
@@ -212,7 +213,7 @@ export class SearchPool implements Disposable {
           for (const length of lengths.values()) this.counters.evaluatedTokens += length;
           if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
           if (onScores) for (const [id, scored] of groupScores(pending, answers)) onScores(id, scored);
-          signal?.throwIfAborted();
+          stopIfAborted(signal);
         },
       },
     );
@@ -247,8 +248,21 @@ function getQueryKey({ text, hidden }: Query): string {
   return computeContentKey([...text.texts, hidden ? JSON.stringify(hidden) : ""].join("\0"));
 }
 
-function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void {
-  const step = running.generator.next(answer as Score[]);
+/**
+ * Runs a search until it needs something. If its candidates take long to create, or if all their scores are known, only
+ * these turns let a signal stop it.
+ */
+async function advanceSearch(
+  running: RunningSearch,
+  answer: readonly unknown[],
+  { signal }: RunOptions,
+): Promise<void> {
+  let step = running.generator.next(answer);
+  while (step.value === null) {
+    await takeTurn(signal);
+    step = running.generator.next([]);
+  }
+  if (isTurnDue()) await takeTurn(signal);
   running.request = undefined;
   if (step.done) {
     running.result = step.value;
@@ -261,14 +275,18 @@ function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void
  * Answers the requests of all searches, until each has texts for the victim. The inputs of all
  * searches for the same resource are one call.
  */
-async function answerRequests(searches: readonly RunningSearch[], counters: QueryCounters): Promise<void> {
+async function answerRequests(
+  searches: readonly RunningSearch[],
+  counters: QueryCounters,
+  options: RunOptions,
+): Promise<void> {
   for (;;) {
     const waiting = searches.filter(({ request }) => request !== undefined);
     if (waiting.length === 0) return;
     await answerTogether(
       waiting.map((running) => ({
         ...running.request!,
-        answer: (outputs: readonly unknown[]) => advanceSearch(running, outputs),
+        answer: (outputs: readonly unknown[]) => advanceSearch(running, outputs, options),
       })),
       (resource, inputs) => computeAndCount(resource, inputs, counters),
     );

@@ -33,7 +33,7 @@ export type ComputeResource = (resource: Resource, inputs: readonly never[]) => 
 
 /** A request of a computation that waits for the answer. */
 interface WaitingRequest extends ResourceRequest {
-  answer(outputs: readonly unknown[]): void;
+  answer(outputs: readonly unknown[]): void | Promise<void>;
 }
 
 /** Answers requests. The inputs for the same resource are one call. */
@@ -47,7 +47,7 @@ export async function answerTogether(
     const outputs = await compute(resource, group.flatMap(({ inputs }) => inputs) as never[]);
     let start = 0;
     for (const { inputs, answer } of group) {
-      answer(outputs.slice(start, start + inputs.length));
+      await answer(outputs.slice(start, start + inputs.length));
       start += inputs.length;
     }
   }

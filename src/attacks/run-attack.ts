@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { z } from "zod";
-import { UserError } from "../base/errors.js";
+import { Interrupted, UserError } from "../base/errors.js";
+import { stopIfAborted } from "../base/event-loop.js";
 import { readJson, writeFileAtomic } from "../base/files.js";
 import type { Example } from "../tasks/example.js";
 import type { ReadyAttack } from "./define-attack.js";
@@ -30,7 +31,7 @@ export interface JournalOptions {
   readonly resume?: boolean;
   /** True for some of the examples: they may all have no modifiable word. */
   readonly isShard?: boolean;
-  /** Stops the attack between two calls of the victim. */
+  /** Stops the attack. It then throws `Interrupted`. */
   readonly signal?: AbortSignal | undefined;
   /** Called before the first example with the number of finished ones. */
   onStart?(done: number): void;
@@ -77,6 +78,7 @@ export async function runAttack(options: JournalOptions): Promise<void> {
       const result = (await options.confirm?.(found)) ?? found;
       journal.append(result);
       options.onResult?.(result, ++done);
+      stopIfAborted(options.signal);
       if (performance.now() - saved < 5000) continue;
       await saveTiming();
       saved = performance.now();
@@ -85,7 +87,9 @@ export async function runAttack(options: JournalOptions): Promise<void> {
   } catch (error) {
     // A journal without results cannot be resumed and would only block the next attempt.
     if (done === 0) await rm(journalPath, { force: true });
-    throw error;
+    if (!(error instanceof Interrupted)) throw error;
+    const kept = done === 0 ? "Nothing was written." : "Every finished example is in the journal.";
+    throw new Interrupted(`Stopped after ${done} of ${numExamples} examples. ${kept}`);
   } finally {
     journal.close();
   }

@@ -28,7 +28,7 @@ export interface RunOptions {
   readonly budget?: QueryBudget | undefined;
   /** Number of examples at the start whose results are already known. */
   readonly skip?: number;
-  /** Stops the attack with an error between two calls of the victim. */
+  /** Stops the attack with `Interrupted`, between two calls of the victim or while candidates are created. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each call of the victim with the texts of one example that it scored. */
   onScores?(exampleId: string, scored: readonly ScoredCandidate[]): void;

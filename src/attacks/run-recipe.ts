@@ -28,12 +28,13 @@ export interface Query {
   readonly accuracy: Accuracy;
 }
 
-/** Texts for the victim, or inputs for a resource. */
-export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceRequest, Result, readonly unknown[]>;
+/** Texts for the victim, inputs for a resource, or null for a pause between two steps. */
+export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceRequest | null, Result, readonly unknown[]>;
 
 /**
  * Attacks one example with a recipe: scores the original text, runs the search within the query
- * budget, and scores the final text.
+ * budget, and scores the final text. A search can work long before it has texts to score. It
+ * pauses when `isPauseDue`.
  */
 export function* runRecipe(
   { id, label }: Pick<Example, "id" | "label">,
@@ -41,6 +42,7 @@ export function* runRecipe(
   { name, recipe }: { readonly name: string; readonly recipe: Recipe },
   rng: Rng,
   budget = Number.POSITIVE_INFINITY,
+  isPauseDue: () => boolean = () => false,
 ): RecipeGenerator<AttackResult> {
   const { goal, search } = recipe;
   if (!("run" in search)) throw new UserError(`attack ${name}: expected a search with a function run`);
@@ -73,7 +75,8 @@ export function* runRecipe(
   };
   let found: SearchEnd;
   try {
-    found = yield* drive(search.run(problem, rng), recipe, tally, budget, draws, search.proves ?? false);
+    const proves = search.proves ?? false;
+    found = yield* drive(search.run(problem, rng), { recipe, tally, budget, draws, proves, isPauseDue });
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError(`attack ${name}: the search failed on example ${id}: ${getErrorMessage(error)}`, {
@@ -102,19 +105,26 @@ interface SearchEnd {
   readonly density?: AttackResult["density"];
 }
 
+interface DriveOptions {
+  readonly recipe: Recipe;
+  readonly tally: Tally;
+  readonly budget: number;
+  /** The random stream of the transformations. */
+  readonly draws: Rng;
+  readonly proves: boolean;
+  isPauseDue(): boolean;
+}
+
 /** Answers the requests of a search until it ends or the budget is spent. */
 function* drive(
   search: SearchGenerator<EditedText | Unproven | Sampled>,
-  recipe: Recipe,
-  tally: Tally,
-  budget: number,
-  draws: Rng,
-  proves: boolean,
+  { recipe, tally, budget, draws, proves, isPauseDue }: DriveOptions,
 ): RecipeGenerator<SearchEnd> {
   const decision: Accuracy = proves ? "exact" : { label: tally.label };
   let step = search.next([]);
   while (!step.done) {
     const asked = step.value;
+    if (isPauseDue()) yield null;
     if (!("kind" in asked)) step = search.next(yield asked);
     else if (asked.kind === "expand") {
       const { text, positions, only } = asked;

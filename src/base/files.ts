@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { accessSync, constants, type Dirent, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import { accessSync, constants, type Dirent, existsSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
 import {
   access,
   type FileHandle,
@@ -17,7 +17,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
-import { isAlive, readSystem } from "./processes.js";
+import { isAlive, readStartTime, readSystem } from "./processes.js";
 
 const errorExplanations: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file or folder; check the path",
@@ -138,6 +138,8 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
     await unlink(temporary).catch(() => undefined);
     // Explain only system errors. Errors of the caller's `write` function pass through.
     throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
+  } finally {
+    temporaries.delete(temporary);
   }
 }
 
@@ -164,36 +166,64 @@ export async function createFolderAtomic(path: string, write: (temporary: string
         cause: error,
       });
     throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
+  } finally {
+    temporaries.delete(temporary);
   }
 }
 
+/** The temporary files and folders that this process is writing. A signal must not leave them. */
+const temporaries = new Set<string>();
+
 /** A name beside `path` that nobody else has. It says which process on which host made it. */
 function createTemporaryPath(path: string): string {
-  const name = `.${basename(path).slice(0, 100)}.${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`;
-  return join(dirname(path), name);
+  const owner = `${process.pid}-${getHostId()}${getStartId(process.pid)}`;
+  const name = `.${basename(path).slice(0, 100)}.${owner}${randomUUID().slice(0, 8)}.tmp`;
+  const temporary = resolve(dirname(path), name);
+  if (!process.listeners("exit").includes(removeTemporaries)) process.once("exit", removeTemporaries);
+  temporaries.add(temporary);
+  return temporary;
+}
+
+function removeTemporaries(): void {
+  for (const path of temporaries)
+    try {
+      // Another thread may still write into a folder, so it is removed again.
+      rmSync(path, { recursive: true, force: true, maxRetries: 3 });
+    } catch {
+      // The next command that writes there removes what a process has left.
+    }
 }
 
 /** Distinguishes hosts and containers that share a folder, because each has its own process IDs. */
 function getHostId(): string {
-  return createHash("sha256").update(`${hostname()} ${readSystem()}`).digest("hex").slice(0, 8);
+  return shortHash(`${hostname()} ${readSystem()}`);
 }
 
-/** A process on another host, or in another container, has surely ended after this time. */
-const maxWritingMilliseconds = 7 * 24 * 60 * 60 * 1000;
+/** Distinguishes processes with the same ID: the first one of a container always has 1. */
+function getStartId(pid: number): string {
+  return shortHash(String(readStartTime(pid)));
+}
+
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
+}
+
+/** A process on another host, or in another container, has surely ended if it wrote nothing for this time. */
+const maxWritingMilliseconds = 24 * 60 * 60 * 1000;
 
 /**
  * Removes the temporary files and folders that killed processes left in a folder. Their names
  * contain the process and the host, so files of other programs and of running processes stay.
- * Those of other hosts go when they are a week old.
+ * Those of other hosts go when they are a day old.
  */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
-    const [, pid, host] = /^\..*\.(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name) ?? [];
+    const [, pid, host, started] = /^\..*\.(\d+)-([0-9a-f]{8})([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name) ?? [];
     if (host === undefined) continue;
     const path = join(folder, name);
     const isAbandoned =
       host === getHostId()
-        ? !isAlive(Number(pid))
+        ? !isAlive(Number(pid)) || getStartId(Number(pid)) !== started
         : Date.now() - ((await lstat(path).catch(() => null))?.mtimeMs ?? Date.now()) > maxWritingMilliseconds;
     if (isAbandoned) await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }

@@ -9,7 +9,7 @@ export const interruptedExitCode = 130;
  */
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-export function onStopSignals(listener: () => void): () => void {
+export function onStopSignals(listener: (signal: NodeJS.Signals) => void): () => void {
   for (const signal of stopSignals) process.on(signal, listener);
   return () => {
     for (const signal of stopSignals) process.off(signal, listener);

@@ -3,7 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../base/errors.js";
-import { interruptedExitCode } from "../base/processes.js";
+import { interruptedExitCode, onStopSignals } from "../base/processes.js";
 import { ExitCode, formatHelp, shortenHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
@@ -112,5 +112,14 @@ if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLTo
   // When a sweep dies, its workers save their state and stop.
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   process.channel?.unref();
+  // Without this, temporary files would stay, and the first process of a container would ignore signals. A worker or a
+  // rank must end even while it waits for another process, when no listener can run.
+  if (process.channel === undefined && process.env.RANK === undefined)
+    onStopSignals((signal) => {
+      // A command that saves its work has a listener of its own.
+      if (process.listenerCount(signal) > 1) return;
+      process.stderr.write(`\ntemper: Stopped by ${signal}. Nothing is half-written. Run the command again.\n`);
+      process.exit(interruptedExitCode);
+    });
   process.exitCode = await run(process.argv.slice(2));
 }

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { QueryBudget } from "../../src/attacks/run-options.js";
+import { Interrupted } from "../../src/base/errors.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
 import type { PreparedText } from "../../src/models/inference/predictor.js";
@@ -192,10 +193,10 @@ describe("SearchPool", () => {
       onScores(id, scored) {
         expect(scored.length).toBeLessThanOrEqual(2);
         for (const { text, hidden } of scored) seen.push(`${id} ${hidden ? "hidden" : text.texts[0]}`);
-        if (seen.length > 3) stop.abort(new Error("stopped"));
+        if (seen.length > 3) stop.abort();
       },
     });
-    await expect(collect(results)).rejects.toThrow("stopped");
+    await expect(collect(results)).rejects.toThrow(Interrupted);
     expect(seen).toEqual(["1 a d", "1 hidden", "1 hidden", "1 b d", "1 c d"]);
     expect(victim.calls).toHaveLength(3);
   });

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 
-/** The names of an `export { … } from "…"` and the file they come from. */
+/** The names of an `export { … } from "./…"` and the file they come from. Names of packages have their own docs. */
 function listExports(file: string): { name: string; source: string }[] {
   const text = readFileSync(file, "utf8");
-  return [...text.matchAll(/^export (?:type )?\{([^}]*)\} from "([^"]+)";/gm)].flatMap(([, names, path]) =>
+  return [...text.matchAll(/^export (?:type )?\{([^}]*)\} from "(\.[^"]+)";/gm)].flatMap(([, names, path]) =>
     names!
       .split(",")
       .map((name) => name.trim().replace(/^type /, ""))

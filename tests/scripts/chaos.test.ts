@@ -28,7 +28,20 @@ test("make chaos covers every command that works for more than a moment", async 
   });
   for (const name of covered) expect(Object.keys(commands)).toContain(name);
   expect([...new Set(covered)].sort()).toEqual([
-    ...["analyze", "attack", "augment", "certify", "exact", "export", "gate", "harden", "pretrain", "report"],
-    ...["studio", "sweep", "train"],
+    ...["analyze", "attack", "augment", "calibrate", "certify", "compare", "encode", "evaluate", "exact", "export"],
+    ...[
+      "gate",
+      "harden",
+      "merge",
+      "predict",
+      "pretrain",
+      "report",
+      "runs",
+      "studio",
+      "substitutions",
+      "sweep",
+      "train",
+    ],
+    "verify",
   ]);
 });

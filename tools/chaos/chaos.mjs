@@ -157,8 +157,8 @@ const workloads = all.filter(({ name }) => selected?.includes(name) ?? true);
 /** @type {Map<string, Reference>} */
 const references = new Map();
 // All but the studio work on the model of the undisturbed training.
-const needsModel = workloads.some(({ name }) => name !== "studio");
-for (const workload of all.filter((each) => (needsModel && each.name === "train") || workloads.includes(each)))
+const needed = new Set(workloads.flatMap(({ name, needs = "train" }) => (name === "studio" ? [] : ["train", needs])));
+for (const workload of all.filter((each) => needed.has(each.name) || workloads.includes(each)))
   references.set(workload.name, await measureReference(workload));
 console.log(`chaos: seed ${seed}, ${kills} faults, in ${folder}${hasNpx ? "" : "; npx is not installed"}`);
 

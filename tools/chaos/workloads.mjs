@@ -1,6 +1,6 @@
 // What is killed: every command that writes for more than a moment, training in two processes and a job of the studio,
 // on a model of a few hundred weights.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Rng } from "../../dist/base/rng.js";
 import { writeSafetensors } from "../../dist/models/checkpoint/safetensors-writer.js";
@@ -13,6 +13,7 @@ import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
  * @property {(out: string, program: string[]) => string[]} getCommand for a new run, or to resume what is
  *   in the folder. `program` starts temper.
  * @property {(out: string) => number[]} [listProcesses] processes that the command started in groups of their own
+ * @property {string} [needs] the workload whose undisturbed results it reads, besides those of train
  * @property {(out: string) => string[]} listResults the files that must be bitwise identical
  */
 
@@ -51,6 +52,12 @@ export async function writeInputs(folder) {
     [blame[i], [word, "plot"]],
   ]);
   writeFileSync(join(folder, "table.json"), JSON.stringify(Object.fromEntries(opposites)));
+  // Texts that no split has, so that a guard can be calibrated with them.
+  writeFileSync(join(folder, "benign.txt"), lines.map((_, i) => `fine plot ${i}\n`).join(""));
+  const vectors = vocabulary.map(
+    (word) => `${word} ${Array.from({ length: 16 }, () => rng.next().toFixed(4)).join(" ")}`,
+  );
+  writeFileSync(join(folder, "vectors.txt"), vectors.map((line) => `${line}\n`).join(""));
   const sweep = {
     title: "Chaos",
     model,
@@ -88,6 +95,9 @@ const repeatable = (name, results, /** @type {(out: string) => string[]} */ getW
   listResults: (/** @type {string} */ out) =>
     readdirSync(out, { recursive: true, encoding: "utf8" }).filter((path) => results.test(path)),
 });
+
+/** A command that only prints. @param {string} name @param {string[]} words @returns {Workload} */
+const printing = (name, words) => ({ ...repeatable(name, /^$/, () => words), listResults: () => [] });
 
 /** @param {string} folder @returns {Workload[]} */
 export function createWorkloads(folder) {
@@ -144,6 +154,40 @@ export function createWorkloads(folder) {
       ...[join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label", "--recipe", "characters"],
       ...["--per-text", "8", "--quiet", "--out", join(out, "augmented.jsonl")],
     ]),
+    repeatable("predict", /\.jsonl$/, (out) => [
+      ...[victim, join(folder, "texts.txt"), ...runtime, "--out", join(out, "predicted.jsonl")],
+    ]),
+    {
+      ...repeatable("calibrate", /calibration\.json$/, (out) => {
+        // The threshold is stored in the run.
+        if (existsSync(victim)) cpSync(victim, out, { recursive: true, force: false });
+        return [out, "--benign", join(folder, "benign.txt"), "--fpr", "0.05", "--windows", "4", ...runtime];
+      }),
+    },
+    {
+      name: "merge",
+      getCommand: (out, program) =>
+        existsSync(join(out, "merged"))
+          ? [process.execPath, "--version"]
+          : [...program, "merge", victim, "--mode", "wise-ft", "--out", join(out, "merged"), "--quiet"],
+      listResults: () => [join("merged", "model.safetensors")],
+    },
+    {
+      name: "substitutions",
+      // Attacks depend on a table, so a finished one is not replaced.
+      getCommand: (out, program) =>
+        existsSync(join(out, "table.json"))
+          ? [process.execPath, "--version"]
+          : [
+              ...[...program, "substitutions", "build", "--vectors", join(folder, "vectors.txt")],
+              ...["--out", join(out, "table.json"), "--quiet"],
+            ],
+      listResults: () => ["table.json"],
+    },
+    printing("evaluate", [victim, ...data, ...runtime]),
+    printing("compare", [victim, victim]),
+    printing("encode", [victim, join(folder, "texts.txt"), "--device", "cpu", "--threads", "1", "--json"]),
+    printing("runs", [folder]),
     repeatable("report", /\.html$/, (out) => [victim, "--out", join(out, "report.html")]),
     repeatable("exact", /\.jsonl$/, (out) => [
       ...[victim, ...data, ...table, "--max-changes", "2", "--num-examples", "40", ...runtime, "--out", out],
@@ -151,10 +195,11 @@ export function createWorkloads(folder) {
     {
       name: "certify",
       getCommand: (out, program) => [
-        ...[...program, "certify", victim, ...data, "--kind", "canonical", "--num-examples", "100", ...runtime],
-        ...["--out", out, ...(existsSync(join(out, "canonical.jsonl")) ? ["--resume"] : [])],
+        ...[...program, "certify", victim, ...data, "--kind", "windows:size=4,positiveLabel=positive"],
+        ...["--num-examples", "100", ...runtime, "--out", out],
+        ...(existsSync(join(out, "windows.jsonl")) ? ["--resume"] : []),
       ],
-      listResults: () => ["canonical.jsonl"],
+      listResults: () => ["windows.jsonl"],
     },
     repeatable("harden", /(events|attacks\/\w+)\.jsonl$|model\.safetensors$/, (out) => [
       ...[...model, ...data, ...table, "--method", "r-drop", "--epochs", "2", "--batch-size", "8"],
@@ -169,6 +214,12 @@ export function createWorkloads(folder) {
         ...(existsSync(out) ? ["--resume"] : []),
       ],
       listResults: () => ["pwws.jsonl", "genetic.jsonl"],
+    },
+    {
+      ...printing("verify", [
+        ...[join(folder, "reference-attack", "pwws.jsonl"), "--model", victim, "--repeat", "20", ...runtime],
+      ]),
+      needs: "attack",
     },
     {
       name: "sweep",

@@ -30,7 +30,6 @@ import {
 } from "../../runs/attack-folder.js";
 import { hashExamples } from "../../runs/environment.js";
 import { flattenData } from "../../settings/config.js";
-import { Interrupted } from "../../train/index.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
 import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
@@ -306,9 +305,8 @@ async function runOne(
     onStart: (done) => callbacks.onAttackStart?.(ready.name, done, total, pool.counters),
     onResult(_, done) {
       reportProgress(callbacks, `attack ${ready.name}`, done, total);
-      if (callbacks.signal?.aborted)
-        throw new Interrupted(`Stopped after ${done} of ${total} examples. Every finished example is in the journal.`);
     },
+    signal: callbacks.signal,
   });
 }
 

@@ -205,11 +205,10 @@ export async function certifyCandidate(
   const lines = [];
   for await (const round of certifyInRounds(certificate, examples, {
     seed,
-    scoreTexts: (texts) => classifier.score(texts),
-  })) {
+    scoreTexts: classifier.score.bind(classifier),
+    onProgress: (done) => reportProgress(callbacks, `certify ${definition.name}`, done, examples.length),
+  }))
     lines.push(...round.lines);
-    reportProgress(callbacks, `certify ${definition.name}`, lines.length, examples.length);
-  }
   const row = certificate.summarize(lines).certified.find(({ substitutions }) => substitutions === edits)!;
   return { certified: Math.round(row.accuracy * lines.length), edits };
 }

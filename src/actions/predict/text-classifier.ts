@@ -93,8 +93,9 @@ export class TextClassifier implements AsyncDisposable {
   }
 
   /** The class probabilities of texts, without any vote. Row i of the result belongs to text i. */
-  async score(texts: readonly (readonly string[])[]): Promise<ArrayLike<number>[]> {
-    return (await this.base.predict(this.base.prepare(texts))).map(({ probabilities }) => probabilities);
+  async score(texts: readonly (readonly string[])[], onScored?: (done: number) => void): Promise<ArrayLike<number>[]> {
+    const answers = await this.base.predict(this.base.prepare(texts), { onBatch: onScored });
+    return answers.map(({ probabilities }) => probabilities);
   }
 
   async #classify(texts: readonly (readonly string[])[]): Promise<Prediction[]> {

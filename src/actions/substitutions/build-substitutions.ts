@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../base/errors.js";
+import { stopIfAborted } from "../../base/event-loop.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { createFolder, readJson, readText, sha256File, writeFileAtomic } from "../../base/files.js";
 import { openResultCache } from "../../base/result-cache.js";
@@ -49,7 +50,10 @@ export async function buildSubstitutions(
   const vocabulary = parsed.vocabulary === null ? undefined : await readVocabulary(parsed.vocabulary);
   const vectors = await readWordVectors(path, {
     vocabulary,
-    onProgress: (done, total) => reportProgress(callbacks, "read", done, total),
+    onProgress(done, total) {
+      reportProgress(callbacks, "read", done, total);
+      stopIfAborted(callbacks.signal);
+    },
   });
   const { words } = vectors;
   const hashes = [await sha256File(path), parsed.vocabulary === null ? null : await sha256File(parsed.vocabulary)];

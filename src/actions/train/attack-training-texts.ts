@@ -4,7 +4,7 @@ import { SearchPool } from "../../attacks/pool.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { type RuntimeOptions, resolveRuntime } from "../../settings/runtime-config.js";
-import { type AttackTexts, Interrupted } from "../../train/index.js";
+import type { AttackTexts } from "../../train/index.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { createLocalVictim } from "../load/load-victim.js";
 import { openVictim } from "../load/open-victim.js";
@@ -42,14 +42,9 @@ export function createTextAttack(
       );
     const found: (readonly string[] | null)[] = [];
     const budget = maxQueries ?? undefined;
-    try {
-      for await (const result of pool.run(examples, ready, { seed, budget, signal: callbacks.signal })) {
-        found.push(result.outcome === "success" ? result.finalTexts : null);
-        onResult?.(found.length);
-      }
-    } catch (error) {
-      if (callbacks.signal?.aborted) throw new Interrupted("Stopped during an attack.");
-      throw error;
+    for await (const result of pool.run(examples, ready, { seed, budget, signal: callbacks.signal })) {
+      found.push(result.outcome === "success" ? result.finalTexts : null);
+      onResult?.(found.length);
     }
     return found;
   };

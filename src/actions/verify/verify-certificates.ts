@@ -45,16 +45,14 @@ export async function verifyCertificates(
     throw new UserError(`${journal}: its texts are not those of its header. Run temper certify again.`);
   const rounds = certifyInRounds(certificate, lines, {
     seed: header.seed,
-    scoreTexts: (texts) => classifier.score(texts),
+    scoreTexts: classifier.score.bind(classifier),
+    onProgress: (done) => reportProgress(callbacks, `verify ${header.certificate.kind}`, done, lines.length),
   });
-  for await (const { start, lines: computed } of rounds) {
+  for await (const { start, lines: computed } of rounds)
     for (const [i, line] of computed.entries()) {
       const difference = certificate.findDifference(lines[start + i]!, line);
       if (difference !== null) throw new UserError(`${journal}:${start + i + 2}: ${difference}.`);
     }
-    const done = start + computed.length;
-    reportProgress(callbacks, `verify ${header.certificate.kind}`, done, lines.length);
-  }
   return { journal, header, lines: lines.length };
 }
 

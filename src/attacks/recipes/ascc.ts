@@ -1,4 +1,5 @@
 import { UserError } from "../../base/errors.js";
+import { takeTurn } from "../../base/event-loop.js";
 import { findWorstCaseSubstitutions, type HullSelection } from "../../hull/attack-encodings.js";
 import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
 import { checkOutputs, forward, toModelInput } from "../../models/index.js";
@@ -80,7 +81,7 @@ async function* searchHulls(
   const rng = new Rng(seed).fork("attack", "ascc");
   let position = 0;
   for await (const batch of splitIntoChunks(examples, batchSize)) {
-    signal?.throwIfAborted();
+    await takeTurn(signal);
     if (position + batch.length > skip) {
       const texts = await findCandidates(victim, batch, recipe, (resource, inputs) =>
         computeAndCount(resource, inputs, counters),

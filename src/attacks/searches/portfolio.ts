@@ -53,7 +53,7 @@ export function portfolioSearch(
         yield* counter.run(exhaustiveSearch(counter.left).run(problem, rng), counter.left);
         return counter.best.text;
       }
-      yield* counter.run(beamSearch(beamWidth).run(problem, rng), beamPart * counter.left);
+      yield* counter.run(beamSearch(beamWidth, { returns: true }).run(problem, rng), beamPart * counter.left);
       if (counter.reached) return counter.best.text;
       yield* counter.run(
         restart(problem, candidates, first, gradient, rng.fork("restarts")),

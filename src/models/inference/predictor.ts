@@ -41,6 +41,8 @@ export interface PredictOptions {
   readonly maxCallSize?: number;
   /** Called after each call with its answers by index. An error ends the prediction. */
   onCall?(answers: ReadonlyMap<number, Score>): void;
+  /** Called by a model with the number of answers after each batch. An error ends the prediction. */
+  onBatch?: ((done: number) => void) | undefined;
   /** Called with the number of answers that were computed again, to be exact. */
   onRepeat?(count: number): void;
 }
@@ -134,9 +136,9 @@ export function createModelPredictor(
     returnsLogits: true,
     callLimits: deviceConfig.device === "cpu" ? cpuCalls : gpuCalls,
     prepare: (texts) => tokenizeAll(model, texts).map((encoding) => new EncodedText(encoding)),
-    async predict(items) {
+    async predict(items, { onBatch } = {}) {
       const encodings = items.map(({ encoding }) => encoding);
-      return (await classify(getClassifier(), encodings)).map((row) => createScore(row, true));
+      return (await classify(getClassifier(), encodings, onBatch)).map((row) => createScore(row, true));
     },
     close() {
       isClosed = true;

@@ -4,8 +4,11 @@ export type TextFields = readonly string[];
 /** The scores of one text, one per label: logits or probabilities. */
 export type LabelScores = ArrayLike<number>;
 
-/** A model is a function from texts to scores, one row per text. */
-export type ScoreTexts = (texts: readonly TextFields[]) => readonly LabelScores[] | Promise<readonly LabelScores[]>;
+/** A model is a function from texts to scores, one row per text. It can report how many texts it has scored. */
+export type ScoreTexts = (
+  texts: readonly TextFields[],
+  onScored?: (done: number) => void,
+) => readonly LabelScores[] | Promise<readonly LabelScores[]>;
 
 /**
  * A computation that yields texts and receives their scores. It knows no model, so that many of
