@@ -135,8 +135,7 @@ function createProgram(code: string, entry: string, exports: ReadonlyMap<string,
     if (own) return [`import { ${name} } from "${own.entry}";`];
     return context[name] ? [`declare const ${name}: ${context[name]};`] : [];
   });
-  const zod = missing.includes("z") ? ['import { z } from "zod";'] : [];
-  return `${[...zod, ...lines, code, "export {};"].join("\n")}\n`;
+  return `${[...lines, code, "export {};"].join("\n")}\n`;
 }
 
 test("the examples of doc comments compile", () => {
