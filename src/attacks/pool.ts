@@ -258,7 +258,7 @@ async function advanceSearch(
   { signal }: RunOptions,
 ): Promise<void> {
   let step = running.generator.next(answer);
-  while (step.value === null) {
+  while (!step.done && Array.isArray(step.value) && step.value.length === 0) {
     await takeTurn(signal);
     step = running.generator.next([]);
   }

@@ -28,8 +28,8 @@ export interface Query {
   readonly accuracy: Accuracy;
 }
 
-/** Texts for the victim, inputs for a resource, or null for a pause between two steps. */
-export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceRequest | null, Result, readonly unknown[]>;
+/** Texts for the victim, or inputs for a resource. No texts at all are a pause between two steps. */
+export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceRequest, Result, readonly unknown[]>;
 
 /**
  * Attacks one example with a recipe: scores the original text, runs the search within the query
@@ -124,7 +124,7 @@ function* drive(
   let step = search.next([]);
   while (!step.done) {
     const asked = step.value;
-    if (isPauseDue()) yield null;
+    if (isPauseDue()) yield [];
     if (!("kind" in asked)) step = search.next(yield asked);
     else if (asked.kind === "expand") {
       const { text, positions, only } = asked;
