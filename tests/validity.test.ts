@@ -193,7 +193,7 @@ test("numbers before the attack, under attack and of the worst case are of the s
   const target = fc.option(fc.constantFrom(0, 1), { nil: null });
   fc.assert(
     fc.property(
-      fc.dictionary(fc.constantFrom("pwws", "genetic", "evasion", "random"), fc.tuple(journal, target), { minKeys: 1 }),
+      fc.dictionary(fc.constantFrom("pwws", "genetic", "guard", "random"), fc.tuple(journal, target), { minKeys: 1 }),
       (attacks) => {
         const all = computeOutcomes(
           new Map(Object.entries(attacks).map(([name, [results, wanted]]) => [name, { results, target: wanted }])),
@@ -212,12 +212,12 @@ test("numbers before the attack, under attack and of the worst case are of the s
   );
   const run = await writeRun(join(folder, "mixed"), {
     attacks: {
-      evasion: [attackResult("mail 0", "buy it now", "success")],
+      guard: [attackResult("mail 0", "buy it now", "success")],
       pwws: Array.from({ length: 5 }, (_, i) => attackResult(`mail ${i}`, "buy it now", i > 2 ? "failed" : "success")),
     },
   });
   const metrics = await readMetrics(await RunFolder.open(run));
-  const facts = ["clean", "pwws", "worst-case", "evasion"].map((id) => [
+  const facts = ["clean", "pwws", "worst-case", "guard"].map((id) => [
     metrics.get(id)!.examples,
     metrics.get(id)!.isPaired,
   ]);

@@ -120,6 +120,8 @@ export interface AttackResources {
   readonly model: GradientVictim;
   /** The labels of the task. */
   readonly labels: readonly string[];
+  /** Characters that look like each ASCII character. Without them, one per letter is known. */
+  readonly lookAlikes: ReadonlyMap<string, readonly string[]>;
 }
 export type ResourceName = keyof AttackResources;
 
@@ -165,5 +167,6 @@ export const resourceFacts: Readonly<Record<ResourceName, { readonly title: stri
     title: "gradients, so only local models",
     hint: noGradients,
   },
+  lookAlikes: { title: null, hint: "" },
   labels: { title: null, hint: "Pass the labels of the task." },
 };

@@ -69,6 +69,7 @@ export function* runRecipe(
     id,
     label,
     original: tally.best,
+    budget,
     isMaximized: goal.isMaximized ?? false,
     findOpenPositions: (text) => findOpenPositions(recipe, text),
     isAllowed: (text) => recipe.constraints.every((constraint) => constraint.allows?.(text, original) ?? true),

@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../base/format.js";
-import type { AttackSuiteSummary, AttackSummary } from "./attack-summary.js";
+import { type AttackSuiteSummary, type AttackSummary, curveBudgets } from "./attack-summary.js";
 import { describeMetric } from "./metric-table.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
 
@@ -36,6 +36,15 @@ const attackNumbers: readonly AttackNumber[] = [
     "recall of the attacked class",
     ({ recall }) => recall && [formatPart(recall.underAttack, recall.examples), formatBounds(recall.interval)],
   ],
+  ...curveBudgets.map(
+    (budget): AttackNumber => [
+      `  after ${formatCount(budget)} ${budget === 1 ? "query" : "queries"}`,
+      ({ curve }) => {
+        const point = curve?.find(({ queries }) => queries === budget);
+        return point && [formatPercent(point.recall), formatBounds(point.interval)];
+      },
+    ],
+  ),
   ["  before the attack", ({ recall }) => recall && formatPercent(recall.before)],
   ["  class", ({ recall }, { labels }) => recall?.labels.map((label) => labels[label] ?? label).join(", ")],
   [

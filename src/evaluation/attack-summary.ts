@@ -21,6 +21,8 @@ import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.j
 
 const number = z.number();
 
+const curveSchema = z.array(z.object({ queries: number, recall: number, interval: intervalSchema }));
+
 /** The result of one attack on one model. Rates are between 0 and 1. */
 const attackSummarySchema = z.object({
   /**
@@ -44,6 +46,11 @@ const attackSummarySchema = z.object({
       interval: intervalSchema,
     })
     .optional(),
+  /**
+   * If the attack wants one class: the recall of the other classes after so many queries per text.
+   * More queries never raise it, because a text that was fooled stays fooled.
+   */
+  curve: curveSchema.optional(),
   /** Fraction of the attacked examples that were fooled. */
   successRate: number,
   /**
@@ -127,6 +134,8 @@ export const attackSuiteSummarySchema = z.object({
   worstCaseInterval: intervalSchema,
   /** The number of examples of the worst case; that of all if it is missing. */
   worstCaseExamples: number.optional(),
+  /** The curve of the attack `guard`, if it ran. */
+  curve: curveSchema.optional(),
   space: attackSpaceSchema,
 });
 export type AttackSuiteSummary = z.output<typeof attackSuiteSummarySchema>;
@@ -154,6 +163,8 @@ type JournalResults = Pick<JournalSummary, "results"> & Partial<Pick<JournalSumm
 export async function summarizeJournal(path: string): Promise<JournalSummary> {
   let header: JournalHeader | undefined;
   const results: ExampleResult[] = [];
+  /** The queries of each result. */
+  const queryCounts: number[] = [];
   const queries: Record<AttackResult["outcome"], number[]> = { skipped: [], success: [], failed: [] };
   const changed: number[] = [];
   const nearTies: string[] = [];
@@ -174,6 +185,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     header = entry.header;
     target = readTarget(result.goal) ?? target;
     results.push({ id, label, outcome });
+    queryCounts.push(result.queries);
     probabilities.push(result.before);
     queries[outcome].push(result.queries);
     if (result.isAttacked === false) untargetedCount++;
@@ -230,7 +242,15 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     summary: {
       accuracyUnderAttack: safeRatio(queries.failed.length, count),
       interval: wilsonInterval(queries.failed.length, count),
-      ...(target !== null && { recall: computeRecall(results, target) }),
+      ...(target !== null && {
+        recall: computeRecall(results, target),
+        curve: computeCurve(
+          results,
+          queryCounts,
+          target,
+          typeof budget === "number" ? budget : Math.max(...queryCounts),
+        ),
+      }),
       successRate: safeRatio(queries.success.length, attacked.length - untargetedCount),
       attacked: attacked.length - untargetedCount,
       wordsChanged: changed.length > 0 ? mean(changed) : 0,
@@ -288,6 +308,30 @@ function computeRecall(results: readonly ExampleResult[], target: number): NonNu
   };
 }
 
+/** The budgets that a curve shows, with the complete one. */
+export const curveBudgets = [1, 10, 100, 1000, 10_000] as const;
+
+function computeCurve(
+  results: readonly ExampleResult[],
+  queryCounts: readonly number[],
+  target: number,
+  budget: number,
+): z.output<typeof curveSchema> {
+  const attacked = results.flatMap(({ label, outcome }, i) =>
+    label === target ? [] : [{ outcome, queries: queryCounts[i]! }],
+  );
+  return [...curveBudgets.filter((queries) => queries < budget), budget].map((queries) => {
+    const found = attacked.filter(
+      (each) => each.outcome === "failed" || (each.outcome === "success" && each.queries > queries),
+    ).length;
+    return {
+      queries,
+      recall: safeRatio(found, attacked.length),
+      interval: wilsonInterval(found, attacked.length),
+    };
+  });
+}
+
 /** Summarizes several attacks (by name) on the same examples. */
 export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>): AttackSuiteSummary {
   const [first, ...others] = journals.values();
@@ -304,6 +348,7 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
   // One attack is its own worst case.
   const worst = outcomes.get(worstCaseId) ?? outcomes.get(strongest!)!;
   const worstCase = countCorrect(worst);
+  const guard = journals.get("guard")?.summary;
   const labelCounts = new Map<number, number>();
   for (const { label } of first.results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
   return {
@@ -316,6 +361,7 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
     worstCase: safeRatio(worstCase, worst.size),
     worstCaseInterval: wilsonInterval(worstCase, worst.size),
     worstCaseExamples: worst.size,
+    ...(guard?.curve && { curve: guard.curve }),
     // Use the largest space. A language model makes it smaller for some attacks.
     space: [first, ...others]
       .map(({ space }) => space)

@@ -43,7 +43,7 @@ const specs = [
   ...["exhaustive:maxCandidates=50", "deepwordbug", "pruthi", "input-reduction:beamWidth=2", "checklist"],
   ...["alzantot:population=4,iterations=2", "iga:population=4,iterations=2", "leap:population=3,iterations=2"],
   ...["pso:population=3,iterations=2", "bad-characters:population=2,iterations=2"],
-  ...["evasion:benignLabel=1,maxAddedWords=2,placement=insert", "pwws:compat=textattack"],
+  ...["guard:benignLabel=1,maxAddedWords=2,placement=insert,maxQueries=60", "pwws:compat=textattack"],
 ];
 
 describe("SearchPool", () => {

@@ -22,14 +22,14 @@ import type { ResourceRequest } from "../../src/attacks/requests.js";
 import { runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
-import { evasionSearch } from "../../src/attacks/searches/evasion.js";
 import { geneticSearch } from "../../src/attacks/searches/genetic.js";
+import { guardSearch } from "../../src/attacks/searches/guard.js";
 import { drawLevy } from "../../src/attacks/searches/levy.js";
 import { particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
 import { randomSearch } from "../../src/attacks/searches/random.js";
 import { weightedSaliencySearch } from "../../src/attacks/searches/weighted-saliency.js";
 import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";
-import { appendWords, insertWords, prependPadding } from "../../src/attacks/transformations/add-words.js";
+import { addPadding, appendWords, insertWords } from "../../src/attacks/transformations/add-words.js";
 import { changeBadCharacter, encodeBadCharacters } from "../../src/attacks/transformations/bad-characters.js";
 import {
   type CharacterOperator,
@@ -40,7 +40,7 @@ import { changeNames } from "../../src/attacks/transformations/change-names.js";
 import { changeNumbers } from "../../src/attacks/transformations/change-numbers.js";
 import { contractions, contractWords, expandContractions } from "../../src/attacks/transformations/contractions.js";
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
-import { type Rewriting, rewriteText, rewritings } from "../../src/attacks/transformations/rewrite-text.js";
+import { listRewritings, rewriteText } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
 import { Rng } from "../../src/base/rng.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
@@ -84,6 +84,8 @@ function attackText(
 }
 
 const twoClasses = (gold: (text: string) => number) => (text: string) => [gold(text), 1 - gold(text)];
+
+const findRewriting = (name: string) => listRewritings().find((each) => each.name === name)!;
 
 describe("searches with scripted scores", () => {
   test("word importance ranking visits the words by importance and keeps only improvements", () => {
@@ -153,13 +155,18 @@ describe("searches with scripted scores", () => {
     expect(result.edits).toHaveLength(3);
   });
 
-  test("evasion tries rewriting, then words, then added words", () => {
+  test("guard tries rewriting, then words, then added words", () => {
     const transformations = [
-      rewriteText("leetspeak"),
+      rewriteText(findRewriting("leetspeak")),
       changeCharacters("homoglyph", { candidates: "all", innerOnly: false }),
       appendWords(["thanks", "lunch"]),
     ];
-    const parts = { search: evasionSearch({ maxAddedWords: 3 }), goal: targeted(1), transformations, constraints: [] };
+    const parts = {
+      search: guardSearch({ maxAddedWords: 3, maxQueries: 100 }),
+      goal: targeted(1),
+      transformations,
+      constraints: [],
+    };
     const spam = (text: string) => Math.max(0.1, 0.9 - 0.3 * (text.match(/lunch/g) ?? []).length);
     const { result, batches } = attackText(parts, ["buy now"], twoClasses(spam));
     expect(batches[1]).toEqual(["8uy n0w"]);
@@ -169,7 +176,7 @@ describe("searches with scripted scores", () => {
       finalTexts: ["buy now lunch lunch"],
     });
     const inserting = {
-      ...{ ...parts, search: evasionSearch({ maxAddedWords: 3, placement: "insert" }) },
+      ...{ ...parts, search: guardSearch({ maxAddedWords: 3, placement: "insert", maxQueries: 100 }) },
       transformations: [insertWords(["thanks", "lunch"])],
     };
     const { finalWords: final } = attackText(inserting, ["buy now"], twoClasses(spam)).result;
@@ -211,7 +218,7 @@ describe("searches with scripted scores", () => {
     pso: particleSwarmSearch({ population: 4, iterations: 3 }),
     leap: particleSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
     evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { population: 3, iterations: 3 }),
-    evasion: evasionSearch({ maxAddedWords: 2 }),
+    guard: guardSearch({ maxAddedWords: 2, maxQueries: 80 }),
   };
 
   test.each(Object.keys(searches))("%s: budget, constraints and determinism for any scores", (name) => {
@@ -224,11 +231,14 @@ describe("searches with scripted scores", () => {
         (words, budget, salt) => {
           const parts = {
             search: searches[name]!,
-            transformations: [swaps, ...(name === "evasion" ? [appendWords(["q"]), rewriteText("leetspeak")] : [])],
+            transformations: [
+              swaps,
+              ...(name === "guard" ? [appendWords(["q"]), rewriteText(findRewriting("leetspeak"))] : []),
+            ],
             constraints: [
               noRepeat,
               protectSpans([], [/e/g]),
-              ...(name === "evasion" || name.endsWith("evolution") ? [] : [maxWordsChanged({ count: 2 })]),
+              ...(name === "guard" || name.endsWith("evolution") ? [] : [maxWordsChanged({ count: 2 })]),
             ],
           };
           const answer = hashed(3, String(salt));
@@ -237,7 +247,7 @@ describe("searches with scripted scores", () => {
           expect(result.queries).toBeLessThanOrEqual(budget);
           expect(result).toEqual(run().result);
           expect(result.edits.every(({ from }) => !from.includes("e"))).toBe(true);
-          if (name !== "evasion" && name !== "evolution") expect(result.edits.length).toBeLessThanOrEqual(2);
+          if (name !== "guard" && name !== "evolution") expect(result.edits.length).toBeLessThanOrEqual(2);
           const predicted = result.after.indexOf(Math.max(...result.after));
           if (result.outcome === "success") expect(predicted).not.toBe(0);
           // The final score is that of the final text.
@@ -463,9 +473,9 @@ describe("transformations", () => {
     expect(names).toHaveLength(6);
     expect(names.filter((text) => /^Ask [A-Z][a-z]+ in Paris$/.test(text) && !text.includes("Laura"))).toHaveLength(3);
     expect(names.filter((text) => /^Ask Laura in [A-Z][a-z]+$/.test(text) && !text.includes("Paris"))).toHaveLength(3);
-    expect(apply(rewriteText("letter-spacing"), "buy it")).toEqual(["b u y i t"]);
-    expect(apply(rewriteText("zero-width"), "buy")).toEqual(["b\u200bu\u200by"]);
-    expect(apply(prependPadding(["hi", "all"], 3), "buy")).toEqual(["hi all hi buy"]);
+    expect(apply(rewriteText(findRewriting("letter-spacing")), "buy it")).toEqual(["b u y i t"]);
+    expect(apply(rewriteText(findRewriting("zero-width")), "buy")).toEqual(["b\u200bu\u200by"]);
+    expect(apply(addPadding(["hi", "all"], 3), "buy")).toEqual(["hi all hi buy"]);
   });
 
   test("BERT removes invisible characters before it reads a text, RoBERTa does not", async () => {
@@ -473,9 +483,9 @@ describe("transformations", () => {
       ["bert-tiny", "roberta-tiny"].map((name) => loadTokenizer(join("tests/fixtures", name))),
     );
     const text = "the film was good";
-    const rewrite = (rewriting: Rewriting): string => {
+    const rewrite = (name: string): string => {
       const original = EditedText.create([text]);
-      return (rewriteText(rewriting).apply(original, [0, 1, 2, 3], rng()) as EditedText[])[0]!.texts[0]!;
+      return (rewriteText(findRewriting(name)).apply(original, [0, 1, 2, 3], rng()) as EditedText[])[0]!.texts[0]!;
     };
     const isRead = (tokenizer: Tokenizer, changed: string): boolean =>
       tokenizer.encode([changed], 64).ids.join() !== tokenizer.encode([text], 64).ids.join();
@@ -488,7 +498,7 @@ describe("transformations", () => {
   const operators: CharacterOperator[] = ["swap", "delete", "insert", "substitute", "keyboard", "homoglyph", "space"];
   const transformations: Transformation[] = [
     ...operators.flatMap((operator) => [changeCharacters(operator, all), changeCharacters(operator, inner)]),
-    ...(Object.keys(rewritings) as Rewriting[]).map(rewriteText),
+    ...listRewritings().map(rewriteText),
     ...[
       deleteWord,
       expandContractions,

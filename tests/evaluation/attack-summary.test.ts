@@ -109,10 +109,10 @@ describe("an attack that wants one class", () => {
   }));
 
   test("reports the recall of the attacked class over its texts", async () => {
-    const run = await RunFolder.open(await writeRun(join(folder, "evasion"), { attacks: { evasion: results } }));
+    const run = await RunFolder.open(await writeRun(join(folder, "guard"), { attacks: { guard: results } }));
     const { journals } = await run.attacks();
     const { attacks, worstCase, worstCaseExamples, clean, examples: count } = summarizeAttacks(journals);
-    expect(attacks.evasion).toMatchObject({
+    expect(attacks.guard).toMatchObject({
       recall: { labels: [1], examples: 4, before: 0.75, underAttack: 0.25 },
       attacked: 3,
       successRate: 2 / 3,
@@ -120,8 +120,8 @@ describe("an attack that wants one class", () => {
     expect([worstCase, worstCaseExamples]).toEqual([0.25, 4]);
     expect([clean, count]).toEqual([5 / 6, 6]);
     const outcome = computeOutcomes(journals);
-    expect([...outcome.get("evasion")!.keys()]).toEqual(["text 0", "text 1", "text 2", "text 3"]);
-    expect([...outcome.get("clean")!.keys()]).toEqual([...outcome.get("evasion")!.keys()]);
+    expect([...outcome.get("guard")!.keys()]).toEqual(["text 0", "text 1", "text 2", "text 3"]);
+    expect([...outcome.get("clean")!.keys()]).toEqual([...outcome.get("guard")!.keys()]);
   });
 });
 

@@ -50,7 +50,7 @@ const small = "population=4,iterations=2";
 const options: Readonly<Record<string, string>> = {
   ...{ genetic: small, alzantot: small, "faster-alzantot": small, iga: small, pso: small, leap: small },
   ...{ random: "samples=5", exhaustive: "maxCandidates=30", "bad-characters": "population=3,iterations=2" },
-  ...{ evasion: "benignLabel=positive,paddingWords=5,maxAddedWords=3", bae: "variant=I,similarity=-1" },
+  ...{ guard: "benignLabel=positive,paddingWords=5,maxAddedWords=3,maxQueries=60", bae: "variant=I,similarity=-1" },
   ...{ clare: "similarity=-1", charmer: "edits=1,places=2" },
 };
 

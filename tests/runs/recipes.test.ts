@@ -48,7 +48,7 @@ const specs = attackNames
     const options: Record<string, Record<string, unknown>> = {
       ...{ alzantot: small, "faster-alzantot": small, iga: small, pso: small, leap: small },
       "bad-characters": { population: 4, iterations: 2 },
-      evasion: { benignLabel: "positive", paddingWords: 20 },
+      guard: { benignLabel: "positive", paddingWords: 20, maxQueries: 80 },
     };
     return { name, options: options[name] ?? {} };
   });
@@ -135,8 +135,7 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   await fail({ attacks: ["textfoler"] }).toThrow('did you mean "textfooler"');
   await fail({ attacks: ["textfooler:neighbours=5"] }).toThrow('did you mean "neighbors"');
   await fail({ attacks: ["bae:variant=X"] }).toThrow("attack bae");
-  await fail({ attacks: ["evasion"] }).toThrow("benignLabel");
-  await fail({ attacks: ["evasion:benignLabel=ham"] }).toThrow("The labels are negative, positive");
+  await fail({ attacks: ["guard:benignLabel=ham"] }).toThrow("The labels are negative, positive");
   await fail({ attacks: ["pruthi"], protect: ["("] }).toThrow("--protect: expected a regular expression");
   await fail({ attacks: ["pruthi"], maskedLm: null, maxLikelihoodDrop: 1 }).toThrow(
     "--max-likelihood-drop needs a masked",
@@ -292,8 +291,12 @@ test("an endpoint is attacked by recipes, too, but not by those that need gradie
   const server = await serveModel({ model: victim.run, port: 0, device: "cpu" });
   try {
     const request = { model: server.url, data: victim.data, numExamples: 4, out: join(folder, "http") };
-    const report = await attack({ ...request, attacks: ["deepwordbug", "evasion:benignLabel=positive"], ...encoder() });
-    expect(Object.keys(report.attacks)).toEqual(["deepwordbug", "evasion"]);
+    const report = await attack({
+      ...request,
+      attacks: ["deepwordbug", "guard:benignLabel=positive,maxQueries=80"],
+      ...encoder(),
+    });
+    expect(Object.keys(report.attacks)).toEqual(["deepwordbug", "guard"]);
     await expect(attack({ ...request, attacks: ["hotflip"] })).rejects.toThrow("attack hotflip needs gradients");
   } finally {
     await server.close();

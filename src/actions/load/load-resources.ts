@@ -19,6 +19,7 @@ import { type Device, free } from "../../tensor/index.js";
 import { hasNative, native } from "../../tensor/native.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
+import { listLookAlikes } from "../../text/look-alikes.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
@@ -81,6 +82,7 @@ export async function loadAttackResources(
     resources.lmConstraint = await loadLmConstraint(resolveTablePath(lmConstraint));
   if (isNeeded("neighbors")) resources.neighbors = await loadNeighbors(request, local);
   if (isNeeded("wordnet")) resources.wordnet = loadWordNetLemmas();
+  if (isNeeded("lookAlikes")) resources.lookAlikes = listLookAlikes();
   if (isNeeded("gradient") && local?.gradient) resources.gradient = createGradientSource(local.gradient);
   if (isNeeded("model") && local?.gradient) resources.model = local.gradient;
   if (isNeeded("encoder") || minSimilarity !== null) {

@@ -10,11 +10,11 @@ import { charmer } from "./charmer.js";
 import { checklist } from "./checklist.js";
 import { clare } from "./clare.js";
 import { deepwordbug } from "./deepwordbug.js";
-import { evasion } from "./evasion.js";
 import { exhaustive } from "./exhaustive.js";
 import { fasterAlzantot } from "./faster-alzantot.js";
 import { genetic } from "./genetic.js";
 import { greedy } from "./greedy.js";
+import { guard } from "./guard.js";
 import { hotflip } from "./hotflip.js";
 import { iga } from "./iga.js";
 import { inputReduction } from "./input-reduction.js";
@@ -54,7 +54,7 @@ const builtIn = {
   bae,
   bertAttack,
   clare,
-  evasion,
+  guard,
   charmer,
 };
 

@@ -24,16 +24,23 @@ export function insertWords(words: readonly string[]): Transformation {
 }
 
 /**
- * Puts many words before the text. A classifier that reads a limited number of tokens then
- * truncates the text itself.
+ * Puts many words before, inside or after the text. A classifier that reads a limited number of tokens
+ * then truncates the text itself, and one that averages over words finds few bad ones.
  */
-export function prependPadding(words: readonly string[], count: number): Transformation {
+export function addPadding(
+  words: readonly string[],
+  count: number,
+  place: "before" | "inside" | "after" = "before",
+): Transformation {
+  const word = Array.from({ length: count }, (_, i) => words[i % words.length]!).join(" ");
   return {
-    name: `${count} words before the text`,
+    name: `${count} words ${place} the text`,
     kind: "text",
     apply: (text: EditedText, positions) => {
-      const padding = Array.from({ length: count }, (_, i) => words[i % words.length]!).join(" ");
-      return [text.apply({ kind: "prepend", field: text.slots[positions[0]!]!.field, word: padding })];
+      const { field } = text.slots[positions[0]!]!;
+      if (place === "inside")
+        return [text.apply({ kind: "insert", position: positions[Math.floor(positions.length / 2)]!, word })];
+      return [text.apply({ kind: place === "before" ? "prepend" : "append", field, word })];
     },
   };
 }

@@ -6,7 +6,7 @@ import { type Io, write } from "../io.js";
 import { formatOptions, formatTable, printJson } from "../output.js";
 
 export const note = "Use an attack with temper attack MODEL --attack NAME:option=value. Queries are per example.";
-export const examples = ["temper attacks", "temper attacks textfooler", "temper attacks evasion --json"];
+export const examples = ["temper attacks", "temper attacks textfooler", "temper attacks guard --json"];
 
 export function define(command: Command, io: Io): void {
   command

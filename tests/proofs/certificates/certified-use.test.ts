@@ -111,8 +111,8 @@ test("predict, evaluate and attack use the guard: windows, threshold and flags",
   rmSync(join(guarded, "calibration.json"), { force: true });
   const attackGuard = (changes: object): ReturnType<typeof attack> =>
     attack({ ...runtime, model: guarded, numExamples: 16, precision: "fp32", attackedLabel: "negative", ...changes });
-  const evasion = ["evasion:benignLabel=positive,characters=false,paddingWords=40"];
-  await expect(attackGuard({ attacks: evasion, calibrated: true, out: join(folder, "none") })).rejects.toThrow(
+  const attacks = ["guard:benignLabel=positive,characters=false,inside=false,paddingWords=40,maxQueries=200"];
+  await expect(attackGuard({ attacks, calibrated: true, out: join(folder, "none") })).rejects.toThrow(
     /--calibrated: expected a run with a threshold/,
   );
   const benign = join(folder, "benign-positive.txt");
@@ -138,15 +138,21 @@ test("predict, evaluate and attack use the guard: windows, threshold and flags",
   const { stdout } = await invoke(["predict", guarded, "--windows", "4", "--threads", "1", "--json"], `${texts[0]}\n`);
   expect(JSON.parse(stdout)).toMatchObject({ flagged: expect.any(Boolean), certified: { kind: "windows" } });
   // Benign words before and after hide nothing that the guard with windows finds.
-  const out = join(folder, "evasion");
-  const protectedReport = await attackGuard({ attacks: evasion, calibrated: true, out });
-  const { recall } = protectedReport.attacks.evasion!;
+  const out = join(folder, "guard");
+  const protectedReport = await attackGuard({ attacks, calibrated: true, out });
+  const { recall } = protectedReport.attacks.guard!;
   expect(recall!.before).toBeGreaterThan(0);
   expect(recall!.underAttack).toBe(recall!.before);
-  const [verified] = await verify({ ...runtime, journals: [join(out, "evasion.jsonl")], model: guarded });
+  const [verified] = await verify({ ...runtime, journals: [join(out, "guard.jsonl")], model: guarded });
   expect(verified).toBeDefined();
-  const open = await attackGuard({ attacks: evasion, out: join(folder, "evasion-open") });
-  expect(open.attacks.evasion!.recall!.underAttack).toBeLessThan(open.attacks.evasion!.recall!.before);
+  const open = await attackGuard({ attacks, queryBudget: 150, out: join(folder, "guard-open") });
+  const { recall: openRecall, curve } = open.attacks.guard!;
+  expect(openRecall!.underAttack).toBeLessThan(openRecall!.before);
+  expect(open.curve).toEqual(curve);
+  expect(curve!.map(({ queries }) => queries)).toEqual([1, 10, 100, 150]);
+  const recalls = curve!.map(({ recall: left }) => left);
+  expect(recalls).toEqual([...recalls].sort((a, b) => b - a));
+  expect([recalls[0], recalls.at(-1)]).toEqual([openRecall!.before, openRecall!.underAttack]);
 });
 
 test("text before or after cannot lower the score of a guard with windows", async () => {

@@ -1,0 +1,85 @@
+import type { EditedText } from "../edited-text.js";
+import { expand, type ScoredText, type Search, type SearchGenerator, score } from "../protocol.js";
+import { visitRankedWords } from "./word-importance-ranking.js";
+
+interface GuardSearchOptions {
+  readonly maxAddedWords: number;
+  /** Where benign words are added: at the end, or before any word. */
+  readonly placement?: "append" | "insert";
+  /** How many texts it tries if the run has no query budget. */
+  readonly maxQueries?: number;
+}
+
+/** The best texts so far, which the next changes start from. */
+const keptTexts = 8;
+const childrenPerRound = 16;
+/** Rounds without a new text after which nothing is left to try. */
+const maxEmptyRounds = 10;
+
+/**
+ * Attacks a guard as a whole, from cheap to expensive: rewritings of the complete text and pairs of
+ * them, then words by importance, benign words, and random changes of the best texts until the
+ * budget is spent. Each step starts from what the guard answered to the ones before.
+ */
+export function guardSearch({ maxAddedWords, placement = "append", maxQueries = 1000 }: GuardSearchOptions): Search {
+  return {
+    name: `rewriting, words by importance, up to ${maxAddedWords} benign words, then random changes of the best texts`,
+    cost: `the query budget, or ${maxQueries}`,
+    *run(problem, rng) {
+      const { text: original } = problem.original;
+      const limit = Number.isFinite(problem.budget) ? problem.budget : maxQueries;
+      const seen = new Set([getKey(original)]);
+      let best: readonly ScoredText[] = [problem.original];
+      let tried = 1;
+      /** Scores the texts that are new, and returns the first that reaches the goal. */
+      function* tryTexts(texts: readonly EditedText[]): SearchGenerator<EditedText | undefined> {
+        const fresh = texts.filter((text) => !seen.has(getKey(text)) && seen.add(getKey(text)));
+        const scored = yield* score(fresh.map((text) => ({ text, sequential: true })));
+        tried += scored.length;
+        best = [...best, ...scored].sort((a, b) => b.value - a.value).slice(0, keptTexts);
+        return scored.find(({ isReached }) => isReached)?.text;
+      }
+
+      for (const sources of [1, 3]) {
+        const starts = best.slice(0, sources).map(({ text }) => text);
+        for (const start of starts) {
+          const found = yield* tryTexts(yield* expand(start, problem.findOpenPositions(start), "text"));
+          if (found) return found;
+        }
+      }
+      const found = yield* tryTexts([yield* visitRankedWords(problem, { by: "delete" }, rng, ["swap"])]);
+      if (found) return found;
+      for (let added = 0; added < maxAddedWords; added++) {
+        const before = best[0]!;
+        const candidates = yield* expand(before.text, problem.findOpenPositions(before.text), placement);
+        const next = yield* tryTexts(candidates);
+        if (next) return next;
+        if (best[0] === before) break;
+      }
+
+      const draws = rng.fork("guard");
+      for (let empty = 0; empty < maxEmptyRounds && tried < limit; ) {
+        const triedBefore = tried;
+        const children: EditedText[] = [];
+        for (let i = 0; i < childrenPerRound; i++) {
+          const { text } = best[draws.integer(best.length)]!;
+          const open = problem.findOpenPositions(text);
+          if (open.length === 0) continue;
+          // Words change most often, because there are many of them.
+          const kind = (["swap", "swap", "swap", "text", placement] as const)[draws.integer(5)]!;
+          const positions = kind === "swap" ? [open[draws.integer(open.length)]!] : open;
+          const candidates = yield* expand(text, positions, kind);
+          if (candidates.length > 0) children.push(candidates[draws.integer(candidates.length)]!);
+        }
+        const reached = yield* tryTexts(children);
+        if (reached) return reached;
+        empty = tried === triedBefore ? empty + 1 : 0;
+      }
+      return best[0]!.text;
+    },
+  };
+}
+
+function getKey({ texts }: EditedText): string {
+  return texts.join("\n");
+}
