@@ -8,16 +8,16 @@ import { type Query, runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { characterSearch } from "../../src/attacks/searches/character-search.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
-import { evasionSearch } from "../../src/attacks/searches/evasion.js";
 import { exhaustiveSearch } from "../../src/attacks/searches/exhaustive.js";
 import { geneticSearch } from "../../src/attacks/searches/genetic.js";
+import { guardSearch } from "../../src/attacks/searches/guard.js";
 import { climb, localSearch } from "../../src/attacks/searches/local-search.js";
 import { particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
 import { portfolioSearch } from "../../src/attacks/searches/portfolio.js";
 import { randomSearch } from "../../src/attacks/searches/random.js";
 import { weightedSaliencySearch } from "../../src/attacks/searches/weighted-saliency.js";
 import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";
-import { appendWords, insertWords, prependPadding } from "../../src/attacks/transformations/add-words.js";
+import { addPadding, appendWords, insertWords } from "../../src/attacks/transformations/add-words.js";
 import { changeBadCharacter, encodeBadCharacters } from "../../src/attacks/transformations/bad-characters.js";
 import { type CharacterOperator, changeCharacters } from "../../src/attacks/transformations/change-characters.js";
 import { changeNames } from "../../src/attacks/transformations/change-names.js";
@@ -26,12 +26,7 @@ import { contractWords, expandContractions } from "../../src/attacks/transformat
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { exchangeWords } from "../../src/attacks/transformations/eda.js";
 import { editCharacters } from "../../src/attacks/transformations/edit-character.js";
-import {
-  type Rewriting,
-  rewriteText,
-  rewriteWord,
-  rewritings,
-} from "../../src/attacks/transformations/rewrite-text.js";
+import { listRewritings, rewriteText, rewriteWord } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
 import { Rng } from "../../src/base/rng.js";
 import { hashed } from "./scripted.js";
@@ -67,12 +62,10 @@ const transformations: Record<string, Transformation[]> = {
   "any character": [editCharacters(["a", " "])],
   "insert and delete words": [insertWords(["so", "very"]), deleteWord],
   "append words": [appendWords(["so", "very"])],
-  padding: [prependPadding(["so"], 2)],
+  padding: [addPadding(["so"], 2)],
   contractions: [contractWords, expandContractions],
   exchanges: [exchangeWords],
-  ...Object.fromEntries(
-    (Object.keys(rewritings) as Rewriting[]).map((each) => [each, [rewriteWord(each), rewriteText(each)]]),
-  ),
+  ...Object.fromEntries(listRewritings().map((each) => [each.name, [rewriteWord(each), rewriteText(each)]])),
 };
 
 /** Searches that go from text to text without a limit of their own. */
@@ -86,7 +79,6 @@ const walks: Record<string, Search> = {
     },
   },
   ranked: rankWordsAndReplace({ by: "delete" }),
-  evasion: evasionSearch({ maxAddedWords: 3 }),
 };
 /** Searches that combine the changes of the words, within a limit. */
 const combining: Record<string, Search> = {
@@ -100,6 +92,7 @@ const combining: Record<string, Search> = {
   swarm: particleSwarmSearch({ population: 4, iterations: 3 }),
   evolution: differentialEvolutionSearch(characters, { population: 2, iterations: 2 }),
   characters: characterSearch({ edits: 3, places: 2, alphabet: ["a"] }),
+  guard: guardSearch({ maxAddedWords: 3, maxQueries: 100 }),
   portfolio: portfolioSearch(null, { maxQueries: 300, beamPart: 0.3, restartPart: 0.6 }),
 };
 
