@@ -1,8 +1,6 @@
 import { extname } from "node:path";
 import { z } from "zod";
-import { onlyFields } from "../attacks/constraints/modifiable-fields.js";
-import { noRepeat } from "../attacks/constraints/repeat.js";
-import { keepStopWords } from "../attacks/constraints/stop-words.js";
+import { keepStopWords, noRepeat, onlyFields } from "../attacks/constraints/words.js";
 import { EditedText } from "../attacks/edited-text.js";
 import type { Constraint, Transformation } from "../attacks/protocol.js";
 import { computeTogether, type ResourceGenerator } from "../attacks/requests.js";

@@ -16,8 +16,7 @@ import {
 import { compareEnvironments, environmentSchema } from "../runs/environment.js";
 import { getRunPath } from "../runs/run-files.js";
 import { RunWriter } from "../runs/run-writer.js";
-import { formatMethodNames, runConfigSchema } from "../settings/config.js";
-import { checkSameConfig } from "../settings/config-identity.js";
+import { checkSameConfig, formatMethodNames, runConfigSchema } from "../settings/config.js";
 import { resolveLocalPath } from "../settings/read-config.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../settings/runtime-config.js";
 import type { Example, Task } from "../tasks/index.js";

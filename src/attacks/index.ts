@@ -12,30 +12,39 @@ export { fitContext } from "./constraints/context.js";
 export { maxEditDistance } from "./constraints/edit-distance.js";
 export { allowedByLanguageModel } from "./constraints/language-model.js";
 export { keepMostLikely, maxLikelihoodDrop } from "./constraints/likelihood.js";
-export { maxModificationRate, maxWordsChanged } from "./constraints/max-words-changed.js";
-export { minWordLength } from "./constraints/min-word-length.js";
-export { onlyFields } from "./constraints/modifiable-fields.js";
 export { samePartOfSpeech } from "./constraints/part-of-speech.js";
 export { protectSpans } from "./constraints/protected-spans.js";
-export { noRepeat } from "./constraints/repeat.js";
 export { minSentenceSimilarity, type SimilarityOptions } from "./constraints/sentence-similarity.js";
-export { keepStopWords, protectStopWords } from "./constraints/stop-words.js";
-export { minWordSimilarity } from "./constraints/word-similarity.js";
+export {
+  keepStopWords,
+  maxModificationRate,
+  maxWordsChanged,
+  minWordLength,
+  minWordSimilarity,
+  noRepeat,
+  onlyFields,
+  protectStopWords,
+} from "./constraints/words.js";
 export { type Attack, type AttackDefinition, defineAttack, type ReadyAttack } from "./define-attack.js";
 export { type Edit, EditedText, type Slot, type WordChange } from "./edited-text.js";
 export type { HttpVictimOptions } from "./endpoint.js";
 export { createFunctionVictim, type PredictProbabilities } from "./function-victim.js";
-export { createGoal, goalOptions } from "./goals/create-goal.js";
-export type { Goal } from "./goals/goal.js";
-export { hardLabel } from "./goals/hard-label.js";
-export { inputReduction as inputReductionGoal } from "./goals/input-reduction.js";
-export { isMisclassified, margin } from "./goals/score.js";
-export { targeted } from "./goals/targeted.js";
-export { untargeted } from "./goals/untargeted.js";
+export type { Goal } from "./goals.js";
+export {
+  createGoal,
+  goalOptions,
+  hardLabel,
+  inputReduction as inputReductionGoal,
+  isMisclassified,
+  margin,
+  targeted,
+  untargeted,
+} from "./goals.js";
 export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
 export { attackNames, attackSpecSchema, equipAttack, loadAttack } from "./load-attack.js";
 export { SearchPool, type SearchPoolOptions } from "./pool.js";
+export type { HiddenWord, RunOptions, ScoredCandidate } from "./protocol.js";
 export {
   type BatchSearch,
   type Candidate,
@@ -85,7 +94,6 @@ export { textfooler } from "./recipes/textfooler.js";
 export { type Resource, type ResourceGenerator, request } from "./requests.js";
 export type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "./resources.js";
 export type { AttackOutcome, AttackResult } from "./result.js";
-export type { HiddenWord, RunOptions, ScoredCandidate } from "./run-options.js";
 export { beamSearch } from "./searches/beam.js";
 export { differentialEvolutionSearch } from "./searches/differential-evolution.js";
 export { exhaustiveSearch } from "./searches/exhaustive.js";

@@ -7,12 +7,11 @@ import type { Example } from "../tasks/example.js";
 import { findWordPlaces, type WordFinder } from "../text/find-words.js";
 import type { ReadyAttack } from "./define-attack.js";
 import { EditedText } from "./edited-text.js";
+import { computeMaxQueries, type QueryBudget, type RunOptions, type ScoredCandidate } from "./protocol.js";
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
-import { renderQuery } from "./render-query.js";
 import { answerTogether, type ResourceRequest } from "./requests.js";
 import type { AttackResult } from "./result.js";
-import { computeMaxQueries, type QueryBudget, type RunOptions, type ScoredCandidate } from "./run-options.js";
-import { type Query, type RecipeGenerator, runRecipe } from "./run-recipe.js";
+import { type Query, type RecipeGenerator, renderQuery, runRecipe } from "./run-recipe.js";
 import type { AbleVictim } from "./victim.js";
 
 export interface SearchPoolOptions {

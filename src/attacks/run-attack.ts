@@ -7,9 +7,9 @@ import type { Example } from "../tasks/example.js";
 import type { ReadyAttack } from "./define-attack.js";
 import { type JournalHeader, openJournal } from "./journal.js";
 import type { SearchPool } from "./pool.js";
+import type { QueryBudget } from "./protocol.js";
 import { addCounters, countersSchema, createCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
-import type { QueryBudget } from "./run-options.js";
 
 /** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
 const timingSchema = countersSchema.extend({ seconds: z.number() });

@@ -5,10 +5,11 @@ import { logitMargin, type Score } from "../models/inference/score.js";
 import type { Example } from "../tasks/example.js";
 import type { SpaceSize } from "../text/replacements.js";
 import type { EditedText } from "./edited-text.js";
-import { isMisclassified, margin, nearTieMargin } from "./goals/score.js";
+import { isMisclassified, margin, nearTieMargin } from "./goals.js";
 import {
   type Candidate,
   type Constraint,
+  type HiddenWord,
   type Problem,
   type Recipe,
   Sampled,
@@ -18,7 +19,6 @@ import {
 } from "./protocol.js";
 import type { ResourceGenerator, ResourceRequest } from "./requests.js";
 import { type AttackResult, createAttackResult, measureSpace } from "./result.js";
-import type { HiddenWord } from "./run-options.js";
 
 /** A text for the victim. */
 export interface Query {
@@ -273,4 +273,13 @@ class Tally {
   checkTie(score: Score): void {
     this.#nearTie ||= Math.abs(margin(score, this.label)) < nearTieMargin;
   }
+}
+
+/** The texts that a victim reads: with something else in the place of a hidden word. */
+export function renderQuery({ text, hidden }: Pick<Query, "text" | "hidden">, unkToken: string): readonly string[] {
+  if (!hidden) return text.texts;
+  const { position, shown } = hidden;
+  if (shown === null) return text.apply({ kind: "delete", position }).texts;
+  if ("word" in shown) return text.apply({ kind: "replace", position, word: shown.word }).texts;
+  return text.render(position, unkToken);
 }

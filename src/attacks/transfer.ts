@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { UserError } from "../base/errors.js";
 import { sha256File } from "../base/files.js";
 import type { ReadyAttack } from "./define-attack.js";
-import { untargeted } from "./goals/untargeted.js";
+import { untargeted } from "./goals.js";
 import { readJournal } from "./journal.js";
 import { type Constraint, type Search, score } from "./protocol.js";
 import type { AttackResult } from "./result.js";

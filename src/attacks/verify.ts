@@ -8,10 +8,10 @@ import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
 import { countFooled } from "./confirm-success.js";
 import { EditedText } from "./edited-text.js";
-import { margin, nearTieMargin } from "./goals/score.js";
+import { margin, nearTieMargin } from "./goals.js";
 import { type JournalHeader, readJournal } from "./journal.js";
+import { computeMaxQueries } from "./protocol.js";
 import { type AttackResult, getWordFields } from "./result.js";
-import { computeMaxQueries } from "./run-options.js";
 import { swapFromTable } from "./transformations/swap-from-table.js";
 import type { AbleVictim } from "./victim.js";
 

@@ -7,8 +7,7 @@ import { readJson } from "../base/files.js";
 import { readJsonIfExists } from "../base/read-json.js";
 import { orNull, validate } from "../base/validate.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
-import { runConfigSchema } from "../settings/config.js";
-import { formatConfigIdentity } from "../settings/config-identity.js";
+import { formatConfigIdentity, runConfigSchema } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 
 export const workRequestSchema = z.discriminatedUnion("kind", [

@@ -3,7 +3,8 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { exists, listSubfolders } from "../base/files.js";
-import { dataFile, type RunConfig } from "../settings/config.js";
+import { dataFile, formatMethodNames, type RunConfig } from "../settings/config.js";
+import { formatDataName } from "../tasks/custom-task.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 
 /**
@@ -119,4 +120,15 @@ export function formatConfig(folder: string, { methods, data, ...rest }: RunConf
     data: isInside ? files.data : data,
     methods: methods.map(({ name, options }) => ({ [name]: options })),
   });
+}
+
+/** A task's name that is safe in a path; for a file of the user's, the file's name. */
+export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {
+  const isFile = task === null && data !== null && !data.startsWith("hf:");
+  const name = isFile ? formatDataName(data) : (task ?? data ?? "task").replace(/^hf:/, "");
+  return name.replace(/[^\w.-]+/g, "-");
+}
+
+export function getDefaultRunFolder(config: RunConfig): string {
+  return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
 }

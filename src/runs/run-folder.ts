@@ -22,8 +22,7 @@ import { readConfigFile } from "../settings/read-config.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
 import { type Environment, environmentSchema } from "./environment.js";
 import { type Results, resultsSchema } from "./results.js";
-import { files, findRunFolders, formatConfig, getRunPath, type RunFile } from "./run-files.js";
-import { formatTaskName } from "./run-name.js";
+import { files, findRunFolders, formatConfig, formatTaskName, getRunPath, type RunFile } from "./run-files.js";
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
 

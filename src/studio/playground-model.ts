@@ -4,7 +4,7 @@ import { createTextAttacker, type SearchStep, type TextAttacker } from "../actio
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
-import { renderQuery } from "../attacks/render-query.js";
+import { renderQuery } from "../attacks/run-recipe.js";
 import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";

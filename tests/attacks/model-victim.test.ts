@@ -4,8 +4,8 @@ import { EditedText } from "../../src/attacks/edited-text.js";
 import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { createModelVictim } from "../../src/attacks/model-victim.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { renderQuery } from "../../src/attacks/render-query.js";
 import type { AttackResult } from "../../src/attacks/result.js";
+import { renderQuery } from "../../src/attacks/run-recipe.js";
 import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
 import {
   type Classifier,

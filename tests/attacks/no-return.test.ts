@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { EditedText } from "../../src/attacks/edited-text.js";
-import { untargeted } from "../../src/attacks/goals/untargeted.js";
+import { untargeted } from "../../src/attacks/goals.js";
 import type { Search, Transformation } from "../../src/attacks/protocol.js";
-import { renderQuery } from "../../src/attacks/render-query.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
-import { type Query, runRecipe } from "../../src/attacks/run-recipe.js";
+import { type Query, renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { characterSearch } from "../../src/attacks/searches/character-search.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import type { QueryBudget } from "../../src/attacks/run-options.js";
+import type { QueryBudget } from "../../src/attacks/protocol.js";
 import { Interrupted } from "../../src/base/errors.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { splitCalls } from "../../src/models/inference/predict-in-calls.js";

@@ -5,7 +5,7 @@ import { attack } from "../../src/actions/attack/attack.js";
 import { loadVictim } from "../../src/actions/load/load-victim.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { confirmSuccess } from "../../src/attacks/confirm-success.js";
-import { attackResultSchema } from "../../src/attacks/journal-schema.js";
+import { attackResultSchema } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import type { RandomAnswers, Victim } from "../../src/attacks/victim.js";
 import { invoke } from "../cli/invoke.js";

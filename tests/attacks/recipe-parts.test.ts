@@ -2,30 +2,27 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { computeEditDistance, maxEditDistance } from "../../src/attacks/constraints/edit-distance.js";
-import { maxModificationRate, maxWordsChanged } from "../../src/attacks/constraints/max-words-changed.js";
-import { minWordLength } from "../../src/attacks/constraints/min-word-length.js";
-import { onlyFields } from "../../src/attacks/constraints/modifiable-fields.js";
 import { samePartOfSpeech } from "../../src/attacks/constraints/part-of-speech.js";
 import { protectedKinds, protectSpans } from "../../src/attacks/constraints/protected-spans.js";
-import { noRepeat } from "../../src/attacks/constraints/repeat.js";
 import { computeAngular, minSentenceSimilarity } from "../../src/attacks/constraints/sentence-similarity.js";
-import { keepStopWords } from "../../src/attacks/constraints/stop-words.js";
+import {
+  keepStopWords,
+  maxModificationRate,
+  maxWordsChanged,
+  minWordLength,
+  noRepeat,
+  onlyFields,
+} from "../../src/attacks/constraints/words.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
-import { createGoal } from "../../src/attacks/goals/create-goal.js";
-import { hardLabel } from "../../src/attacks/goals/hard-label.js";
-import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
-import { targeted } from "../../src/attacks/goals/targeted.js";
-import { untargeted } from "../../src/attacks/goals/untargeted.js";
+import { createGoal, hardLabel, inputReduction, targeted, untargeted } from "../../src/attacks/goals.js";
 import type { Constraint, Recipe, Search, Transformation } from "../../src/attacks/protocol.js";
-import { renderQuery } from "../../src/attacks/render-query.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
-import { runRecipe } from "../../src/attacks/run-recipe.js";
+import { renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
 import { geneticSearch } from "../../src/attacks/searches/genetic.js";
 import { guardSearch } from "../../src/attacks/searches/guard.js";
-import { drawLevy } from "../../src/attacks/searches/levy.js";
-import { particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
+import { drawLevy, particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
 import { randomSearch } from "../../src/attacks/searches/random.js";
 import { weightedSaliencySearch } from "../../src/attacks/searches/weighted-saliency.js";
 import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";

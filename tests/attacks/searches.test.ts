@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { maxModificationRate, maxWordsChanged } from "../../src/attacks/constraints/max-words-changed.js";
+import { maxModificationRate, maxWordsChanged } from "../../src/attacks/constraints/words.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { Rng } from "../../src/base/rng.js";
 import { collect, createExample, createTableAttack, drive, type Replacements, scriptedVictim } from "./scripted.js";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { defineAttack } from "../../src/attacks/define-attack.js";
 import { createFunctionVictim } from "../../src/attacks/function-victim.js";
-import { untargeted } from "../../src/attacks/goals/untargeted.js";
+import { untargeted } from "../../src/attacks/goals.js";
 import { equipAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { expand, type Search, score } from "../../src/attacks/protocol.js";

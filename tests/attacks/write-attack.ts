@@ -10,7 +10,7 @@ export function writeAttack(path: string, run: string, code = ""): string {
     path,
     `import { z } from "${import.meta.resolve("zod")}";
     import { defineAttack } from "${import.meta.resolve("../../dist/attacks/define-attack.js")}";
-    import { untargeted } from "${import.meta.resolve("../../dist/attacks/goals/untargeted.js")}";
+    import { untargeted } from "${import.meta.resolve("../../dist/attacks/goals.js")}";
     import { expand, score } from "${import.meta.resolve("../../dist/attacks/protocol.js")}";
     ${code}
     export default defineAttack({

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { getDefaultRunFolder } from "../../src/runs/run-name.js";
+import { getDefaultRunFolder } from "../../src/runs/run-files.js";
 import { formatMethodNames, runConfigSchema } from "../../src/settings/config.js";
 import { readRun, resolveRun, userModules } from "../../src/settings/read-config.js";
 import { temporaryFolder } from "../temporary.js";

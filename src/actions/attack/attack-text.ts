@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { listChanges, type WordChange } from "../../attacks/edited-text.js";
-import { findLabel } from "../../attacks/goals/create-goal.js";
-import { margin } from "../../attacks/goals/score.js";
+import { findLabel, margin } from "../../attacks/goals.js";
 import { SearchPool } from "../../attacks/pool.js";
-import { renderQuery } from "../../attacks/render-query.js";
+import type { ScoredCandidate } from "../../attacks/protocol.js";
 import type { AttackResult } from "../../attacks/result.js";
-import type { ScoredCandidate } from "../../attacks/run-options.js";
+import { renderQuery } from "../../attacks/run-recipe.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { toFlag } from "../../base/shell.js";

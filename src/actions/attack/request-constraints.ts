@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { maxLikelihoodDrop } from "../../attacks/constraints/likelihood.js";
-import { maxModificationRate } from "../../attacks/constraints/max-words-changed.js";
-import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import { samePartOfSpeech } from "../../attacks/constraints/part-of-speech.js";
 import { protectedKinds, protectSpans } from "../../attacks/constraints/protected-spans.js";
-import { protectStopWords } from "../../attacks/constraints/stop-words.js";
+import { maxModificationRate, onlyFields, protectStopWords } from "../../attacks/constraints/words.js";
 import type { Constraint } from "../../attacks/protocol.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import { getErrorMessage, UserError } from "../../base/errors.js";

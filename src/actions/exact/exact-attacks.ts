@@ -1,5 +1,4 @@
-import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
-import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import { maxWordsChanged, onlyFields } from "../../attacks/constraints/words.js";
 import type { Attack } from "../../attacks/define-attack.js";
 import { readJournal } from "../../attacks/journal.js";
 import { equipAttack } from "../../attacks/load-attack.js";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fitContext } from "../../attacks/constraints/context.js";
-import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import { onlyFields } from "../../attacks/constraints/words.js";
 import type { EditedText } from "../../attacks/edited-text.js";
 import { computeTogether } from "../../attacks/requests.js";
 import type { AttackResources } from "../../attacks/resources.js";

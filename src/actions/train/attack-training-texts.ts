@@ -1,4 +1,4 @@
-import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import { onlyFields } from "../../attacks/constraints/words.js";
 import { equipAttack } from "../../attacks/load-attack.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { UserError } from "../../base/errors.js";

@@ -1,12 +1,9 @@
 import { z } from "zod";
-import { maxModificationRate } from "../constraints/max-words-changed.js";
 import { samePartOfSpeech } from "../constraints/part-of-speech.js";
-import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
-import { keepStopWords } from "../constraints/stop-words.js";
-import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { keepStopWords, maxModificationRate, minWordSimilarity, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { compatOption, createGoal, goalOptions } from "../goals.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 

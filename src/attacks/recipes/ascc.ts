@@ -12,16 +12,14 @@ import type { Encoding } from "../../text/encoding.js";
 import { fitContext } from "../constraints/context.js";
 import { defineAttack } from "../define-attack.js";
 import { EditedText } from "../edited-text.js";
-import { isMisclassified, margin, nearTieMargin } from "../goals/score.js";
-import { untargeted } from "../goals/untargeted.js";
+import { isMisclassified, margin, nearTieMargin, untargeted } from "../goals.js";
 import { createWordFinder } from "../model-victim.js";
 import { splitIntoChunks } from "../pool.js";
-import type { Recipe } from "../protocol.js";
+import type { Recipe, RunOptions } from "../protocol.js";
 import { computeAndCount, type QueryCounters } from "../query-counters.js";
 import { computeTogether } from "../requests.js";
 import type { GradientVictim } from "../resources.js";
 import { type AttackResult, createAttackResult, measureSpace } from "../result.js";
-import type { RunOptions } from "../run-options.js";
 import { expandText, findOpenPositions } from "../run-recipe.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 

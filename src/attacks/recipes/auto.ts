@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { fitContext } from "../constraints/context.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { portfolioSearch } from "../searches/portfolio.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 

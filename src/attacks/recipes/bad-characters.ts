@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { differentialEvolutionSearch } from "../searches/differential-evolution.js";
 import { changeBadCharacter, encodeBadCharacters } from "../transformations/bad-characters.js";
 

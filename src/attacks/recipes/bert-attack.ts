@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { orNull } from "../../base/validate.js";
-import { maxWordsChanged } from "../constraints/max-words-changed.js";
-import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, maxWordsChanged, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { compatOption, createGoal, goalOptions } from "../goals.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { replacePredictedInOrder, replacePredictedWords } from "../transformations/masked-words.js";
 

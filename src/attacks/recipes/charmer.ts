@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { characterSearch } from "../searches/character-search.js";
 import { editCharacters } from "../transformations/edit-character.js";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { noRepeat } from "../constraints/repeat.js";
+import { noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { beamSearch } from "../searches/beam.js";
 import { changeNames } from "../transformations/change-names.js";
 import { changeNumbers } from "../transformations/change-numbers.js";

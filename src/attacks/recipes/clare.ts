@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { beamSearch } from "../searches/beam.js";
 import { insertMaskedWords, mergeMaskedWords, replaceMaskedWords } from "../transformations/masked-words.js";
 

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { maxEditDistance } from "../constraints/edit-distance.js";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { compatOption, createGoal, goalOptions } from "../goals.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
 

@@ -1,11 +1,8 @@
 import { z } from "zod";
 import { maxLikelihoodDrop } from "../constraints/likelihood.js";
-import { maxWordsChanged } from "../constraints/max-words-changed.js";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
-import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { keepStopWords, maxWordsChanged, minWordSimilarity, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 

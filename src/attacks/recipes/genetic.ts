@@ -2,7 +2,7 @@ import { z } from "zod";
 import { fitContext } from "../constraints/context.js";
 import { allowedByLanguageModel } from "../constraints/language-model.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, scoresOption } from "../goals/create-goal.js";
+import { createGoal, scoresOption } from "../goals.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";
 

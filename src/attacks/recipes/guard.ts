@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { defineAttack } from "../define-attack.js";
-import { findLabel } from "../goals/create-goal.js";
-import { targeted } from "../goals/targeted.js";
+import { findLabel, targeted } from "../goals.js";
 import { guardSearch } from "../searches/guard.js";
 import { addPadding, appendWords, insertWords } from "../transformations/add-words.js";
 import { listRewritings, rewriteText, rewriteWord, validityClasses } from "../transformations/rewrite-text.js";

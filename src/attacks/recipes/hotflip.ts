@@ -1,11 +1,8 @@
 import { z } from "zod";
-import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { samePartOfSpeech } from "../constraints/part-of-speech.js";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
-import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { keepStopWords, maxWordsChanged, minWordSimilarity, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { beamSearch } from "../searches/beam.js";
 import { flipByGradient } from "../transformations/flip-by-gradient.js";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAttack } from "../define-attack.js";
-import { inputReduction as goal } from "../goals/input-reduction.js";
+import { inputReduction as goal } from "../goals.js";
 import { beamSearch } from "../searches/beam.js";
 import { deleteWord } from "../transformations/delete-word.js";
 

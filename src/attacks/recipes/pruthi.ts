@@ -1,10 +1,7 @@
 import { z } from "zod";
-import { maxWordsChanged } from "../constraints/max-words-changed.js";
-import { minWordLength } from "../constraints/min-word-length.js";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, maxWordsChanged, minWordLength, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { compatOption, createGoal, goalOptions } from "../goals.js";
 import { beamSearch } from "../searches/beam.js";
 import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
 

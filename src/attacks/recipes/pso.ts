@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { particleSwarmSearch } from "../searches/particle-swarm.js";
 import { swapSynonyms } from "../transformations/swap-synonyms.js";
 

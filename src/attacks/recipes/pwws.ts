@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { orNull } from "../../base/validate.js";
 import { fitContext } from "../constraints/context.js";
-import { noRepeat } from "../constraints/repeat.js";
-import { keepStopWords } from "../constraints/stop-words.js";
+import { keepStopWords, noRepeat } from "../constraints/words.js";
 import { defineAttack } from "../define-attack.js";
-import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { createGoal, goalOptions } from "../goals.js";
 import { weightedSaliencySearch } from "../searches/weighted-saliency.js";
 import { showUnknown } from "../searches/word-importance-ranking.js";
 import { swapFromTable } from "../transformations/swap-from-table.js";

@@ -1,6 +1,5 @@
 import type { EditedText } from "../edited-text.js";
-import { expandWords, findFirst, type Problem, type Search, score } from "../protocol.js";
-import type { HiddenWord } from "../run-options.js";
+import { expandWords, findFirst, type HiddenWord, type Problem, type Search, score } from "../protocol.js";
 import { visitWords } from "./word-importance-ranking.js";
 
 /**

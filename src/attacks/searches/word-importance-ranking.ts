@@ -1,6 +1,7 @@
 import type { Rng } from "../../base/rng.js";
 import type { EditedText } from "../edited-text.js";
 import {
+  type HiddenWord,
   type Problem,
   type ScoredText,
   type Search,
@@ -11,7 +12,6 @@ import {
 } from "../protocol.js";
 import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
-import type { HiddenWord } from "../run-options.js";
 
 /**
  * The ranking of words, most important first:

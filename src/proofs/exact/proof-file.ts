@@ -1,5 +1,4 @@
-import type { JournalHeader } from "../../attacks/journal.js";
-import { journalHeaderSchema } from "../../attacks/journal-schema.js";
+import { type JournalHeader, journalHeaderSchema } from "../../attacks/journal.js";
 import { type LineFormat, LineWriter, readCheckedLines, readHeader } from "../../base/checked-lines.js";
 import { type ProofLine, proofLineSchema } from "./proof-lines.js";
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { maxWordsChanged } from "../../../src/attacks/constraints/max-words-changed.js";
+import { maxWordsChanged } from "../../../src/attacks/constraints/words.js";
 import { equipAttack, loadAttack } from "../../../src/attacks/load-attack.js";
 import { SearchPool } from "../../../src/attacks/pool.js";
 import type { GradientVictim } from "../../../src/attacks/resources.js";
