@@ -217,6 +217,9 @@ filters: setup ## train the filters of `make try` again, into packages/temper-nl
 prebuilt: setup ## build the packages to publish into build/prebuilt
 	@node scripts/make-prebuilt.mjs
 
+release-check: prebuilt ## check versions, changelog, workflow, packed files and types, and run npx temper-nlp from them
+	@node scripts/release-check.mjs
+
 package-check: prebuilt ## install and run the packed package in an empty folder, without a compiler
 	@node scripts/package-check.mjs
 

@@ -90,6 +90,7 @@ function buildPlatformPackage({ os, cpu }) {
     version: manifest.version,
     description: `The binaries of temper-nlp for ${os}-${cpu}: ONNX Runtime, tokenizers${addon ? ", and the addon" : ""}`,
     license: `${manifest.license} AND Apache-2.0`,
+    ...(manifest.repository && { repository: manifest.repository }),
     ...{ os: [os], cpu: [cpu], ...(os === "linux" && { libc: ["glibc"] }) },
   });
   return { name, addon, archive: pack(folder) };

@@ -22,7 +22,7 @@ function readCommands(text: string): string[] {
     block
       .replaceAll(/\\\n\s*/g, "")
       .split("\n")
-      .map((line) => line.replace(/\s+# .*$/, "").replace("npx temper", "temper"))
+      .map((line) => line.replace(/\s+# .*$/, "").replace(/npx temper(-nlp)?/, "temper"))
       .filter((line) => line !== ""),
   );
 }
@@ -30,6 +30,7 @@ function readCommands(text: string): string[] {
 /** What executes the commands that are not executed here. */
 const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/^npm install|^temper (setup|doctor)$/, "scripts/package-check.mjs"],
+  [/^temper try$/, "tests/cli/try.test.ts"],
   [/--protocol textdefender/, "tests/runs/published-protocols.test.ts"],
   [/^git add|^temper gate/, "tests/gate/gate.test.ts"],
   [/^(srun|torchrun) |^temper train .*roberta-large/, "tests/distributed/train.test.ts"],
