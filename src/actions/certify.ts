@@ -180,6 +180,7 @@ export async function chooseCertificate(
   { modifiableFields, fields }: Pick<Task, "modifiableFields" | "fields">,
 ): Promise<Certificate> {
   const { labels } = model;
+  definition.checkModel?.({ normalize: model.normalize ?? "none" });
   const chosen = await definition.resolve?.(options, {
     numFields: fields.length,
     findGuard: async (choice) => (await findGuard(run, labels, choice))!,

@@ -24,6 +24,7 @@ import { runtimeOptions } from "../settings/runtime-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
+import { findHiddenText } from "../text/hidden-text.js";
 import { readBenign } from "./calibrate.js";
 import { loadRequestedTask } from "./load/load-task.js";
 import { findPositiveLabel, guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
@@ -187,6 +188,7 @@ export async function evaluateExamples(
     confusionMatrix: matrix,
     degeneracy: describeDegeneracy(matrix, model.labels),
     labels: [...model.labels],
+    hiddenTexts: examples.filter(({ texts }) => findHiddenText(texts) !== null).length,
     positiveLabel: positive === null ? null : model.labels[positive]!,
     ...(guard && scores && { guard: evaluateGuard(scores, answers, model.labels, guard) }),
     precisionRecall: scores && computePrecisionRecall(scores),

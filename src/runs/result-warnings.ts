@@ -22,7 +22,7 @@ function computeLabelEntropy(counts: readonly number[]): number {
  * guess's.
  */
 export function listResultWarnings(result: EvaluationResult): string[] {
-  const { confusionMatrix, labels, metrics, task, split } = result;
+  const { confusionMatrix, labels, metrics, task, split, hiddenTexts, examples } = result;
   const warnings: string[] = [];
   const degeneracy = describeDegeneracy(confusionMatrix, labels);
   if (degeneracy)
@@ -35,6 +35,11 @@ export function listResultWarnings(result: EvaluationResult): string[] {
     warnings.push(
       `The log-loss on ${task} ${split} is ${formatNumber(loss, 3)}, but guessing gives ${formatNumber(guess, 3)}. ` +
         "Training may have diverged. Try a lower learning rate.",
+    );
+  if (hiddenTexts > 0)
+    warnings.push(
+      `${hiddenTexts} of ${examples} texts of ${task} ${split} have hidden text, such as Unicode tags, which a language ` +
+        "model reads and nobody sees.",
     );
   return warnings;
 }

@@ -21,6 +21,8 @@ export const evaluationResultSchema = z.object({
   /** The reason why the model is degenerate, so that its numbers do not count; null if it is not. */
   degeneracy: z.string().nullable().default(null),
   labels: z.array(z.string()),
+  /** Texts with hidden text, which a language model reads and nobody sees. */
+  hiddenTexts: z.int().min(0).default(0),
   /** The label of `f1`, the threshold and the curves; null if there are more than two labels and none was named. */
   positiveLabel: z.string().nullable().default(null),
   /** The texts that the run flags at its calibrated threshold; missing if it was never calibrated. */

@@ -100,6 +100,7 @@ export function createInferenceApp(
       probabilities,
       ...(flagged.length > 0 && { flagged }),
       ...(certified.length > 0 && { certified }),
+      ...(answers.some(({ hidden }) => hidden) && { hidden: answers.map(({ hidden }) => hidden ?? null) }),
     });
   };
   app.post("/", answer);

@@ -2,6 +2,7 @@ import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { UsedAnswer } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import type { Predictor, PreparedText } from "../models/inference/predictor.js";
+import { describeHiddenText, findHiddenText } from "../text/hidden-text.js";
 import { serveInTurn } from "./fair-queue.js";
 import { HttpError } from "./http.js";
 import { checkPasses, countPasses, PassBudget, type PassLimits } from "./pass-budget.js";
@@ -17,6 +18,8 @@ const gpuTokens = 262_144;
 export interface ServiceLimits extends PassLimits {
   /** Maximum texts that are classified together. */
   readonly maxBatchTexts: number;
+  /** True if texts with hidden text are errors. Default: false. */
+  readonly rejectHidden?: boolean;
 }
 
 /** What happens in a service, for metrics. */
@@ -41,7 +44,7 @@ export interface ServedPredictor {
 /** Creates a service that computes in this process. */
 export function createModelService(
   { predictor: model, wrap }: ServedPredictor,
-  { maxBatchTexts, ...limits }: ServiceLimits,
+  { maxBatchTexts, rejectHidden = false, ...limits }: ServiceLimits,
   events: ServiceEvents,
 ): ModelService {
   const budget = new PassBudget(limits, events.onWaiting);
@@ -58,6 +61,10 @@ export function createModelService(
   );
   return {
     async answer(texts, client) {
+      const hidden = texts.map(findHiddenText);
+      const rejected = rejectHidden ? hidden.findIndex((each) => each !== null) : -1;
+      if (rejected >= 0)
+        throw new HttpError(400, `texts[${rejected}] has ${describeHiddenText(hidden[rejected]!)}. Remove it.`);
       const items = await prepareInSlices(texts, predictor, limits.maxPasses).catch((error: unknown) => {
         // A text that the model cannot read, such as a pair for a model with windows.
         throw error instanceof UserError ? new HttpError(400, error.message) : error;
@@ -65,11 +72,12 @@ export function createModelService(
       const release = budget.reserve(client, countPasses(items));
       const answers = await predictor.predict(items, { client }).finally(release);
       // Only data: another process may read it.
-      return answers.map(({ probabilities, truncated, certified, flagged }) => ({
+      return answers.map(({ probabilities, truncated, certified, flagged }, i) => ({
         probabilities: Array.from(probabilities),
         ...(truncated !== undefined && { truncated }),
         ...(certified && { certified }),
         ...(flagged !== undefined && { flagged }),
+        ...(hidden[i] && { hidden: hidden[i] }),
       }));
     },
   };

@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { hiddenKinds } from "../text/hidden-text.js";
 
 /** What the description of a server depends on. */
 export interface ServerDescription {
@@ -47,6 +48,10 @@ export function createOpenApi(description: ServerDescription): object {
                 .array(z.object({ kind: z.enum(["hash-vote", "windows"]), edits: z.int().nullable() }))
                 .optional()
                 .describe("For certified models: word edits that cannot change the label; null: text before and after"),
+              hidden: z
+                .array(z.object({ kind: z.enum(hiddenKinds), text: z.string() }).nullable())
+                .optional()
+                .describe("If a text has hidden text, which language models read: how it is hidden, and the text"),
             }),
           ),
         },

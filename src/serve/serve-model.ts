@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { guardOptions } from "../actions/predict/certified-model.js";
+import { guardOptions, hiddenOptions } from "../actions/predict/certified-model.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
@@ -41,6 +41,7 @@ export const serveRequestSchema = z.strictObject({
   maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),
   ...guardOptions,
+  ...hiddenOptions,
   ...runtimeOptions,
 });
 export type ServeRequest = z.input<typeof serveRequestSchema>;
@@ -76,14 +77,14 @@ export async function serveModel(request: ServeRequest, callbacks: ServeCallback
   const parsed = validate(serveRequestSchema, request, "serve");
   const { model: reference, host, port, allowedHosts, maxConnections } = parsed;
   const { device, precision, threads, windows, positiveLabel } = parsed;
-  const { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts } = parsed;
+  const { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts, rejectHidden } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
   const metrics = new InferenceMetrics();
   const settings: ServedSettings = {
     reference,
     options: { device, precision, threads, windows, positiveLabel },
-    limits: { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts },
+    limits: { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts, rejectHidden },
   };
   // A forward pass occupies its process. This one answers /health and reads requests meanwhile.
   const computing = new CallProcess<ServeMethods>("serve/model-process.js");

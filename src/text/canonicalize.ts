@@ -1,7 +1,20 @@
 import { confusables } from "./confusables.js";
+import { foldVisible } from "./fold-visible.js";
+import { decodeInvisible } from "./hidden-text.js";
 
+/** Scripts whose spelling needs joiners: those of Persian, Urdu and India. */
+const joining =
+  "\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mongolian}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gurmukhi}" +
+  "\\p{Script=Gujarati}\\p{Script=Oriya}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Sinhala}";
+/** One joiner between letters of these scripts, and between the parts of an emoji. */
+const neededJoiner =
+  `(?<=[${joining}])[\\u200c\\u200d](?=[${joining}])|` +
+  "(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}]\\ufe0f?)\\u200d(?=\\p{Extended_Pictographic})";
 /** Zero-width and control characters, and those that change the direction of the text. */
-const invisible = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}]|(?!\s)\p{Cc}/gu;
+const invisible = new RegExp(
+  `(?!${neededJoiner})[\\p{Default_Ignorable_Code_Point}\\p{Bidi_Control}]|(?!\\s)\\p{Cc}`,
+  "gu",
+);
 /** A letter with more marks than any script uses. Sorting them would take quadratic time. */
 const manyMarks = /(\p{M}{16})\p{M}+/gu;
 /** A word with its marks, or another character. */
@@ -18,10 +31,12 @@ const spacedLetters = new RegExp(
 /**
  * The canonical form of a text: compatibility characters are replaced (NFKC), invisible and
  * bidirectional characters removed, characters that look like an ASCII character become that
- * character, spaced letters are joined, and runs of white space become one space.
+ * character (also framed, struck-through and upside-down ones), spaced letters are joined, and runs
+ * of white space become one space. Text that invisible characters encode is decoded and comes last.
  *
  * A model that reads canonical forms, f(canonicalize(x)), gives the same answer to all texts with
- * the same canonical form. This is an exact certificate for that class, without a limit of edits.
+ * the same visible and the same hidden text, both in this form. This is an exact certificate for
+ * that class, without a limit of edits.
  * The function is idempotent, so a canonical text is its own representative.
  */
 export function canonicalize(text: string): string {
@@ -36,9 +51,17 @@ export function canonicalize(text: string): string {
 }
 
 function canonicalizeOnce(text: string): string {
-  const visible = text.replaceAll(invisible, "").replaceAll(manyMarks, "$1").normalize("NFKC");
-  const folded = visible.replaceAll(wordOrCharacter, foldConfusables);
-  const spaced = folded.replaceAll(/\s+/gu, " ").trim();
+  // Most texts are plain, and nothing else changes in them.
+  if (/^[\t\n\r -~]*$/.test(text)) return joinLetters(text);
+  const hidden = decodeInvisible(text);
+  const visible = text.replaceAll(invisible, "") + (hidden && ` ${hidden}`);
+  const composed = visible.replaceAll(manyMarks, "$1").normalize("NFKC");
+  const folded = foldVisible(composed).replaceAll(wordOrCharacter, foldConfusables);
+  return joinLetters(folded);
+}
+
+function joinLetters(text: string): string {
+  const spaced = text.replaceAll(/\s+/gu, " ").trim();
   return spaced.replaceAll(spacedLetters, (run, separator: string) => run.replaceAll(separator, ""));
 }
 

@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { letterForms } from "./fold-visible.js";
 
 /** Quotation marks and dashes that UTS #39 maps to several characters, or not to ASCII. */
 const punctuation = { '"': "“”„‟″‶", "-": "—―" };
@@ -23,5 +24,5 @@ function readConfusables(): Map<string, string> {
       (!/[\p{L}\p{N}]/u.test(source) || /[a-z0-9]/i.test(target)),
   );
   const extra = Object.entries(punctuation).flatMap(([target, sources]) => [...sources].map((each) => [each, target]));
-  return new Map([...entries, ...extra] as [string, string][]);
+  return new Map([...letterForms, ...entries, ...extra] as [string, string][]);
 }

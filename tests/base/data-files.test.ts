@@ -66,7 +66,7 @@ beforeAll(async () => {
   attacked = measured;
   await attack({ model: victim.run, ...attacked, attacks: ["greedy"] });
   ({ proof } = await exact({ model: victim.run, ...measured, attacks: ["greedy"], maxChanges: 1 }));
-  await certify({ model: victim.run, ...measured, kind: "canonical" });
+  await certify({ model: victim.run, ...measured, kind: "windows" });
   const lock = join(folder, "pin.lock");
   await gate({ ...measured, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
   await exportModel({ model: victim.run, ...data, numExamples: 2, out: join(folder, "exported") });
@@ -124,7 +124,7 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   analyze: (run, out) => ["analyze", "consistency", run, "--out", out],
   attack: (run) => ["attack", run, "--attack", "greedy", ...sample, "--resume"],
   calibrate: (run) => ["calibrate", run, "--benign", write("benign.txt", "a film\n".repeat(4)), "--fpr", "0.5", ...cpu],
-  certify: (run) => ["certify", run, "--kind", "canonical", "--num-examples", "4", "--resume", ...cpu],
+  certify: (run) => ["certify", run, "--kind", "windows", "--num-examples", "4", "--resume", ...cpu],
   compare: (run) => ["compare", run, victim.run],
   encode: (run) => ["encode", run, ...cpu],
   evaluate: (run) => ["evaluate", run, ...cpu],
@@ -243,8 +243,8 @@ const readers: Record<string, (poison: Data) => Promise<unknown>> = {
     return invoke(["verify", join(run, name), "--model", run, ...cpu]);
   },
   certificates: (poison) => {
-    const run = copyRun("certificates/canonical.jsonl", changeHeader(poison));
-    return invoke(["verify", join(run, "certificates/canonical.jsonl"), "--model", run, ...cpu]);
+    const run = copyRun("certificates/windows.jsonl", changeHeader(poison));
+    return invoke(["verify", join(run, "certificates/windows.jsonl"), "--model", run, ...cpu]);
   },
   "an exported model": (poison) => {
     const model = copyRun("config.yaml", changeYaml(poison), join(folder, "exported"));

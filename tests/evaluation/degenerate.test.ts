@@ -88,6 +88,7 @@ describe("a degenerate model", () => {
 const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult => ({
   ...{
     task: "spam",
+    hiddenTexts: 0,
     split: "test",
     examples: 100,
     accuracy: 0.9,

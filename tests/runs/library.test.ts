@@ -109,7 +109,7 @@ describe("a program without the CLI", () => {
       await attack({ ...request, out: join(out, "attacks") });
       const journal = readFileSync(join(out, "attacks/pwws.jsonl"), "utf8");
       const { texts } = await exact({ ...request, maxChanges: 1, out: join(out, "exact") });
-      const { clean } = await certify({ ...request, kind: "canonical", out: join(out, "certificates") });
+      const { clean } = await certify({ ...request, kind: "windows", out: join(out, "certificates") });
       const { checks } = await gate({ ...request, baseline: reviewsRun, out: join(out, "gate") });
       results.push({ accuracy, outcomes, journal, texts, clean, checks });
     }

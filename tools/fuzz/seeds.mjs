@@ -60,8 +60,8 @@ export async function writeSeeds(folder, load, fixtures) {
     await gate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
     await attack({ ...createRequest(10), ...common, cache: false });
     await exact({ ...createRequest(3), maxChanges: 2 });
-    for (const kind of ["canonical", "hash-vote"]) {
-      const model = kind === "canonical" ? run : "runs/vote";
+    for (const kind of ["windows", "hash-vote"]) {
+      const model = kind === "windows" ? run : "runs/vote";
       if (model !== run)
         await train({
           model: "bert-tiny",

@@ -377,7 +377,7 @@ export const targets = {
   },
   certificates: overFiles(
     (random, seeds) => {
-      const kind = random.pick(["canonical", "hash-vote"]);
+      const kind = random.pick(["windows", "hash-vote"]);
       return { "certificates.jsonl": mutateJournal(random, read(seeds, `runs/one/certificates/${kind}.jsonl`)) };
     },
     async ({ folder, load, seeds }) => {
@@ -386,7 +386,7 @@ export const targets = {
       const { verifyCertificates } = await load("actions/verify/verify-certificates");
       const path = join(folder, "certificates.jsonl");
       const { certificate, examples } = await readHeader(path, certificateFormat);
-      const model = join(seeds, certificate.kind === "canonical" ? "runs/one" : "runs/vote");
+      const model = join(seeds, certificate.kind === "windows" ? "runs/one" : "runs/vote");
       const { lines } = await verifyCertificates(path, model, { device: "cpu", threads: 1 }, {});
       expect(lines === examples, "lines");
     },
@@ -396,7 +396,7 @@ export const targets = {
     "runs/one",
     [
       ...["results.json", "events.jsonl", "environment.json", "attacks/report.json", "config.yaml", "timings.jsonl"],
-      ...["certificates/canonical.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
+      ...["certificates/windows.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
     ],
     async ({ folder, load }) => {
       const { writeReport } = await load("report/index");

@@ -16,6 +16,7 @@ import { readCalibration } from "../../runs/calibration.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
+import type { HiddenText } from "../../text/hidden-text.js";
 
 /** The certified model around a model, and the guard that flags texts. */
 export interface CertifiedUse {
@@ -54,6 +55,8 @@ export interface UsedAnswer extends Score {
   readonly certified?: CertifiedEdits;
   /** True if the guard flags the text, if there is one. */
   readonly flagged?: boolean;
+  /** Text that a language model reads, but a person does not see. */
+  readonly hidden?: HiddenText;
 }
 
 /** Wraps the predictor of a model as it is used: the certified model answers, and the guard flags. */
@@ -105,6 +108,14 @@ export const guardOptions = {
     "score texts by their windows of at most this many words, so that text before or after cannot hide them",
   ),
   positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard flags"),
+};
+
+/** The key of requests that classify texts of others. */
+export const hiddenOptions = {
+  rejectHidden: z
+    .boolean()
+    .default(false)
+    .describe("refuse texts with hidden text, such as Unicode tags, which a language model reads and nobody sees"),
 };
 
 /** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */

@@ -3,7 +3,8 @@ import { UserError } from "../../base/errors.js";
 import { type Callbacks, warn } from "../../base/events.js";
 import { validate } from "../../base/validate.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
-import { guardOptions } from "./certified-model.js";
+import { describeHiddenText, findHiddenText } from "../../text/hidden-text.js";
+import { guardOptions, hiddenOptions } from "./certified-model.js";
 import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
 import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
 
@@ -11,6 +12,7 @@ export const predictRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
   ...guardOptions,
+  ...hiddenOptions,
   ...labelSetOptions,
   ...runtimeOptions,
 });
@@ -39,18 +41,25 @@ export async function* predict<T extends Input>(
   const labelSets = await createLabelSets(classifier, parsed, callbacks);
   // A single text and a pair are different tasks, and the model would answer either.
   const expected = (await findTextColumns(classifier.model.folder)).length;
-  const checked = checkTextCounts(inputs, expected, model);
-  let truncated = 0;
+  const checked = checkInputs(inputs, { expected, model, rejectHidden: parsed.rejectHidden });
+  let [truncated, hidden] = [0, 0];
   const predictions = labelSets
     ? addLabelSets(classifier, labelSets, checked, flushWhenIdle)
     : classifier.stream(checked, { flushWhenIdle });
   for await (const prediction of predictions) {
     if (prediction.truncated) truncated++;
+    if (prediction.hidden) hidden++;
     yield prediction;
   }
   const { maxLength } = classifier.model;
   if (truncated > 0)
     warn(callbacks, `${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
+  if (hidden > 0)
+    warn(
+      callbacks,
+      `${hidden} ${hidden === 1 ? "text has" : "texts have"} hidden text, which a language model reads: see "hidden" in ` +
+        "the predictions.",
+    );
 }
 
 /** Classifies each text, and beside it the text that decides its label set. */
@@ -74,17 +83,27 @@ async function* addLabelSets<T extends Input>(
   }
 }
 
-async function* checkTextCounts<T extends Input>(
+interface InputRules {
+  /** The number of texts per input; 0: unknown. */
+  readonly expected: number;
+  readonly model: string;
+  readonly rejectHidden: boolean;
+}
+
+async function* checkInputs<T extends Input>(
   inputs: AsyncIterable<T>,
-  expected: number,
-  model: string,
+  { expected, model, rejectHidden }: InputRules,
 ): AsyncGenerator<T> {
   for await (const input of inputs) {
+    const place = input.line === undefined ? "an input" : `line ${input.line}`;
+    const hidden = rejectHidden ? findHiddenText(input.texts) : null;
+    if (hidden)
+      throw new UserError(`${place} has ${describeHiddenText(hidden)}. Remove it, or leave out --reject-hidden.`);
     const count = input.texts.length;
     if (expected > 0 && count !== expected)
       throw new UserError(
         `${model} was trained on ${expected === 1 ? "single texts" : "pairs of texts"}, but ` +
-          `${input.line === undefined ? "an input" : `line ${input.line}`} has ${count === 1 ? "one text" : "a pair"}.`,
+          `${place} has ${count === 1 ? "one text" : "a pair"}.`,
       );
     yield input;
   }

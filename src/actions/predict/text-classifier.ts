@@ -13,6 +13,7 @@ import {
 import type { CertifiedEdits } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
+import { findHiddenText, type HiddenText } from "../../text/hidden-text.js";
 import { loadLocalModel } from "../load/load-local-model.js";
 import { type CertifiedUse, findCertifiedUse, type GuardOptions, type UsedAnswer, wrapUse } from "./certified-model.js";
 
@@ -32,6 +33,8 @@ export interface Prediction {
   readonly certified?: CertifiedEdits;
   /** For a run with a threshold, or with windows: whether the text is flagged. */
   readonly flagged?: boolean;
+  /** Text that a language model reads, but a person does not see: Unicode tags, bits without width, … */
+  readonly hidden?: HiddenText;
   /** With a coverage: the labels that contain the true one with this probability. */
   readonly labelSet?: readonly string[];
 }
@@ -107,6 +110,7 @@ export class TextClassifier implements AsyncDisposable {
       truncated: items[i]!.truncated ?? truncated ?? false,
       ...(certified && { certified }),
       ...(flagged !== undefined && { flagged }),
+      ...includeHidden(texts[i]!),
     }));
   }
 
@@ -154,6 +158,11 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
 export async function findTextColumns(reference: string): Promise<readonly string[]> {
   const run = await RunFolder.containing(reference);
   return run?.config.task === null ? run.config.textColumn : [];
+}
+
+function includeHidden(texts: readonly string[]): Pick<Prediction, "hidden"> {
+  const hidden = findHiddenText(texts);
+  return hidden ? { hidden } : {};
 }
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };

@@ -27,15 +27,13 @@ export async function verifyCertificates(
 ): Promise<CertificateVerification> {
   const header = await readHeader(journal, certificateFormat);
   const location = `${journal}:1: certificate`;
-  const certificate = createCertificate(
-    findCertificate(header.certificate.kind, location),
-    header.certificate,
-    location,
-  );
+  const definition = findCertificate(header.certificate.kind, location);
+  const certificate = createCertificate(definition, header.certificate, location);
   const precision = header.settings.precision === "bf16" ? "bf16" : "fp32";
   checkMargin(header, precision, journal);
   await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
   await checkModel(header, classifier.model, journal);
+  definition.checkModel?.({ normalize: classifier.model.normalize ?? "none" });
   const lines = await readCertificates(journal, certificate);
   if (lines.length !== header.examples)
     throw new UserError(

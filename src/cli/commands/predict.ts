@@ -36,7 +36,13 @@ export function define(command: Command, io: Io): void {
       "write a table (.csv, .tsv, .jsonl or .parquet): the columns of the input and the predictions",
     );
   const labelSetFlags = { coverage: "<probability>", calibration: "<file>", edits: "<count>", seed: "<number>" };
-  addOptions(withTexts, shape, { windows: "<words>", positiveLabel: "<label>", ...labelSetFlags, ...runtimeFlags })
+  addOptions(withTexts, shape, {
+    windows: "<words>",
+    positiveLabel: "<label>",
+    rejectHidden: "",
+    ...labelSetFlags,
+    ...runtimeFlags,
+  })
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
     .action(async (model, file, { json, quiet, out, textColumn: given = [], ...request }) => {
@@ -63,7 +69,15 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function toJson({ input: { texts }, label, probabilities, flagged, certified, labelSet }: InputPrediction): object {
+function toJson({
+  input: { texts },
+  label,
+  probabilities,
+  flagged,
+  certified,
+  hidden,
+  labelSet,
+}: InputPrediction): object {
   const rounded = Object.entries(probabilities).map(([name, value]) => [name, roundProbability(value)]);
   return {
     ...(texts.length === 1 ? { text: texts[0] } : { texts }),
@@ -71,6 +85,7 @@ function toJson({ input: { texts }, label, probabilities, flagged, certified, la
     probabilities: Object.fromEntries(rounded),
     ...(flagged !== undefined && { flagged }),
     ...(certified && { certified }),
+    ...(hidden && { hidden }),
     ...(labelSet && { labelSet }),
   };
 }

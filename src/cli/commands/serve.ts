@@ -32,6 +32,7 @@ export function define(command: Command, io: Io): void {
     maxCharacters: "<count>",
     windows: "<words>",
     positiveLabel: "<label>",
+    rejectHidden: "",
     ...runtimeFlags,
   })
     .option("--log-requests", "print one JSON line per request to standard error")

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { UserError } from "../../base/errors.js";
 import { canonicalize } from "../../text/canonicalize.js";
 import { compareFields, defineCertificate, scoreTolerance } from "./define-certificate.js";
 import { findLargestScore, isUndecided } from "./scoring.js";
@@ -6,12 +7,19 @@ import { findLargestScore, isUndecided } from "./scoring.js";
 /** The certificate of a model that reads canonical forms. All texts with the same form get the same answer. */
 export const canonical = defineCertificate({
   name: "canonical",
-  summary: "look-alike and invisible characters cannot change the prediction (any model)",
+  summary: "look-alike and invisible characters cannot change the prediction (a model with normalize: canonical)",
   covers:
-    "any number of changes that keep the canonical form: compatibility and look-alike characters, invisible " +
-    "characters, spaced letters and white space",
+    "all texts with the same visible and the same hidden text, both in canonical form: any number of compatibility, " +
+    "look-alike, framed, struck-through, upside-down and invisible characters, spaced letters and white space",
   options: z.strictObject({}),
   recorded: {},
+  checkModel({ normalize }) {
+    if (normalize !== "canonical")
+      throw new UserError(
+        "--kind canonical: expected a model that reads canonical forms, but this one reads texts as they are, so the " +
+          "certificate would be about another model. Train one: temper train … --normalize canonical",
+      );
+  },
   line: { undecided: z.boolean(), probability: z.number() },
   create: ({ minMargin }) => ({
     rows: [{ substitutions: 0, insertions: 0, name: "same canonical form" }],

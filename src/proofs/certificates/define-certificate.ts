@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
 import { intervalSchema, wilsonInterval } from "../../evaluation/statistics.js";
+import type { Normalization } from "../../text/canonical-tokenizer.js";
 import type { CertifiedModel } from "./certified-model.js";
 import { type Guard, guardSummarySchema } from "./guard.js";
 import type { ScoringProcess, TextFields } from "./scoring.js";
@@ -152,6 +153,8 @@ export interface CertificateDefinition<
   readonly line: Found;
   /** Changes the options of a request to those that are recorded. */
   resolve?(options: z.output<Schema>, context: CertificateContext): Promise<Partial<Output<Recorded>>>;
+  /** Throws an error if the certificate would be about another model than this one. */
+  checkModel?(model: { readonly normalize: Normalization }): void;
   create(options: ModelFacts & Output<Recorded>): CertificateParts<Found>;
 }
 

@@ -12,6 +12,7 @@
  * @module
  */
 export { canonicalize } from "../../text/canonicalize.js";
+export { findHiddenText, type HiddenKind, type HiddenText } from "../../text/hidden-text.js";
 export { canonical } from "./canonical.js";
 export { certificates, findCertificate } from "./certificates.js";
 export type { CertifiedAnswer, CertifiedEdits, CertifiedModel } from "./certified-model.js";

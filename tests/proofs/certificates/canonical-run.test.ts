@@ -1,13 +1,16 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
+import { certify } from "../../../src/actions/certify.js";
 import { exportModel } from "../../../src/actions/export.js";
 import { loadClassifier, type TextClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { train } from "../../../src/actions/train/train.js";
+import { verify } from "../../../src/actions/verify/verify.js";
 import { hashVote } from "../../../src/methods/index.js";
 import { canonicalize } from "../../../src/proofs/certificates/index.js";
-import { serveModel } from "../../../src/serve/serve-model.js";
+import { type ServedModel, serveModel } from "../../../src/serve/serve-model.js";
+import { invoke } from "../../cli/invoke.js";
 import { expectClose, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
@@ -87,6 +90,59 @@ test("the model says that it reads canonical forms, and its export does, too", a
   await using exported = await loadClassifier(out, runtime);
   const [plain, disguised] = await exported.classify(["good warm film", "g\u200bood w\u0430rm f.i.l.m"]);
   expect(disguised).toEqual(plain);
+});
+
+test("canonical certificates are about the model as it is used, and verify computes them again", async () => {
+  const plain = join(folder, "plain");
+  const config = await tinyRun(folder);
+  await train({ ...config, out: plain });
+  const request = { ...runtime, kind: "canonical", numExamples: 20 };
+  const report = await certify({ ...request, model: run });
+  expect(report.certified).toMatchObject([{ name: "same canonical form" }]);
+  expect(report.covers).toContain("the same visible and the same hidden text");
+  expect(report.certified[0]!.accuracy).toBeLessThanOrEqual(report.clean);
+  expect(await verify({ ...runtime, journals: [report.journal], model: run })).toMatchObject([
+    { lines: expect.anything() },
+  ]);
+  await expect(certify({ ...request, model: plain })).rejects.toThrow(/expected a model that reads canonical forms/);
+});
+
+test("hidden text reaches the model, is reported, and can be refused", async () => {
+  const payload = Array.from("bad cold plot", (each) => String.fromCodePoint(0xe0000 + each.charCodeAt(0))).join("");
+  const text = `good warm film${payload}`;
+  const hidden = { kind: "tags", text: "bad cold plot" };
+  await using model = await loadClassifier(run, runtime);
+  const [prediction, visible] = await model.classify([text, "good warm film"]);
+  expect(prediction).toMatchObject({ hidden });
+  expect(visible!.hidden).toBeUndefined();
+  // The model reads the payload behind the visible text.
+  expect(await classify(model, text)).toEqual(await classify(model, "good warm film bad cold plot"));
+  const ask = async (served: ServedModel) => {
+    const headers = { "content-type": "application/json" };
+    return fetch(`${served.url}predict`, { method: "POST", headers, body: JSON.stringify({ texts: ["good", text] }) });
+  };
+  await using open = await serveModel({ ...runtime, model: run, port: 0 });
+  expect(await (await ask(open)).json()).toMatchObject({ hidden: [null, hidden] });
+  await using strict = await serveModel({ ...runtime, model: run, port: 0, rejectHidden: true });
+  const refused = await ask(strict);
+  expect([refused.status, await refused.json()]).toEqual([
+    400,
+    { error: 'texts[1] has hidden text (tags: "bad cold plot"). Remove it.' },
+  ]);
+  const predicted = await invoke(["predict", run, "--json"], `fine\n${text}\n`);
+  const lines = predicted.stdout.trim().split("\n");
+  expect(lines.map((line) => (JSON.parse(line) as { hidden?: object }).hidden)).toEqual([undefined, hidden]);
+  expect(predicted.stderr).toContain("1 text has hidden text");
+  const rejected = await invoke(["predict", run, "--reject-hidden"], `fine\n${text}\n`);
+  expect([rejected.code, rejected.stderr]).toEqual([
+    2,
+    expect.stringContaining('line 2 has hidden text (tags: "bad cold plot")'),
+  ]);
+  const data = join(folder, "hidden.tsv");
+  writeFileSync(data, `text\tlabel\n${text}\tnegative\ngood film\tpositive\n`);
+  const evaluated = await invoke(["evaluate", run, "--data", data, "--split", "test", "--json"]);
+  expect(JSON.parse(evaluated.stdout)).toMatchObject({ hiddenTexts: 1 });
+  expect(evaluated.stderr).toContain("1 of 2 texts");
 });
 
 test("a certificate of word edits cannot be combined with canonical forms", async () => {

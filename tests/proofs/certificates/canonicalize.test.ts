@@ -26,7 +26,23 @@ test.each([
   // Invisible and bidirectional characters
   ["f\u200br\u00ade\u2060e", "free"],
   ["\u202efree\u202c", "free"],
-  ["fre\u{e0065}e\ufe0f\0", "free"],
+  ["fre\u2061e\ufe0f\0", "free"],
+  // Hidden text comes last.
+  ["fre\u{e0065}\u{e0076}\u{e0069}\u{e006c}e", "free evil"],
+  // Joiners that a script or an emoji needs stay.
+  ["می\u200cخواهم fre\u200ce", "می\u200cخواهم free"],
+  ["क्\u200dष", "क्\u200dष"],
+  ["\u{1f469}\u200d\u2764\ufe0f\u200d\u{1f468} a\u200db", "\u{1f469}\u200d\u2764\u200d\u{1f468} ab"],
+  // Letters that are struck through, piled with marks, framed, small or upside down.
+  ["f\u0336r\u0336e\u0336e\u0336 m\u0338o\u0338n\u0338e\u0338y\u0338 a ≠ b", "free money a ≠ b"],
+  ["Z\u0338\u0321\u0353\u0344\u0301a\u0300l\u0317g\u030bo\u0323", "Zalgo"],
+  ["ẹ̀ ọ́ Việt ᾧ שָׁלוֹם", "ẹ̀ ọ́ Việt ᾧ שָׁלוֹם"],
+  ["🅵🆁🅴🅴 🅜🅞🅝🅔🅨 🇫🇷🇪🇪 🄵🅁🄴🄴 ❶➁➌", "FREE MONEY FREE FREE 123"],
+  ["ꜰʀᴇᴇ ᴍᴏɴᴇʏ", "free money"],
+  ["ʎǝuoɯ ǝǝɹɟ", "free money"],
+  ["hɐppy ʍin", "happy win"],
+  // Words of Akan and plain words are not upside down.
+  ["ɔdɔ wo ǝ soon", "ɔdɔ wo ǝ soon"],
   // Spaced letters
   ["v i a g r a", "viagra"],
   ["buy v.i.a.g.r.a now", "buy viagra now"],
@@ -56,6 +72,9 @@ const characters = fc.oneof(
   fc.constantFrom(..."aeioxyzAZ019 .-_*|~'\n\t"),
   fc.constantFrom(...confusables.keys()),
   fc.constantFrom(
+    ..."ɐɔǝɟɯuǝ🅰🆁🇩🇪❶ᴀʀ\u200c\u200d\u2062\u2064\u{1f469}\u2764\u{e0061}\u{e007f}\u{e0101}\ufe01می\u0336\u20e3",
+  ),
+  fc.constantFrom(
     ..."\u200b\u00ad\u202e\u2066\ufe0f\u0301\u0327\u0338\u0345\u1160\u3164\uffa0\ud800\udc00\0\u0085\u00a0",
   ),
   fc.constantFrom(..."éñŁøﬁ①½㎏ﷺΆйёї가각ᄀ"),
@@ -73,15 +92,15 @@ test("canonicalization is idempotent", () => {
   );
 }, 900_000);
 
-/** Characters that look like each ASCII character. Digits of other scripts are letters only inside words. */
+/** Characters that look like each ASCII character. Digits of other scripts are letters only inside words, and turned letters may turn a word. */
 const lookalikes = new Map<string, string[]>();
 for (const [source, target] of confusables)
-  if (!/\p{N}/u.test(source)) lookalikes.set(target, [...(lookalikes.get(target) ?? []), source]);
+  if (!/[\p{N}ɐɟƃɥᴉɾʞɹʇʌʍʎ]/u.test(source)) lookalikes.set(target, [...(lookalikes.get(target) ?? []), source]);
 
 test("every disguise of a text within the class gives the same answer", () => {
   const rng = new Rng("disguise");
   const pick = <T>(list: readonly T[]): T => list[rng.integer(list.length)]!;
-  const invisible = ["\u200b", "\u200d", "\u2060", "\u00ad", "\u202e", "\u2069", "\ufe0f", "\u{e0061}"];
+  const invisible = ["\u200b", "\u200d", "\u2060", "\u00ad", "\u202e", "\u2069", "\ufe0f", "\u2062"];
   const toFullWidth = (character: string): string =>
     /[!-~]/.test(character) ? String.fromCodePoint(character.codePointAt(0)! + 0xfee0) : character;
   const disguise = (character: string): string => {
