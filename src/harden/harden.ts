@@ -5,14 +5,33 @@ import { compare } from "../actions/compare.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
 import { loadAttack } from "../attacks/load-attack.js";
+import { UserError } from "../base/errors.js";
+import { warn } from "../base/events.js";
+import { formatRoughDuration } from "../base/format.js";
+import { lockFolder } from "../base/lock.js";
+import { toFlag } from "../base/shell.js";
 import { validate } from "../base/validate.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 import type { MethodReference } from "../methods/index.js";
 import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
+import {
+  checkNew,
+  formatTraining,
+  hashData,
+  listTrained,
+  type ModelName,
+  modelNames,
+  readAttempt,
+  setAside,
+  writeAttempt,
+} from "./attempt.js";
+import { HardenEstimator, type HardenTime } from "./estimate.js";
 import { type HardenRequest, hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
-import { type HardenPlan, planHardening } from "./plan.js";
+import { type HardenPlan, planHardening, warnAboutData } from "./plan.js";
+import { type HardenData, readHardenData, writeData } from "./read-data.js";
+import { chooseSizes, defaultSizes } from "./sizes.js";
 import { describeHardening } from "./verdict.js";
 
 /** The accuracy of a model on the attacked texts, before and after. */
@@ -37,8 +56,11 @@ export interface HardenResult {
 
 /** What happens while a classifier is hardened. */
 export interface HardenCallbacks extends AttackCallbacks {
-  /** Called when the data is read and every choice is made. */
-  readonly onPlan?: (plan: HardenPlan) => void;
+  /**
+   * Called when the data is read and every choice is made, before the first training. The time is
+   * measured on a few steps; null if both models are already trained.
+   */
+  readonly onPlan?: (plan: HardenPlan, time: HardenTime | null) => void;
   /** Called before each training and attack, with what is done. */
   readonly onStage?: (kind: "train" | "attack", sentence: string) => void;
 }
@@ -51,17 +73,84 @@ export interface HardenCallbacks extends AttackCallbacks {
  *     console.log(verdict);
  */
 export async function harden(request: HardenRequest, callbacks: HardenCallbacks = {}): Promise<HardenResult> {
+  try {
+    return await hardenFromFlags(request, callbacks);
+  } catch (error) {
+    throw error instanceof UserError ? new UserError(nameKeys(error.message)) : error;
+  }
+}
+
+/** Replaces flags in a message by the keys of a request: --label-column COLUMN by labelColumn. */
+function nameKeys(message: string): string {
+  const flags = new Map(Object.keys(hardenRequestSchema.shape).map((key) => [toFlag(key), key]));
+  flags.set("--attack", "attacks");
+  return message.replaceAll(/(--[a-z][a-z-]*)( [A-Z]{2,}\b)?/g, (found, flag: string) => flags.get(flag) ?? found);
+}
+
+/** The same as `harden`, with errors that name the flags of the command line. */
+export async function hardenFromFlags(request: HardenRequest, callbacks: HardenCallbacks = {}): Promise<HardenResult> {
   const parsed = validate(hardenRequestSchema, request, "harden");
-  const { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads } = parsed;
+  const { out, resume } = parsed;
   await checkNames(parsed);
-  const plan = await planHardening(parsed, callbacks);
-  callbacks.onPlan?.(plan);
+  const data = await readHardenData(parsed, callbacks);
+  warnAboutData(parsed, data, callbacks);
+  if (!resume) await checkNew(out);
+  const unlock = lockFolder(out, "harden.lock", "harden in the folder");
+  try {
+    const plan = await preparePlan(parsed, data, callbacks);
+    return await carryOut(parsed, plan, callbacks);
+  } finally {
+    unlock();
+  }
+}
+
+/** Chooses the sizes, says how long they take, and makes the folder ready for them. */
+async function preparePlan(
+  request: ParsedHardenRequest,
+  data: HardenData,
+  callbacks: HardenCallbacks,
+): Promise<HardenPlan> {
+  const { out, minutes } = request;
+  const earlier = await readAttempt(out);
+  const hash = hashData(data);
+  if (earlier && earlier.data !== hash) await setAside(out, "other texts: the data has changed", callbacks);
+  await writeData(data);
+  const estimator = new HardenEstimator(data, callbacks);
+  // A second measurement could choose other sizes, and the runs could not be continued.
+  const known = earlier?.data === hash && earlier.minutes === minutes ? earlier.sizes : null;
+  const sizes =
+    known ??
+    (minutes === null
+      ? defaultSizes
+      : await chooseSizes(60 * minutes, async (each) => {
+          return (await estimator.estimate(planHardening(request, data, each))).total;
+        }));
+  const plan = planHardening(request, data, sizes);
+  const training = formatTraining(plan);
+  if (earlier?.data === hash && earlier.training !== training) await setAside(out, "other settings", callbacks);
+  const trained = listTrained(out);
+  const time = trained.size === modelNames.length ? null : await estimator.estimate(plan, trained);
+  if (minutes !== null && time && time.total > tolerance * 60 * minutes)
+    warn(callbacks, `No sizes take ${minutes} minutes: the smallest take about ${formatRoughDuration(time.total)}.`);
+  await writeAttempt(out, { data: hash, minutes, sizes, training, numExamples: plan.numExamples });
+  callbacks.onPlan?.(plan, time);
+  return plan;
+}
+
+/** An estimate is not exact, so a little more than was asked for needs no warning. */
+const tolerance = 1.2;
+
+async function carryOut(
+  { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads }: ParsedHardenRequest,
+  plan: HardenPlan,
+  callbacks: HardenCallbacks,
+): Promise<HardenResult> {
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
-  const trainModel = (name: keyof typeof folders, methods: readonly MethodReference[]): Promise<Run> => {
+  const trainModel = (name: ModelName, methods: readonly MethodReference[]): Promise<Run> => {
     callbacks.onStage?.("train", `Training the ${name} model (${methods[0] ?? "standard fine-tuning"})`);
     return train({ ...plan.settings, methods, out: folders[name], resume }, callbacks);
   };
-  const attackModel = (name: keyof typeof folders): Promise<AttackReport> => {
+  const attackModel = (name: ModelName): Promise<AttackReport> => {
     callbacks.onStage?.("attack", `Attacking the ${name} model (${plan.attacks.join(", ")})`);
     const { attacks, numExamples } = plan;
     const settings = { numExamples, attackedLabel, minContextSimilarity, seed, resume, device, precision, threads };

@@ -1,35 +1,35 @@
-import { stat } from "node:fs/promises";
-import { join } from "node:path";
-import { loadConfiguredTask } from "../actions/load/load-task.js";
+import { limitExamples } from "../actions/load/load-task.js";
 import type { AttackReference } from "../attacks/load-attack.js";
-import { UserError } from "../base/errors.js";
-import type { Callbacks } from "../base/events.js";
-import { createFolder, exists, readText, writeFileAtomic } from "../base/files.js";
-import { formatCount, formatPercent } from "../base/format.js";
-import { toFlag } from "../base/shell.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { formatCount } from "../base/format.js";
+import { Rng } from "../base/rng.js";
 import { quantile } from "../evaluation/statistics.js";
 import type { MethodReference } from "../methods/index.js";
-import { flattenData, type RunConfigInput, runConfigSchema } from "../settings/config.js";
-import { formatDataName } from "../tasks/custom-task.js";
-import { type Example, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
-import { splitExamples } from "../tasks/split-examples.js";
+import { type RunConfigInput, runConfigSchema } from "../settings/config.js";
+import type { Example, Split } from "../tasks/index.js";
+import { looksEnglish } from "../text/looks-english.js";
 import { splitWords } from "../text/words.js";
-import { hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
+import { createEpochBatches, trainSettingsSchema } from "../train/index.js";
+import { type ChoiceKey, choiceTable, hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
+import type { HardenData } from "./read-data.js";
+import { countAttackedTexts, type Sizes, sizeMethod } from "./sizes.js";
 
 /** One choice, and why it was made. */
 export interface Choice {
   readonly name: string;
   readonly value: string;
   readonly reason: string;
-  /** The flag that replaces the choice. */
-  readonly flag: string;
+  /** The key of the request that replaces the choice. */
+  readonly key: ChoiceKey;
 }
+
+/** Texts per label in each split. */
+type ClassCounts = { readonly label: string } & Readonly<Record<Split, number>>;
 
 /** What `harden` is going to do. */
 export interface HardenPlan {
   readonly task: string;
-  /** Texts per label in each split. */
-  readonly classes: readonly ({ readonly label: string } & Readonly<Record<Split, number>>)[];
+  readonly classes: readonly ClassCounts[];
   readonly choices: readonly Choice[];
   /** The settings of both models, except for the method. */
   readonly settings: RunConfigInput;
@@ -38,188 +38,150 @@ export interface HardenPlan {
   readonly numExamples: number;
 }
 
-const defaultBatchSize = 32;
-/** With fewer optimizer steps, the small model hardly learns. */
-const minSteps = 75;
+/** Tokens of a batch: longer texts have fewer of them, so that a step takes about the same time. */
+const tokensPerBatch = 2048;
+const largestBatch = 32;
 const minEpochs = 2;
-const maxTokens = 128;
 /** A class with less than this fraction of an equal share is rare. */
 const rareShare = 0.5;
 
-/** Reads the data and makes every choice that the request leaves open. */
-export async function planHardening(request: ParsedHardenRequest, callbacks: Callbacks): Promise<HardenPlan> {
-  const { task, data, heldOut } = await readData(request, callbacks);
-  const [train, test] = [await task.load("train"), await task.load("test")];
-  const validation = task.splits.includes("validation") ? await task.load("validation") : [];
-  const count = (examples: readonly Example[], label: number): number =>
-    examples.filter((example) => example.label === label).length;
-  const classes = task.labels.map((label, i) => ({
-    ...{ label, train: count(train, i), validation: count(validation, i), test: count(test, i) },
-  }));
-  const empty = classes.find((each) => each.train === 0 || each.test === 0);
-  if (empty)
-    throw new UserError(
-      `${task.name}: the label ${empty.label} has ${empty.train} training and ${empty.test} test texts. ` +
-        "Expected at least one of each. Add texts of this label, or remove the label.",
+/** Warns about data for which the defaults are wrong. */
+export function warnAboutData(request: ParsedHardenRequest, { examples }: HardenData, callbacks: Callbacks): void {
+  const texts = [...examples.train, ...examples.test].flatMap((example) => example.texts);
+  if (request.substitutions === "wordnet" && !looksEnglish(texts))
+    warn(
+      callbacks,
+      "The texts do not look English, and the substitutions are English synonyms: few words have any, so training and " +
+        "attack change little. Pass --substitutions FILE with a table of their language, or --attack deepwordbug, " +
+        "which changes letters.",
     );
-  const maxLength = request.maxLength ?? chooseMaxLength([...train, ...test]);
-  const numExamples = Math.min(request.numExamples, test.length);
-  const batches = chooseBatches(request, classes);
-  const { device, precision, threads, seed, skipBadRows, model, method, tokenization, substitutions } = request;
-  const { learningRate, attacks } = request;
-  const describe = (name: string, key: keyof ParsedHardenRequest, value: string | number, reason: string): Choice => ({
-    name,
-    value: String(value),
-    reason: isDefault(request, key) ? reason : "as you asked",
-    flag: toFlag(key),
-  });
-  const choices: Choice[] = [
-    describe("model", "model", model, "it comes with temper-nlp-demo and trains on a CPU in minutes"),
-    describe(
-      "tokenization",
-      "tokenization",
-      tokenization,
-      "one token per word, so that the method can replace words in training",
-    ),
-    describe(
-      "substitutions",
-      "substitutions",
-      substitutions,
-      "synonyms of English words; for another language, pass a table",
-    ),
-    describe("max length", "maxLength", maxLength, `long enough for 95% of the texts, at most ${maxTokens}`),
-    ...(heldOut === null
-      ? []
-      : [{ name: "test texts", value: formatCount(test.length), reason: heldOut, flag: "--test-data" }]),
-    describe("method", "method", method, "trains against the worst mixture of synonyms; its weight suits few texts"),
-    describe("epochs", "epochs", batches.settings.epochs, batches.reasons.epochs),
-    {
-      name: "batches",
-      value: batches.description,
-      reason: batches.reasons.batches,
-      flag: "--batch-size",
+}
+
+/** Makes every choice that the request leaves open, for work of this size. */
+export function planHardening(request: ParsedHardenRequest, data: HardenData, sizes: Sizes): HardenPlan {
+  const { task, examples } = data;
+  const limit = request.maxTrainSamples ?? sizes.trainTexts;
+  const train = limitExamples(task, examples.train, limit, request.seed);
+  const length = request.maxLength ?? chooseMaxLength([...train, ...examples.test], sizes.maxTokens);
+  const batches = chooseBatches(request, task.labels, train, { length, steps: sizes.steps });
+  const numExamples = Math.min(request.numExamples ?? countAttackedTexts(sizes, length), examples.test.length);
+  const isLimited = limit < examples.train.length;
+  /** What depends on the data: the value, how it is shown if not as it is, and the reason. */
+  const decided: Partial<Record<ChoiceKey, { value?: unknown; shown?: string; reason: string }>> = {
+    ...data.choices,
+    maxLength: { value: length, reason: `long enough for 95% of the texts, at most ${sizes.maxTokens}` },
+    method: {
+      value: sizeMethod(request.method, sizes, isDefault(request, "method")),
+      reason: choiceTable.method.reason,
     },
-    describe("learning rate", "learningRate", learningRate, "small models learn little from few texts at lower rates"),
-    {
-      name: "weights",
-      value: "the last ones",
-      reason: "with few validation texts, the choice of a checkpoint would be noise",
-      flag: "--epochs",
+    maxTrainSamples: {
+      value: isLimited ? limit : null,
+      shown: formatCount(train.length),
+      reason: isLimited ? `a class-balanced sample of ${formatCount(examples.train.length)}` : "all that there are",
     },
-    {
-      ...describe("attack", "attacks", attacks.join(", "), "replaces words with synonyms, the most telling first"),
-      flag: "--attack",
+    batchSize: batches.size,
+    epochs: batches.epochs,
+    numExamples: {
+      value: numExamples,
+      shown: formatCount(numExamples),
+      reason:
+        numExamples === examples.test.length ? "all test texts, for both models" : "the same sample for both models",
     },
-    describe(
-      "attacked texts",
-      "numExamples",
-      formatCount(numExamples),
-      numExamples === test.length ? "all test texts, the same for both models" : "the same sample for both models",
-    ),
-  ];
+  };
+  const keys = Object.keys(choiceTable) as ChoiceKey[];
+  const values = Object.fromEntries(keys.map((key) => [key, decided[key]?.value ?? request[key]]));
+  const pick = (shape: object): object => Object.fromEntries(Object.entries(values).filter(([key]) => key in shape));
+  const { device, precision, threads, seed, skipBadRows } = request;
+  const count = (list: readonly Example[], label: number): number =>
+    list.filter((example) => example.label === label).length;
   return {
     task: task.name,
-    classes,
-    choices,
-    method,
-    attacks,
-    numExamples,
+    classes: task.labels.map((label, i) => ({
+      label,
+      train: count(examples.train, i),
+      validation: count(examples.validation, i),
+      test: count(examples.test, i),
+    })),
+    choices: keys.flatMap((key) => {
+      const isOpen = isDefault(request, key);
+      const { shown = String(values[key]), reason = choiceTable[key].reason } = decided[key] ?? {};
+      // Columns and files that nobody named, and that were not guessed, say nothing.
+      if (reason === "" || (isOpen && values[key] === null && decided[key]?.shown === undefined)) return [];
+      return [{ name: choiceTable[key].title, value: shown, reason: isOpen ? reason : "as you asked", key }];
+    }),
     settings: {
-      ...data,
-      ...{ device, precision, threads, seed, skipBadRows, model, tokenization, substitutions, maxLength },
-      train: { ...batches.settings, learningRate, loadBestModelAtEnd: false },
+      ...(pick(runConfigSchema.shape) as RunConfigInput),
+      ...data.settings,
+      device,
+      precision,
+      threads,
+      seed,
+      skipBadRows,
+      train: {
+        ...pick(trainSettingsSchema.shape),
+        ...batches.sampler,
+        // With few validation texts, the choice of a checkpoint would be noise.
+        loadBestModelAtEnd: false,
+        evalEpochs: [Math.max(1, Math.ceil(batches.epochs.value))],
+      },
     },
+    method: values.method as MethodReference,
+    attacks: request.attacks,
+    numExamples,
   };
 }
 
 const defaults = hardenRequestSchema.parse({});
 
-function isDefault(request: ParsedHardenRequest, key: keyof ParsedHardenRequest): boolean {
+/** True if the request leaves a choice to `harden`. */
+export function isDefault(request: ParsedHardenRequest, key: ChoiceKey): boolean {
   return JSON.stringify(request[key]) === JSON.stringify(defaults[key]);
 }
 
-/** Where both runs read their data. */
-type DataSettings = Pick<
-  RunConfigInput,
-  "task" | "data" | "textColumn" | "labelColumn" | "labelMap" | "validationData" | "testData"
->;
-
-/**
- * Loads the data. One file or array is split here: the default of 10% would leave too few test texts
- * of a few hundred to find a difference.
- */
-async function readData(
-  request: ParsedHardenRequest,
-  callbacks: Callbacks,
-): Promise<{ readonly task: Task; readonly data: DataSettings; readonly heldOut: string | null }> {
-  const { task: name, data, textColumn, labelColumn, labelMap } = flattenData(request);
-  const { validationData, testData, out, attackedLabel } = request;
-  const task = await loadConfiguredTask(request, callbacks);
-  if (attackedLabel !== null && !task.labels.includes(attackedLabel))
-    throw new UserError(`--attacked-label: expected a label (${task.labels.join(", ")}), received ${attackedLabel}`);
-  const given: DataSettings = { task: name, data, textColumn, labelColumn, labelMap, validationData, testData };
-  const isOne = typeof data === "string" ? ((await stat(data).catch(() => null))?.isFile() ?? false) : data !== null;
-  if (!isOne || name !== null || testData !== null || validationData !== null)
-    return { task, data: given, heldOut: null };
-  const all = (await Promise.all(task.splits.map((split) => task.load(split)))).flat();
-  const fraction = Math.max(0.1, Math.min(0.3, defaults.numExamples / all.length));
-  const { test, rest } = splitExamples(all, { test: { fraction } });
-  const folder = join(out, "data", typeof data === "string" ? formatDataName(data) : "examples");
-  createFolder(folder);
-  await writeOnce(join(folder, "train.jsonl"), task, rest);
-  await writeOnce(join(folder, "test.jsonl"), task, test);
-  const fields = task.fields.length === 1 ? ["text"] : ["sentence1", "sentence2"];
-  const split: DataSettings = { data: folder, textColumn: fields, labelColumn: "label" };
-  return {
-    task: await loadConfiguredTask(runConfigSchema.parse({ model: request.model, ...split }), callbacks),
-    data: split,
-    heldOut: `${formatPercent(fraction, 0)} of the data are held out; with fewer, a difference would not be seen`,
-  };
-}
-
-/** Writes the examples, unless the folder already has results of other ones. */
-async function writeOnce(path: string, task: Task, examples: readonly Example[]): Promise<void> {
-  const rows = examples.map(({ texts, label }) => ({
-    text: texts.length === 1 ? texts[0]! : ([texts[0]!, texts[1]!] as [string, string]),
-    label: task.labels[label]!,
-  }));
-  const before = (await exists(path)) ? await readText(path, "the data") : null;
-  await writeExamplesFile(path, rows);
-  if (before === null || before === (await readText(path, "the data"))) return;
-  await writeFileAtomic(path, before);
-  throw new UserError(`${path} has other texts than the data now: the file has changed. Choose a different --out.`);
-}
-
 /** The length that 95% of the texts need: their words and two or three special tokens. */
-function chooseMaxLength(examples: readonly Example[]): number {
+function chooseMaxLength(examples: readonly Example[], maxTokens: number): number {
   const lengths = examples.map(
     ({ texts }) => texts.reduce((sum, text) => sum + splitWords(text).length, 0) + texts.length + 1,
   );
   return Math.min(maxTokens, 8 * Math.ceil(quantile(lengths, 0.95) / 8));
 }
 
-/** Enough steps to learn. If a class is rare, every batch has as many of its texts as of the others. */
-function chooseBatches(request: ParsedHardenRequest, classes: HardenPlan["classes"]) {
-  const total = classes.reduce((sum, { train }) => sum + train, 0);
-  const rarest = Math.min(...classes.map(({ train }) => train));
-  const isRare = rarest < (rareShare * total) / classes.length;
-  const perClass = Math.max(1, Math.min(Math.floor(defaultBatchSize / classes.length), rarest));
-  const batchSize = request.batchSize ?? (isRare ? perClass * classes.length : defaultBatchSize);
-  const steps = isRare ? Math.max(1, Math.floor(rarest / (batchSize / classes.length))) : Math.ceil(total / batchSize);
-  const epochs = request.epochs ?? Math.max(minEpochs, Math.ceil(minSteps / steps));
+/** Enough steps to learn, counted with the batches that the sampler gives. Rare classes are repeated. */
+function chooseBatches(
+  request: ParsedHardenRequest,
+  labels: readonly string[],
+  train: readonly Example[],
+  { length, steps }: { readonly length: number; readonly steps: number },
+) {
+  const counts = labels.map((_, label) => train.filter((example) => example.label === label).length);
+  const rarest = Math.min(...counts);
+  const isRare = rarest < (rareShare * train.length) / labels.length;
+  const wanted = Math.min(largestBatch, 2 ** Math.floor(Math.log2(tokensPerBatch / length)));
+  // Every batch has as many texts of a rare class as of the others.
+  const batchSize =
+    request.batchSize ?? (isRare ? Math.max(1, Math.floor(wanted / labels.length)) * labels.length : wanted);
+  const batchSampler = isRare ? ("class-balanced" as const) : ("shuffled" as const);
+  const dataset = { items: train.map((example) => ({ example })), lengths: new Int32Array(train.length) };
+  const perEpoch = createEpochBatches(
+    dataset,
+    labels.length,
+    { batchSampler, batchSize, groupByLength: false },
+    new Rng("harden"),
+  ).length;
+  const epochs = request.epochs ?? Math.max(minEpochs, Math.ceil(steps / perEpoch));
+  const total = Math.round(perEpoch * epochs);
   return {
-    settings: {
-      epochs,
-      batchSize,
-      ...(isRare && { batchSampler: "class-balanced" as const }),
-      evalEpochs: [Math.ceil(epochs)],
-    },
-    description: `${batchSize} texts${isRare ? ", class-balanced" : ""}`,
-    reasons: {
-      epochs: `${formatCount(total)} training texts give ${formatCount(steps * epochs)} steps; a small model needs about ${minSteps}`,
-      batches: isRare
-        ? `the rarest label has ${formatCount(rarest)} of ${formatCount(total)} texts; otherwise it would be ignored`
+    sampler: { batchSampler },
+    size: {
+      value: batchSize,
+      shown: `${batchSize} texts${isRare ? ", class-balanced" : ""}`,
+      reason: isRare
+        ? `the rarest label has ${formatCount(rarest)} of ${formatCount(train.length)} texts; otherwise it would be ignored`
         : "the classes are frequent enough for random batches",
+    },
+    epochs: {
+      value: epochs,
+      reason: `${formatCount(train.length)} training texts give ${formatCount(total)} steps; a small model needs about 75`,
     },
   };
 }

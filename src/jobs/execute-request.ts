@@ -61,8 +61,8 @@ export async function executeRequest(
     }
     case "harden": {
       const { kind: _, ...rest } = request;
-      const { harden } = await import("../harden/harden.js");
-      const { standard, robust, verdict } = await harden({ ...rest, resume: true }, callbacks);
+      const { hardenFromFlags } = await import("../harden/harden.js");
+      const { standard, robust, verdict } = await hardenFromFlags({ ...rest, resume: true }, callbacks);
       return { standard, robust, verdict };
     }
     case "attack-shards": {

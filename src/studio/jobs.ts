@@ -7,6 +7,7 @@ import { z } from "zod";
 import { createFolder, openForAppending, readBytes, readText, writeFileAtomic } from "../base/files.js";
 import { findLivingOwner, formatOwner } from "../base/lock.js";
 import { readJsonIfExists } from "../base/read-json.js";
+import { readAttempt } from "../harden/attempt.js";
 import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
@@ -158,7 +159,8 @@ async function readHardenProgress(
   const folders = ["standard", "robust"].map((name) => join(out, name));
   const trained = await Promise.all(folders.map(readTrainProgress));
   const attacked = await Promise.all(folders.map((folder) => countResults(join(folder, "attacks"), attacks)));
-  const texts = attacks.length * numExamples;
+  const planned = numExamples ?? (await readAttempt(out).catch(() => null))?.numExamples ?? Number.POSITIVE_INFINITY;
+  const texts = attacks.length * planned;
   const stages = [
     ...trained.map(({ done, total }) => (total === null ? 0 : done / total)),
     ...attacked.map((done) => Math.min(1, done / texts)),

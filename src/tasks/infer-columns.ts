@@ -15,7 +15,7 @@ const defaultTextColumns = [
 ];
 const defaultLabelColumns = ["label", "labels", "gold_label", "class"];
 /** A column with more distinct values than this, and few rows per value, is not a label column. */
-const maxLabels = 50;
+export const maxLabels = 50;
 
 export interface ColumnOptions {
   /** The text column, or the two columns of a pair. */
@@ -28,11 +28,22 @@ export interface ColumnOptions {
   readonly onEvent?: Callbacks["onEvent"];
 }
 
+/** The columns with one of the default names; undefined if there are none. */
+export function findDefaultColumns({ columns }: Pick<DataTable, "columns">): {
+  readonly texts: readonly string[] | undefined;
+  readonly label: string | undefined;
+} {
+  return {
+    texts: defaultTextColumns.find((names) => names.every((name) => columns.includes(name))),
+    label: defaultLabelColumns.find((name) => columns.includes(name)),
+  };
+}
+
 /** Returns the given text columns, else the first default names that exist, else undefined. */
-function findTextColumns({ columns }: DataTable, given: readonly string[] | undefined): readonly string[] | undefined {
+function findTextColumns(table: DataTable, given: readonly string[] | undefined): readonly string[] | undefined {
   if (given && given.length > 2)
     throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
-  return given ?? defaultTextColumns.find((names) => names.every((name) => columns.includes(name)));
+  return given ?? findDefaultColumns(table).texts;
 }
 
 export function inferTextColumns(table: DataTable, given: readonly string[]): readonly string[] {
@@ -51,7 +62,7 @@ export function inferColumns(table: DataTable, options: ColumnOptions): { texts:
   const { file, columns } = table;
   const given = options.textColumn?.length ? options.textColumn : undefined;
   const texts = findTextColumns(table, given);
-  const label = options.labelColumn ?? defaultLabelColumns.find((name) => columns.includes(name));
+  const label = options.labelColumn ?? findDefaultColumns(table).label;
   if (texts === undefined || label === undefined) {
     const option = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";
     throw createTableError([table], `${file}: pass ${option}. The columns are ${formatColumns(columns)}.`);
@@ -74,9 +85,9 @@ export function inferLabels(
   classNames: readonly string[] | undefined,
   options: ColumnOptions,
 ): { labels: readonly string[]; values: readonly string[] } {
-  if (options.labelMap !== undefined) return checkLabelMap(options.labelMap, options.labels);
   const values = tables.flatMap((table) => table.rows.flatMap((row) => readCell(row, column) ?? []));
   const distinct = [...new Set(values)];
+  if (options.labelMap !== undefined) return resolveLabelMap(options.labelMap, options.labels, distinct);
   const file = tables[0]!.file;
   const areIntegers = distinct.every((value) => /^-?\d+$/.test(value));
   const { labels } = options;
@@ -112,17 +123,23 @@ export function inferLabels(
   return { labels: sorted, values: sorted };
 }
 
-/** The labels of a map, in the order in which it names them, or in the order of the model. */
-function checkLabelMap(
+/**
+ * The labels of a map, in the order in which it names them, or in the order of the model. A map that
+ * renames values to others of the column, such as OK=ok, is partial: all other values stay labels.
+ */
+function resolveLabelMap(
   labelMap: Readonly<Record<string, string>>,
   known: readonly string[] | undefined,
+  distinct: readonly string[],
 ): { labels: readonly string[]; values: readonly string[] } {
   const mapped = [...new Set(Object.values(labelMap))];
   const unknown = known && mapped.find((label) => !known.includes(label));
   if (unknown !== undefined)
     throw new UserError(`--label-map: expected the labels ${known!.join(", ")}, received ${unknown}.`);
-  if (known === undefined && mapped.length < 2)
-    throw new UserError(`--label-map: expected at least two labels, received only ${mapped.join(", ") || "none"}.`);
-  const labels = known ?? mapped;
+  const others = distinct.filter((value) => !Object.hasOwn(labelMap, value));
+  const isPartial = others.some((value) => mapped.includes(value));
+  const labels = known ?? (isPartial ? [...new Set([...mapped, ...others.sort()])] : mapped);
+  if (labels.length < 2)
+    throw new UserError(`--label-map: expected at least two labels, received only ${labels.join(", ") || "none"}.`);
   return { labels, values: labels };
 }

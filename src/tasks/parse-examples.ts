@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
+import { formatPercent } from "../base/format.js";
 import type { DataRow, DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
 import { readTable } from "./read-table.js";
@@ -9,6 +10,8 @@ import { readTable } from "./read-table.js";
 export interface ReadOptions {
   /** Skip bad rows with a warning instead of failing. */
   readonly skipBadRows?: boolean | undefined;
+  /** If a larger fraction of the rows would be skipped, that is an error. Default: all may be. */
+  readonly maxSkippedFraction?: number | undefined;
   readonly onEvent?: Callbacks["onEvent"];
 }
 
@@ -77,9 +80,9 @@ export function parseExamples(
   requireColumns(table, [...columns.texts, columns.label]);
   const { labelMap } = columns;
   const indices = new Map(columns.values.map((value, index) => [value, index]));
-  const labelIndices = labelMap
-    ? new Map(Object.entries(labelMap).map(([value, label]) => [value, indices.get(label)]))
-    : indices;
+  const mapped = Object.entries(labelMap ?? {}).map(([value, label]) => [value, indices.get(label)] as const);
+  // A value that is already a label stays one.
+  const labelIndices = new Map([...mapped, ...[...indices].filter(([value]) => !Object.hasOwn(labelMap ?? {}, value))]);
   const examples: Example[] = [];
   const problems: string[] = [];
   for (const row of table.rows) {
@@ -118,6 +121,12 @@ function reportProblems(table: DataTable, problems: readonly string[], good: num
     throw new UserError(
       `${table.file}: ${count} cannot be used: ${details}. Fix them, or skip them with --skip-bad-rows ` +
         "(skipBadRows: true in a config or sweep).",
+    );
+  const { maxSkippedFraction = 1 } = options;
+  if (problems.length > maxSkippedFraction * table.rows.length)
+    throw new UserError(
+      `${table.file}: ${count} cannot be used: ${details}. At most ${formatPercent(maxSkippedFraction, 0)} may be skipped ` +
+        "with --skip-bad-rows. Fix the others.",
     );
   warn(options, `${table.file}: skipped ${count}: ${details}`);
 }

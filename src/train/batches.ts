@@ -1,15 +1,20 @@
 import { UserError } from "../base/errors.js";
 import type { Rng } from "../tensor/index.js";
 import { bucketBatches } from "../text/batch.js";
-import type { Dataset } from "./dataset.js";
 import type { TrainSettings } from "./settings.js";
+
+/** What batches need to know about a dataset. */
+interface BatchedTexts {
+  readonly items: readonly { readonly example: { readonly label: number } }[];
+  readonly lengths: ArrayLike<number>;
+}
 
 /**
  * The batches of an epoch as positions in the dataset. Without `groupByLength`, the examples of a
  * batch are independent given the class, as RIFT's Lemma 1 assumes.
  */
 export function createEpochBatches(
-  dataset: Dataset,
+  dataset: BatchedTexts,
   numLabels: number,
   {
     batchSampler: sampler,

@@ -3,7 +3,14 @@ import type { Callbacks } from "../../base/events.js";
 import type { Model } from "../../models/index.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { type DataRequest, flattenData, type RunConfig } from "../../settings/config.js";
-import { type Example, loadTask, type Task, type TaskReference, taskNames } from "../../tasks/index.js";
+import {
+  type Example,
+  type LoadTaskOptions,
+  loadTask,
+  type Task,
+  type TaskReference,
+  taskNames,
+} from "../../tasks/index.js";
 import { sampleExamples } from "../../tasks/sample.js";
 
 /**
@@ -47,7 +54,7 @@ export type TaskCallbacks = Pick<Callbacks, "onEvent">;
 export function loadConfiguredTask(
   request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
   { onEvent }: TaskCallbacks,
-  options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
+  options: Pick<LoadTaskOptions, "evaluationOnly" | "labels" | "maxSkippedFraction"> = {},
 ): Promise<Task> {
   const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = flattenData(request);
   return loadTask({

@@ -1,8 +1,9 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatPercent } from "../../base/format.js";
+import { formatCount, formatPercent, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode } from "../../base/processes.js";
-import { formatCommandLine } from "../../base/shell.js";
-import { type HardenCallbacks, type HardenResult, harden } from "../../harden/harden.js";
+import { formatCommandLine, toFlag } from "../../base/shell.js";
+import type { HardenTime } from "../../harden/estimate.js";
+import { type HardenCallbacks, type HardenResult, hardenFromFlags } from "../../harden/harden.js";
 import { hardenRequestSchema } from "../../harden/harden-request.js";
 import type { HardenPlan } from "../../harden/plan.js";
 import { Interrupted } from "../../train/index.js";
@@ -27,18 +28,20 @@ export function define(command: Command, io: Io): void {
   addOptions(command, hardenRequestSchema.shape, {
     ...dataFlags,
     validationData: "<file>",
-    testData: "<file>",
     out: "<folder>",
+    testData: "<file>",
     model: "<reference>",
-    method: "<name[:key=value,…]>",
     tokenization: "<name>",
     substitutions: "<table>",
     maxLength: "<tokens>",
-    epochs: "<number>",
+    method: "<name[:key=value,…]>",
+    maxTrainSamples: "<count>",
     batchSize: "<count>",
+    epochs: "<number>",
     learningRate: "<rate>",
     attacks: "--attack <name[:key=value,…]>",
     numExamples: "<count>",
+    minutes: "<number>",
     attackedLabel: "<label>",
     minContextSimilarity: "<number>",
     seed: "<number>",
@@ -55,10 +58,13 @@ export function define(command: Command, io: Io): void {
       // With --json, stdout has the result only.
       const stream = json ? io.stderr : io.stdout;
       try {
-        const result = await harden(request, {
+        const result = await hardenFromFlags(request, {
           ...progress.callbacks,
           signal: stop.signal,
-          onPlan: (plan) => void (quiet || stream.write(formatPlan({ ...io, stdout: stream }, plan))),
+          onPlan: (plan, time) => {
+            progress.end();
+            if (!quiet) stream.write(formatPlan({ ...io, stdout: stream }, plan, time, request.minutes != null));
+          },
         });
         progress.end();
         const { standard, robust, verdict } = result;
@@ -105,15 +111,38 @@ function createHardenProgress(
   };
 }
 
-function formatPlan(io: Io, { task, classes, choices }: HardenPlan): string {
+function formatPlan(
+  io: Io,
+  { task, classes, choices }: HardenPlan,
+  time: HardenTime | null,
+  hasLimit: boolean,
+): string {
   const splits = ["train", "validation", "test"] as const;
   const counts = classes.map((each) => [each.label, ...splits.map((split) => formatCount(each[split]))]);
   const head = [`label of ${task}`, ...splits];
-  const rows = choices.map(({ name, value, reason, flag }) => [name, value, reason, flag]);
+  const rows = choices.map(({ name, value, reason, key }) => [
+    name,
+    value,
+    reason,
+    key === "attacks" ? "--attack" : toFlag(key),
+  ]);
   return (
     `${formatTable(io.stdout, counts, { head, numeric: [1, 2, 3] })}\n\n` +
-    `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n`
+    `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n${formatTime(time, hasLimit)}`
   );
+}
+
+/** Longer than this, a hint says how to choose a shorter time. */
+const patientSeconds = 900;
+
+function formatTime(time: HardenTime | null, hasLimit: boolean): string {
+  if (time === null) return "";
+  const { standard, robust, attacks, total } = time;
+  const parts = Object.entries({ "standard model": standard, "robust model": robust, attacks }).flatMap(
+    ([name, seconds]) => (seconds > 0 ? [`${name} ${formatRoughDuration(seconds)}`] : []),
+  );
+  const hint = total > patientSeconds && !hasLimit ? " --minutes 10 chooses sizes that take about ten minutes." : "";
+  return `\nAbout ${formatRoughDuration(total)} on this machine, measured on a few steps: ${parts.join(", ")}.${hint}\n`;
 }
 
 function formatResult(io: Io, result: HardenResult, bold: (text: string) => string): string {
