@@ -134,7 +134,7 @@ export function planHardening(request: ParsedHardenRequest, data: HardenData, si
 const defaults = hardenRequestSchema.parse({});
 
 /** True if the request leaves a choice to `harden`. */
-export function isDefault(request: ParsedHardenRequest, key: ChoiceKey): boolean {
+function isDefault(request: ParsedHardenRequest, key: ChoiceKey): boolean {
   return JSON.stringify(request[key]) === JSON.stringify(defaults[key]);
 }
 
