@@ -22,11 +22,9 @@ import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";
 import { applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
-type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
-
 export async function loadSharedSample(
   runs: readonly LabeledRun[],
-  request: SampleRequest,
+  request: z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>,
   context: Pick<Callbacks, "onEvent">,
 ): Promise<{ readonly task: Task; readonly examples: readonly Example[]; readonly device: Device }> {
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
@@ -87,19 +85,13 @@ interface FixedBatch {
   free(): void;
 }
 
-interface MicroBatch {
-  readonly rows: readonly number[];
-  readonly input: TokenInput;
-  readonly labels: Tensor;
-}
-
 const tokensPerMicroBatch = { cpu: 4096, gpu: 65_536 };
 
 export function createFixedBatch(model: Model, examples: readonly Example[], device: Device): FixedBatch {
   const { items } = toDataset(model, examples);
   const encodings = items.map((item) => item.encoding);
   const microBatches = batchByLength(encodings, tokensPerMicroBatch[device === "cpu" ? "cpu" : "gpu"]).map(
-    (rows): MicroBatch => {
+    (rows): { readonly rows: readonly number[]; readonly input: TokenInput; readonly labels: Tensor } => {
       const picked = rows.map((row) => encodings[row]!);
       const padded = padBatch(picked, model.tokenizer.special.padId);
       const labels = Int32Array.from(rows, (row) => items[row]!.example.label);

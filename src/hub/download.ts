@@ -17,7 +17,7 @@ interface Download {
   readonly onEvent?: Callbacks["onEvent"];
 }
 
-class HttpError extends Error {
+class DownloadError extends Error {
   constructor(
     readonly status: number,
     url: string,
@@ -90,7 +90,7 @@ async function getFileSize(path: string): Promise<number> {
 
 /** Lost connections and overloaded servers deserve another attempt; denied access and a full disk do not. */
 function isTransient(error: unknown): boolean {
-  if (error instanceof HttpError) return error.status >= 500 || error.status === 408 || error.status === 429;
+  if (error instanceof DownloadError) return error.status >= 500 || error.status === 408 || error.status === 429;
   return !(error instanceof UserError) && getErrorCode(error) === null;
 }
 
@@ -112,7 +112,7 @@ async function fetchRemaining(request: Download, partial: string, offset: number
     const response = await request.fetch(url, { headers, signal: stalled.signal });
     if (!response.ok) {
       await response.body?.cancel();
-      throw new HttpError(response.status, url);
+      throw new DownloadError(response.status, url);
     }
     const continues =
       response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${offset}-`) === true;

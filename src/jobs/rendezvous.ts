@@ -10,8 +10,6 @@ export const processOptions = {
   timeout: z.number().positive().default(600).describe("longest wait for another process, in seconds"),
 };
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** The meeting point of a process with the others, and its number on this host. */
 export interface RankRendezvous extends Rendezvous {
   readonly localRank: number;
@@ -23,14 +21,17 @@ export const secretVariable = "TEMPER_RENDEZVOUS_SECRET";
 const torchrunVariables = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"] as const;
 
 /** Reads what `torchrun`, `srun` or `--processes` set. Returns null if the process works alone. */
-export function readRendezvous(env: Environment, timeout: number): RankRendezvous | null {
+export function readRendezvous(
+  env: Readonly<Record<string, string | undefined>>,
+  timeout: number,
+): RankRendezvous | null {
   const size = Number(env.SLURM_STEP_NUM_TASKS ?? 1);
   const found =
     env.WORLD_SIZE !== undefined ? readTorchrun(env, timeout) : size > 1 ? readSrun(env, size, timeout) : null;
   return found && { ...found, secret: env[secretVariable] ?? "" };
 }
 
-function readTorchrun(env: Environment, timeout: number): RankRendezvous | null {
+function readTorchrun(env: Readonly<Record<string, string | undefined>>, timeout: number): RankRendezvous | null {
   if (Number(env.WORLD_SIZE) === 1) return null;
   const missing = torchrunVariables.filter((name) => env[name] === undefined && name !== "LOCAL_RANK");
   if (missing.length > 0)
@@ -50,7 +51,7 @@ function readTorchrun(env: Environment, timeout: number): RankRendezvous | null 
   return { rank, size, localRank, host: env.MASTER_ADDR!, port, hasStore, timeout };
 }
 
-function readInteger(env: Environment, name: string, min: number): number {
+function readInteger(env: Readonly<Record<string, string | undefined>>, name: string, min: number): number {
   const value = Number(env[name]);
   if (/^\d+$/.test(env[name] ?? "") && value >= min) return value;
   throw new UserError(`${name}: expected an integer of at least ${min}, received "${env[name]}".`);
@@ -60,7 +61,7 @@ function readInteger(env: Environment, name: string, min: number): number {
 const [firstPort, numPorts] = [20_000, 10_000];
 
 /** The tasks of a job step meet at its first host, at a port that depends on the job. */
-function readSrun(env: Environment, size: number, timeout: number): RankRendezvous {
+function readSrun(env: Readonly<Record<string, string | undefined>>, size: number, timeout: number): RankRendezvous {
   const host = env.MASTER_ADDR ?? readFirstHost(env.SLURM_STEP_NODELIST ?? "localhost");
   const job = Number(env.SLURM_JOB_ID ?? 0) * 16 + Number(env.SLURM_STEP_ID ?? 0);
   const port = Number(env.MASTER_PORT ?? firstPort + (job % numPorts));

@@ -16,7 +16,6 @@ import {
 import { copyAll_ } from "./foreach.js";
 import { type EpsilonMode, type FusedAdam, fusedAdamW } from "./fused-adamw.js";
 
-type TensorList = readonly Tensor[];
 const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
 
 /** The constants of AdamW, with PyTorch's names and defaults. */
@@ -234,7 +233,12 @@ export class AdamW {
     return this.step.device === "cpu" ? epsilon / Math.sqrt(1 - beta2 ** this.step.item()) : null;
   }
 
-  #apply(states: readonly ParameterState[], gradients: TensorList, weightDecay: number, learningRate: Tensor): void {
+  #apply(
+    states: readonly ParameterState[],
+    gradients: readonly Tensor[],
+    weightDecay: number,
+    learningRate: Tensor,
+  ): void {
     const { beta1, beta2 } = this.settings;
     const epsilon = this.#getFixedEpsilon();
     // A captured step is replayed with other step counts, so our kernel computes the epsilon.

@@ -11,11 +11,17 @@ export type QuantizedRows = readonly [levels: Tensor, scales: Tensor];
 
 const quantizeRowsOp = operator<(input: Tensor) => QuantizedRows>("temper::quantize_rows");
 const biasGeluOp = operator<(input: Tensor, bias: Tensor, tanh: boolean) => QuantizedRows>("temper::bias_gelu_fp8");
-type NormArguments = [bias: Tensor, residual: Tensor, weight: Tensor, offset: Tensor, epsilon: number];
 const residualNormOp =
-  operator<(input: Tensor, ...rest: NormArguments) => readonly [output: Tensor, ...rows: QuantizedRows]>(
-    "temper::residual_norm_fp8",
-  );
+  operator<
+    (
+      input: Tensor,
+      bias: Tensor,
+      residual: Tensor,
+      weight: Tensor,
+      offset: Tensor,
+      epsilon: number,
+    ) => readonly [output: Tensor, ...rows: QuantizedRows]
+  >("temper::residual_norm_fp8");
 const scaledMmOp =
   operator<
     (

@@ -1,14 +1,12 @@
 import { type Device, loadKernels, operator, type Tensor } from "../tensor/index.js";
 
-type TensorList = readonly Tensor[];
-
 export type FusedAdam<LearningRate extends number | Tensor> = (
-  parameters: TensorList,
-  gradients: TensorList,
-  first: TensorList,
-  second: TensorList,
-  maximum: TensorList,
-  steps: TensorList,
+  parameters: readonly Tensor[],
+  gradients: readonly Tensor[],
+  first: readonly Tensor[],
+  second: readonly Tensor[],
+  maximum: readonly Tensor[],
+  steps: readonly Tensor[],
   learningRate: LearningRate,
   beta1: number,
   beta2: number,
@@ -21,11 +19,11 @@ export type FusedAdam<LearningRate extends number | Tensor> = (
 const adamwOp =
   operator<
     (
-      weights: TensorList,
-      gradients: TensorList,
-      first: TensorList,
-      second: TensorList,
-      copies: TensorList,
+      weights: readonly Tensor[],
+      gradients: readonly Tensor[],
+      first: readonly Tensor[],
+      second: readonly Tensor[],
+      copies: readonly Tensor[],
       step: Tensor,
       learningRate: Tensor,
       clipFactor: Tensor | null,

@@ -1,23 +1,23 @@
 import { native } from "./native.js";
 
-interface Tensor {
+interface TensorHandle {
   handle: number;
   kept: boolean;
 }
 
 // Finalizers cannot manage tensor memory, because they never run during a synchronous loop. So
 // every tensor belongs to the scope that created it.
-const scopes: Tensor[][] = [];
+const scopes: TensorHandle[][] = [];
 
 /** Adds a new tensor to the innermost open scope. Outside any scope it lives until `free`. */
-export function registerInScope(tensor: Tensor): void {
+export function registerInScope(tensor: TensorHandle): void {
   scopes[scopes.length - 1]?.push(tensor);
 }
 
 /** Visits every tensor in a value: a tensor, or nested arrays, maps and plain objects. */
-function visitTensors(value: unknown, visit: (tensor: Tensor) => void): void {
+function visitTensors(value: unknown, visit: (tensor: TensorHandle) => void): void {
   if (value === null || typeof value !== "object") return;
-  if ("handle" in value && "kept" in value) visit(value as Tensor);
+  if ("handle" in value && "kept" in value) visit(value as TensorHandle);
   else if (Array.isArray(value)) for (const item of value) visitTensors(item, visit);
   else if (value instanceof Map) for (const item of value.values()) visitTensors(item, visit);
   else if (Object.getPrototypeOf(value) === Object.prototype)
@@ -33,7 +33,7 @@ function visitTensors(value: unknown, visit: (tensor: Tensor) => void): void {
  * const norm = scope(() => x.square().sum().sqrt()); // frees the square and the sum
  */
 export function scope<T>(body: () => T): T {
-  const created: Tensor[] = [];
+  const created: TensorHandle[] = [];
   const depth = scopes.push(created);
   let result: T | undefined;
   try {
@@ -43,9 +43,9 @@ export function scope<T>(body: () => T): T {
     return result;
   } finally {
     scopes.length = depth - 1;
-    const returned = new Set<Tensor>();
+    const returned = new Set<TensorHandle>();
     visitTensors(result, (tensor) => returned.add(tensor));
-    const unused: Tensor[] = [];
+    const unused: TensorHandle[] = [];
     for (const tensor of created) {
       if (tensor.kept || tensor.handle === 0) continue;
       if (returned.has(tensor)) registerInScope(tensor);
@@ -65,14 +65,14 @@ export function keep<T>(value: T): T {
 
 /** Frees a tensor, or all tensors in a value. Data that backward still needs stays in the graph. */
 export function free(value: unknown): void {
-  const live: Tensor[] = [];
+  const live: TensorHandle[] = [];
   visitTensors(value, (tensor) => {
     if (tensor.handle !== 0) live.push(tensor);
   });
   release(live);
 }
 
-function release(tensors: readonly Tensor[]): void {
+function release(tensors: readonly TensorHandle[]): void {
   if (tensors.length === 0) return;
   const handles = tensors.map((tensor) => tensor.handle);
   for (const tensor of tensors) tensor.handle = 0;

@@ -30,14 +30,12 @@ export const applyImmediately: ApplyUpdate = (change) => {
   }
 };
 
-interface MicroBatch {
+/** Weighs micro-batches so that their sum is the mean over the batches of a step. */
+function weighMicroBatches(batches: readonly Batch[]): {
   /** Position of its batch within the optimizer step. */
   readonly batchOffset: number;
   readonly weight: number;
-}
-
-/** Weighs micro-batches so that their sum is the mean over the batches of a step. */
-function weighMicroBatches(batches: readonly Batch[]): MicroBatch[] {
+}[] {
   const sizes: number[] = [];
   const offsets = batches.map((batch) => {
     if (batch.microBatchIndex === 0) sizes.push(0);
