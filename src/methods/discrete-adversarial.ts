@@ -106,6 +106,32 @@ class AttackedTexts {
   }
 }
 
+function runAttack(
+  { job }: TrainingContext,
+  { attack, maskedLm, maxQueries, precision }: Options,
+  request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">,
+) {
+  if (!job.attackTexts) throw new Error("The training has no attackTexts.");
+  return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });
+}
+
+async function checkAttack(training: TrainingContext, options: Options): Promise<void> {
+  // Loaded only here: other trainings need no attacks.
+  const [{ loadAttack }, { getNeeds }] = await Promise.all([
+    import("../attacks/load-attack.js"),
+    import("../attacks/define-attack.js"),
+  ]);
+  const { attack, maskedLm } = options;
+  const loaded = await loadAttack(attack);
+  if (maskedLm === null && getNeeds(loaded.definition, loaded.options).includes("mlm"))
+    throw new UserError(
+      `${name}: attack ${attack} needs a masked language model. Set maskedLm, such as ` +
+        `--method ${name}:attack=${attack},maskedLm=MODEL.`,
+    );
+  // Without examples, this only loads what the attack needs, so that errors come before training.
+  await runAttack(training, options, { examples: [], seed: "" });
+}
+
 /** CE(x) + alpha CE(x'), where x' is a text that fooled the model. Without one, only CE(x). */
 function createDiscreteAdversarial(options: Options): TrainingMethod {
   let interval = 1;
@@ -115,35 +141,12 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
   /** Until the first attack, training is standard. */
   let isActive = false;
 
-  const runAttack = ({ job }: TrainingContext, request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">) => {
-    if (!job.attackTexts) throw new Error("The training has no attackTexts.");
-    const { attack, maskedLm, maxQueries, precision } = options;
-    return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });
-  };
-
-  const checkAttack = async (training: TrainingContext): Promise<void> => {
-    // Loaded only here: other trainings need no attacks.
-    const [{ loadAttack }, { getNeeds }] = await Promise.all([
-      import("../attacks/load-attack.js"),
-      import("../attacks/define-attack.js"),
-    ]);
-    const { attack, maskedLm } = options;
-    const loaded = await loadAttack(attack);
-    if (maskedLm === null && getNeeds(loaded.definition, loaded.options).includes("mlm"))
-      throw new UserError(
-        `${name}: attack ${attack} needs a masked language model. Set maskedLm, such as ` +
-          `--method ${name}:attack=${attack},maskedLm=MODEL.`,
-      );
-    // Without examples, this only loads what the attack needs, so that errors come before training.
-    await runAttack(training, { examples: [], seed: "" });
-  };
-
   const attackTexts = async (training: TrainingContext, stepIndex: number): Promise<void> => {
     const { train, model } = training.job;
     const rng = training.rng.fork(name, stepIndex);
     const chosen = rng.shuffle([...train.items.keys()]).slice(0, attacked!.count);
     const examples = chosen.map((item) => train.items[item]!.example);
-    const texts = await runAttack(training, {
+    const texts = await runAttack(training, options, {
       ...{ examples, seed: String(rng.seed()) },
       onResult: (done) => training.reportProgress(`attack ${options.attack}`, done, examples.length),
     });
@@ -158,7 +161,7 @@ function createDiscreteAdversarial(options: Options): TrainingMethod {
     name,
     traits: { exclusiveRoles: { adversary: "attacks the texts" } },
     async prepare(training) {
-      await checkAttack(training);
+      await checkAttack(training, options);
       ({ job } = training);
       const { train, model } = job;
       interval = options.interval ?? training.stepsPerEpoch;

@@ -130,17 +130,8 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       // Rows that no text uses fill the batch.
       const count = bucketLength(Math.max(1, used.length), job!.deviceConfig.device === "cpu" ? 1 : rowMultiple);
       const encodings = Array.from({ length: count }, (_, i) => voters!.encodings[used[i] ?? used[0] ?? 0]!);
-      const members = new Float32Array(indices.length * count);
-      for (const [row, own] of rows.entries()) for (const each of own) members[row * count + each] = 1;
       const numLabels = job!.model.labels.length;
-      const voterCounts = new Float64Array(numLabels);
-      for (const [row, own] of rows.entries()) voterCounts[labels[row]!]! += own.length;
-      const present = voterCounts.filter((each) => each > 0).length;
-      const weights = new Float32Array(count);
-      for (const [row, own] of rows.entries())
-        for (const each of own) weights[each]! += 1 / (present * voterCounts[labels[row]!]!);
-      const margins = new Float32Array(indices.length * numLabels);
-      for (const [row, label] of labels.entries()) margins[row * numLabels + label] = margin;
+      const { members, weights, margins } = createVoteArrays(rows, labels, count, numLabels, margin);
       return {
         ...collateTexts(prefix, encodings, job!, usesTypes),
         [memberName]: { values: members, shape: [indices.length, count] },
@@ -182,6 +173,27 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       );
     },
   };
+}
+
+/** The sub-texts of each text, their weights in the mean lead, and the margins of the gold labels. */
+function createVoteArrays(
+  rows: readonly (readonly number[])[],
+  labels: Int32Array,
+  count: number,
+  numLabels: number,
+  margin: number,
+): Record<"members" | "weights" | "margins", Float32Array> {
+  const members = new Float32Array(rows.length * count);
+  for (const [row, own] of rows.entries()) for (const each of own) members[row * count + each] = 1;
+  const voterCounts = new Float64Array(numLabels);
+  for (const [row, own] of rows.entries()) voterCounts[labels[row]!]! += own.length;
+  const present = voterCounts.filter((each) => each > 0).length;
+  const weights = new Float32Array(count);
+  for (const [row, own] of rows.entries())
+    for (const each of own) weights[each]! += 1 / (present * voterCounts[labels[row]!]!);
+  const margins = new Float32Array(rows.length * numLabels);
+  for (const [row, label] of labels.entries()) margins[row * numLabels + label] = margin;
+  return { members, weights, margins };
 }
 
 interface Voters {

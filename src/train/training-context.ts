@@ -13,7 +13,7 @@ import { computeRows, type Ranks, singleRank } from "./ranks.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
 import { countLabels, createTaskLoss, resolveClassWeights, toWeightsTensor } from "./task-loss.js";
-import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
+import type { MethodState, NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** One training in progress, with what methods do not see. */
 export interface ActiveTraining extends BatchTraining {
@@ -46,20 +46,10 @@ export async function createTrainingContext(
   let pretrainedWeights: Weights | null = null;
   let optimizer: AdamW | null = null;
   let frozen: Tensor[] = [];
-  const getEpochBatches = (epoch: number): Int32Array[][] => {
-    const { gradientAccumulationSteps } = settings;
-    const batches = createEpochBatches(job.train, job.task.labels.length, settings, rng.fork("epoch", epoch));
-    return Array.from({ length: Math.ceil(batches.length / gradientAccumulationSteps) }, (_, i) =>
-      batches.slice(i * gradientAccumulationSteps, (i + 1) * gradientAccumulationSteps),
-    );
-  };
+  const getEpochBatches = (epoch: number): Int32Array[][] => createEpochSteps(job, rng.fork("epoch", epoch));
   const stepsPerEpoch = job.dryRun?.stepsPerEpoch ?? getEpochBatches(0).length;
 
-  const { labels } = job.task;
-  const examples = job.train.items.map(({ example }) => example);
-  const weights = job.train.mask ? null : resolveClassWeights(settings, labels, countLabels(examples, labels.length));
-  const classWeights = weights && keep(toWeightsTensor(weights, deviceConfig.device));
-
+  const classWeights = createClassWeights(job);
   const training: BatchTraining & Pick<ActiveTraining, "close"> = {
     job,
     ranks,
@@ -76,42 +66,11 @@ export async function createTrainingContext(
     getEpochBatches,
     getPretrainedWeights() {
       // Methods first call this in `prepare`, when the weights are still the pre-trained ones.
-      pretrainedWeights ??= noGrad(() =>
-        scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().clone()))),
-      );
+      pretrainedWeights ??= cloneWeights(model.weights);
       return pretrainedWeights;
     },
-    async loadSubstitutions() {
-      if (!job.loadSubstitutions)
-        throw new UserError(
-          'substitutions: this method needs word substitutions. Set substitutions to "wordnet" or to a JSON file ' +
-            "(--tokenization word --substitutions wordnet).",
-        );
-      return job.loadSubstitutions();
-    },
-    async averageOverBatches(sums, visit, label) {
-      const { batchSize } = settings;
-      const count = job.train.items.length;
-      const positions = Int32Array.from(job.train.items.keys());
-      // The methods may not be prepared yet, so the batches do not use them.
-      const bareStack = new MethodStack([]);
-      const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
-      for (let start = 0; start < end; start += batchSize) {
-        // Each process visits other batches.
-        if ((start / batchSize) % ranks.size !== ranks.rank) continue;
-        const host = toHostBatch(job, positions.slice(start, start + batchSize));
-        scope(() => {
-          const batch = toBatch({ ...job, methods: [] }, host);
-          visit(new StepBatch(training, batch, start / batchSize, { stack: bareStack }));
-        });
-        await new Promise(setImmediate);
-        training.reportProgress(label, Math.min(start + batchSize, count), count);
-      }
-      ranks.average_([...sums.values()]);
-      noGrad(() => {
-        for (const sum of sums.values()) sum.div_(Math.ceil(end / batchSize) / ranks.size);
-      });
-    },
+    loadSubstitutions: () => loadSubstitutions(job),
+    averageOverBatches: (sums, visit, label) => averageOverBatches(training, sums, visit, label),
     computeRows: (items, compute) => computeRows(ranks, items, compute),
     reportProgress(label, done, total) {
       reportProgress(job, label, done, total);
@@ -129,23 +88,12 @@ export async function createTrainingContext(
       training.lowPrecisionWeights?.dispose();
       for (const tensor of frozen) tensor.requiresGrad_();
       if (pretrainedWeights) free(pretrainedWeights);
-      for (const method of preparedMethods) {
-        const { parameters: owned, buffers } = method.state?.() ?? {};
-        free([...(owned?.values() ?? []), ...(buffers?.values() ?? [])]);
-      }
+      for (const method of preparedMethods) freeState(method.state?.() ?? {});
     },
   };
   try {
     checkHeadFirst(training);
-    for (const method of stack.methods) {
-      await method.prepare?.(training);
-      preparedMethods.push(method);
-      for (const [name, tensor] of method.state?.().parameters ?? []) parameters.set(name, tensor);
-    }
-    const frozenNames = stack.methods.flatMap((method) => [...(method.state?.().frozen ?? [])]);
-    for (const name of frozenNames) parameters.delete(name);
-    // Autograd then keeps no activations for the gradients of these weights.
-    frozen = frozenNames.map((name) => (model.weights.get(name) as Tensor).requiresGrad_(false));
+    frozen = await prepareMethods(training, parameters, preparedMethods);
     const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon, adamEpsilonMode: epsilonMode } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
     optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon, epsilonMode });
@@ -156,6 +104,85 @@ export async function createTrainingContext(
     training.close();
     throw error;
   }
+}
+
+/**
+ * Prepares the methods, adds their parameters and removes the frozen ones, which are returned.
+ * Those that are prepared are added to `prepared`, so that an error frees them.
+ */
+async function prepareMethods(
+  training: BatchTraining,
+  parameters: Map<string, Tensor>,
+  prepared: TrainingMethod[],
+): Promise<Tensor[]> {
+  const { methods } = training.stack;
+  for (const method of methods) {
+    await method.prepare?.(training);
+    prepared.push(method);
+    for (const [name, tensor] of method.state?.().parameters ?? []) parameters.set(name, tensor);
+  }
+  const frozenNames = methods.flatMap((method) => [...(method.state?.().frozen ?? [])]);
+  for (const name of frozenNames) parameters.delete(name);
+  // Autograd then keeps no activations for the gradients of these weights.
+  return frozenNames.map((name) => (training.job.model.weights.get(name) as Tensor).requiresGrad_(false));
+}
+
+function freeState({ parameters, buffers }: MethodState): void {
+  free([...(parameters?.values() ?? []), ...(buffers?.values() ?? [])]);
+}
+
+function cloneWeights(weights: Weights): Weights {
+  return noGrad(() => scope(() => keep(mapWeights(weights, (tensor) => tensor.detach().clone()))));
+}
+
+function createClassWeights({ task: { labels }, train, settings, deviceConfig }: TrainingJob): Tensor | null {
+  if (train.mask) return null;
+  const examples = train.items.map(({ example }) => example);
+  const weights = resolveClassWeights(settings, labels, countLabels(examples, labels.length));
+  return weights && keep(toWeightsTensor(weights, deviceConfig.device));
+}
+
+/** The batches of each optimizer step of an epoch. */
+function createEpochSteps({ train, task, settings }: TrainingJob, rng: Rng): Int32Array[][] {
+  const size = settings.gradientAccumulationSteps;
+  const batches = createEpochBatches(train, task.labels.length, settings, rng);
+  return Array.from({ length: Math.ceil(batches.length / size) }, (_, i) => batches.slice(i * size, (i + 1) * size));
+}
+
+async function loadSubstitutions(job: TrainingJob): ReturnType<TrainingContext["loadSubstitutions"]> {
+  if (job.loadSubstitutions) return job.loadSubstitutions();
+  throw new UserError(
+    'substitutions: this method needs word substitutions. Set substitutions to "wordnet" or to a JSON file ' +
+      "(--tokenization word --substitutions wordnet).",
+  );
+}
+
+async function averageOverBatches(
+  training: BatchTraining,
+  ...[sums, visit, label]: Parameters<TrainingContext["averageOverBatches"]>
+): Promise<void> {
+  const { job, ranks } = training;
+  const { batchSize } = job.settings;
+  const count = job.train.items.length;
+  const positions = Int32Array.from(job.train.items.keys());
+  // The methods may not be prepared yet, so the batches do not use them.
+  const bareStack = new MethodStack([]);
+  const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
+  for (let start = 0; start < end; start += batchSize) {
+    // Each process visits other batches.
+    if ((start / batchSize) % ranks.size !== ranks.rank) continue;
+    const host = toHostBatch(job, positions.slice(start, start + batchSize));
+    scope(() => {
+      const batch = toBatch({ ...job, methods: [] }, host);
+      visit(new StepBatch(training, batch, start / batchSize, { stack: bareStack }));
+    });
+    await new Promise(setImmediate);
+    training.reportProgress(label, Math.min(start + batchSize, count), count);
+  }
+  ranks.average_([...sums.values()]);
+  noGrad(() => {
+    for (const sum of sums.values()) sum.div_(Math.ceil(end / batchSize) / ranks.size);
+  });
 }
 
 /** Linear probing needs steps of fine-tuning after it. */

@@ -57,21 +57,6 @@ export const ascc = defineMethod({
 
     const hasAdversary = (stepIndex: number): boolean => stepIndex % options.interval === 0;
 
-    /** RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction. */
-    function searchMixture(context: BatchContext, hull: Hull): Tensor {
-      const { model, deviceConfig } = context.training.job;
-      const { input, sequenceLength } = context.batch;
-      const weights = context.weights("search", evalMode);
-      return scope(() => {
-        const hullModel = createHullModel(model.architecture, weights, input, hull, options);
-        const clean = hullModel.computeCleanLogits();
-        context.enterRandomStream("search");
-        const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
-        const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
-        return hullModel.search(random, (logits) => klDivergencePerExample(clean, logits).sum());
-      });
-    }
-
     return {
       name: "ascc",
       traits: {
@@ -120,7 +105,7 @@ export const ascc = defineMethod({
         const losses = new Map(next());
         if (!hasAdversary(context.stepIndex)) return losses;
         const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
-        const mixtureWeights = searchMixture(context, hull);
+        const mixtureWeights = searchMixture(context, hull, options);
         const { attentionBias, packing = null } = context.batch.input;
         const perturbed = context.pass("perturbed", {
           input: (name) => ({ ...perturb(context, hull, mixtureWeights, name), attentionBias, packing }),
@@ -134,6 +119,21 @@ export const ascc = defineMethod({
     };
   },
 });
+
+/** RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction. */
+function searchMixture(context: BatchContext, hull: Hull, options: z.output<typeof hullSchema>): Tensor {
+  const { model, deviceConfig } = context.training.job;
+  const { input, sequenceLength } = context.batch;
+  const weights = context.weights("search", evalMode);
+  return scope(() => {
+    const hullModel = createHullModel(model.architecture, weights, input, hull, options);
+    const clean = hullModel.computeCleanLogits();
+    context.enterRandomStream("search");
+    const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
+    const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
+    return hullModel.search(random, (logits) => klDivergencePerExample(clean, logits).sum());
+  });
+}
 
 /** The perturbed embeddings in training mode: with dropout, and with constant mixture weights. */
 function perturb(

@@ -8,6 +8,7 @@ import {
   getModelParameters,
   type NamedTensors,
   type OptimizerStep,
+  type ParameterUpdates,
   type TrainingContext,
   type TrainingMethod,
   taskGradientsKey,
@@ -87,6 +88,80 @@ interface MaskedParameter {
   readonly moment: Tensor;
 }
 
+/** Eq. 1 with the scale of the released code, which does not change ranks. */
+function computeDivergence(context: BatchContext, usesTwoPasses: boolean): Tensor {
+  const [clean, again] = usesTwoPasses
+    ? context.passTwice("clean", "again")
+    : [context.pass("clean"), context.pass("again")];
+  return symmetricKl(clean.logits, again.logits).mul(context.batch.fullBatchSize / 4);
+}
+
+function listMaskedParameters(step: OptimizerStep, updates: ParameterUpdates, options: Options): MaskedParameter[] {
+  let end = 0;
+  return [...getMaskableParameters(step.training, options.maskedParameters)].map(([name, tensor]) => {
+    const start = end;
+    const count = granularities[options.granularity].countEntries(tensor);
+    end += count;
+    const { gradient } = updates.get(name) as ParameterUpdate;
+    return { name, start, count, gradient, moment: step.optimizer.firstMoment(name) };
+  });
+}
+
+function computeMask(risks: Tensor, ratio: Options["updateRatio"] | null, options: Options): Tensor {
+  const updateRatio = ratio ?? options.updateRatio;
+  return options.granularity === "tensor" || updateRatio === "auto"
+    ? computeTensorMask(risks, updateRatio, options.thresholdRule)
+    : computeElementMask(risks, updateRatio, options.thresholdRule);
+}
+
+/** ||g|| of eq. 4: the norms of the task loss's gradients, scaled like the clipped total. */
+function computeTaskNorms(step: OptimizerStep, parameters: readonly MaskedParameter[], options: Options): Tensor {
+  const granularity = granularities[options.granularity];
+  const decoupled = step.auxiliaryGradients.get(taskGradientsKey);
+  if (!decoupled) return granularity.computeNorms(parameters.map(({ gradient }) => gradient));
+  const norms = granularity.computeNorms([...decoupled.values()]);
+  const { maxGradNorm } = step.training.job.settings;
+  return maxGradNorm === null ? norms : norms.mul(computeClipFactor(step.gradientNorm, maxGradNorm));
+}
+
+/** Algorithm 1, lines 5 to 7. */
+function computeStepMask(step: OptimizerStep, parameters: readonly MaskedParameter[], options: Options): Tensor {
+  const granularity = granularities[options.granularity];
+  const computeFirst = (): [Tensor, Tensor] => {
+    const risks = granularity.computeNorms([...(step.auxiliaryGradients.get(divergenceKey)?.values() ?? [])]);
+    return [risks, computeMask(risks, options.firstUpdateRatio, options)];
+  };
+  const computeSecond = (): [Tensor, Tensor] => {
+    const risks = computeSecondOrderRisks(
+      computeTaskNorms(step, parameters, options),
+      granularity.computeNorms(parameters.map(({ moment }) => moment)),
+      1 - step.optimizer.settings.beta1,
+    );
+    // Before the first step there is no average, so nothing is frozen.
+    return [risks, step.stepIndex === 0 ? onesLike(risks) : computeMask(risks, options.secondUpdateRatio, options)];
+  };
+  if (options.variant === "first") return computeFirst()[1];
+  if (options.variant === "second") return computeSecond()[1];
+  const [firstRisks, firstMask] = computeFirst();
+  const [secondRisks, secondMask] = computeSecond();
+  if (options.gamma !== "auto") return firstMask.mul(options.gamma).add(secondMask.mul(1 - options.gamma)); // eq. 5
+  const gamma = computeAutoGamma(computeSeparation(firstRisks, firstMask), computeSeparation(secondRisks, secondMask));
+  step.log("rose.gamma", gamma);
+  return firstMask.mul(gamma).add(secondMask.mul(gamma.neg().add(1)));
+}
+
+/** Logs the updated fraction, in total and per layer. */
+function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly MaskedParameter[]): void {
+  step.log("rose.updateRatio", mask.mean());
+  const layers = new Map<string, { start: number; end: number }>();
+  for (const { name, start, count } of parameters) {
+    const label = getLayerLabel(name);
+    layers.set(label, { start: layers.get(label)?.start ?? start, end: start + count });
+  }
+  for (const [label, { start, end }] of layers)
+    step.log(`rose.updateRatio.${label}`, mask.narrow(0, start, end - start).mean());
+}
+
 /**
  * Algorithm 1 on top of any base. If its loss has several terms, the second-order risks use the
  * task loss alone (section 3.5).
@@ -105,74 +180,6 @@ function createRose(options: Options): TrainingMethod {
   /** Without an inner method that has losses, ROSE uses the mean cross-entropy of two passes. */
   const shouldProvideTaskLoss = ({ job: { methods } }: TrainingContext): boolean =>
     usesFirstOrder && methods.slice(0, methods.indexOf(method)).every((inner) => !inner.losses && !inner.gradients);
-
-  /** Eq. 1 with the scale of the released code, which does not change ranks. */
-  const computeDivergence = (context: BatchContext): Tensor => {
-    const { training } = context;
-    // If the base runs one pass, that pass keeps its dropout masks.
-    const usesTwoPasses =
-      shouldProvideTaskLoss(training) || training.job.methods.some(({ traits }) => traits?.usesTwoPasses);
-    const [clean, again] = usesTwoPasses
-      ? context.passTwice("clean", "again")
-      : [context.pass("clean"), context.pass("again")];
-    return symmetricKl(clean.logits, again.logits).mul(context.batch.fullBatchSize / 4);
-  };
-
-  const computeMask = (risks: Tensor, ratio: Options["updateRatio"] | null): Tensor => {
-    const updateRatio = ratio ?? options.updateRatio;
-    return options.granularity === "tensor" || updateRatio === "auto"
-      ? computeTensorMask(risks, updateRatio, options.thresholdRule)
-      : computeElementMask(risks, updateRatio, options.thresholdRule);
-  };
-
-  /** ||g|| of eq. 4: the norms of the task loss's gradients, scaled like the clipped total. */
-  const computeTaskNorms = (step: OptimizerStep, parameters: readonly MaskedParameter[]): Tensor => {
-    const decoupled = step.auxiliaryGradients.get(taskGradientsKey);
-    if (!decoupled) return granularity.computeNorms(parameters.map(({ gradient }) => gradient));
-    const norms = granularity.computeNorms([...decoupled.values()]);
-    const { maxGradNorm } = step.training.job.settings;
-    return maxGradNorm === null ? norms : norms.mul(computeClipFactor(step.gradientNorm, maxGradNorm));
-  };
-
-  /** Algorithm 1, lines 5 to 7. */
-  const computeStepMask = (step: OptimizerStep, parameters: readonly MaskedParameter[]): Tensor => {
-    const computeFirst = (): [Tensor, Tensor] => {
-      const risks = granularity.computeNorms([...(step.auxiliaryGradients.get(divergenceKey)?.values() ?? [])]);
-      return [risks, computeMask(risks, options.firstUpdateRatio)];
-    };
-    const computeSecond = (): [Tensor, Tensor] => {
-      const risks = computeSecondOrderRisks(
-        computeTaskNorms(step, parameters),
-        granularity.computeNorms(parameters.map(({ moment }) => moment)),
-        1 - step.optimizer.settings.beta1,
-      );
-      // Before the first step there is no average, so nothing is frozen.
-      return [risks, step.stepIndex === 0 ? onesLike(risks) : computeMask(risks, options.secondUpdateRatio)];
-    };
-    if (options.variant === "first") return computeFirst()[1];
-    if (options.variant === "second") return computeSecond()[1];
-    const [firstRisks, firstMask] = computeFirst();
-    const [secondRisks, secondMask] = computeSecond();
-    if (options.gamma !== "auto") return firstMask.mul(options.gamma).add(secondMask.mul(1 - options.gamma)); // eq. 5
-    const gamma = computeAutoGamma(
-      computeSeparation(firstRisks, firstMask),
-      computeSeparation(secondRisks, secondMask),
-    );
-    step.log("rose.gamma", gamma);
-    return firstMask.mul(gamma).add(secondMask.mul(gamma.neg().add(1)));
-  };
-
-  /** Logs the updated fraction, in total and per layer. */
-  const logUpdateRatios = (step: OptimizerStep, mask: Tensor, parameters: readonly MaskedParameter[]): void => {
-    step.log("rose.updateRatio", mask.mean());
-    const layers = new Map<string, { start: number; end: number }>();
-    for (const { name, start, count } of parameters) {
-      const label = getLayerLabel(name);
-      layers.set(label, { start: layers.get(label)?.start ?? start, end: start + count });
-    }
-    for (const [label, { start, end }] of layers)
-      step.log(`rose.updateRatio.${label}`, mask.narrow(0, start, end - start).mean());
-  };
 
   const method: TrainingMethod = {
     name: "rose",
@@ -199,20 +206,13 @@ function createRose(options: Options): TrainingMethod {
     state: () => ({ buffers: new Map(heldMask ? [["rose.mask", heldMask]] : []) }),
     transformUpdates(step, next) {
       const updates = next();
-      let end = 0;
-      const maskable = getMaskableParameters(step.training, options.maskedParameters);
-      const parameters = [...maskable].map(([name, tensor]): MaskedParameter => {
-        const start = end;
-        const count = granularity.countEntries(tensor);
-        end += count;
-        const { gradient } = updates.get(name) as ParameterUpdate;
-        return { name, start, count, gradient, moment: step.optimizer.firstMoment(name) };
-      });
+      const parameters = listMaskedParameters(step, updates, options);
       if (!isMasked(step.stepIndex)) {
-        logUpdateRatios(step, ones([end], { device: step.training.job.deviceConfig.device }), parameters);
+        const size = parameters.reduce((sum, { count }) => sum + count, 0);
+        logUpdateRatios(step, ones([size], { device: step.training.job.deviceConfig.device }), parameters);
         return updates;
       }
-      const newMask = shouldRefreshMask(step.stepIndex) ? computeStepMask(step, parameters) : null;
+      const newMask = shouldRefreshMask(step.stepIndex) ? computeStepMask(step, parameters, options) : null;
       if (newMask) heldMask?.copy_(newMask);
       const mask = newMask ?? (heldMask as Tensor);
       const frozen = mask.neg().add(1);
@@ -238,7 +238,11 @@ function createRose(options: Options): TrainingMethod {
     },
     gradients(context, next) {
       if (!shouldRefreshMask(context.stepIndex)) return next();
-      const loss = computeDivergence(context);
+      // If the base runs one pass, that pass keeps its dropout masks.
+      const { training } = context;
+      const usesTwoPasses =
+        shouldProvideTaskLoss(training) || training.job.methods.some(({ traits }) => traits?.usesTwoPasses);
+      const loss = computeDivergence(context, usesTwoPasses);
       // The divergence comes first and retains the graph, which the total loss of the base still
       // needs.
       const parameters = getMaskableParameters(context.training, options.maskedParameters);
