@@ -3,7 +3,6 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatNumber, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
-import { slurmKeys } from "../../jobs/slurm.js";
 import type { SweepInputs } from "../../sweeps/check-sweep.js";
 import { estimateSeconds, type SweepEstimate } from "../../sweeps/estimate.js";
 import { listShippedSweeps } from "../../sweeps/read-sweep.js";
@@ -15,6 +14,7 @@ import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatNext, formatTable, printJson } from "../output.js";
+import { addSlurmOptions, groupSlurmOptions } from "../shard-options.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
 export const note = "Exit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.";
@@ -38,14 +38,7 @@ function addSweepOptions(command: Command) {
     backend: "<name>",
     detach: "",
   });
-  return addOptions(withRequest, slurmKeys, {
-    partition: "<name>",
-    gpus: "<count>",
-    cpus: "<count>",
-    time: "<limit>",
-    memory: "<size>",
-    options: "--sbatch <option>",
-  })
+  return addSlurmOptions(withRequest)
     .option("--dry-run", "print the plan and its cost; write nothing")
     .option("--no-estimate", "skip measuring how long it will take")
     .option("--json", "print the plan or the table as JSON")
@@ -57,8 +50,8 @@ type SweepCommandOptions = ReturnType<ReturnType<typeof addSweepOptions>["opts"]
 export function define(command: Command, io: Io): void {
   addSweepOptions(command).action((file, options) => {
     if (file === undefined) return printShippedSweeps(io, options.json);
-    const { dryRun, json, quiet, partition, gpus, cpus, time, memory, options: sbatch, ...rest } = options;
-    const request = { file, ...rest, slurm: { partition, gpus, cpus, time, memory, options: sbatch } };
+    const { dryRun, json, quiet, ...rest } = options;
+    const request = { file, ...groupSlurmOptions(rest) };
     return dryRun ? printPlan(io, request, options) : sweep(io, request, options);
   });
 }
