@@ -89,8 +89,7 @@ function renderDocument({ title, caption }: Figure, width: number, height: numbe
 }
 
 export function renderPng(svg: string, scale = 2): Uint8Array {
-  // The renderer does not support media queries. The attributes of the root element are the light
-  // theme.
+  // The renderer has no media queries. The attributes of the root element are the light theme.
   const plain = svg.replace(/<style>.*?<\/style>/s, "");
   const options = {
     background: themes.light.paper,

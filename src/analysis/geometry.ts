@@ -216,8 +216,7 @@ async function createGeometryFigure({ task, split, labels, classes, models }: Ge
   const { Plot, plotPanel } = await loadPlot();
   const size = 250;
   const margin = 14;
-  // Neighbors before fine-tuning have similar colors, so that the figure shows which ones stay
-  // together.
+  // Neighbors before fine-tuning have similar colors, so that they can be followed.
   const colors = (models[0]?.student ?? []).map(getWheelColor);
   const drawRing = (turns: readonly number[], radius: number, r: number) => {
     const marks = turns.map((turn, i) => ({

@@ -64,8 +64,7 @@ export function computeCosine(first: Direction, second: Direction): number {
   return product / Math.sqrt(one * two);
 }
 
-// One pass over the weights each, instead of two for a product and a sum. These take most of the
-// time of a point.
+// One pass over the weights each. These take most of the time of a point.
 const addScaled = operator<(self: Tensor, other: Tensor, factor: number) => Tensor>("add", "Tensor");
 const addScaled_ = operator<(self: Tensor, other: Tensor, factor: number) => void>("add_", "Tensor");
 

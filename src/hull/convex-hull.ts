@@ -50,10 +50,7 @@ export function findModifiableWords(
   };
 }
 
-/**
- * The hull of a batch on the host, with one row per modifiable word. The row count is rounded up to
- * a quarter of the tokens, so that few shapes occur.
- */
+/** The hull of a batch on the host: one row per modifiable word, in few different row counts. */
 type HostHull = Readonly<Record<Exclude<keyof Hull, "isPacked">, HostTensor>>;
 
 /** The candidates of a word: no more than a table of substitutes can store, and the word itself. */

@@ -13,10 +13,7 @@ import { getRunPath } from "../runs/run-files.js";
 import { readConfigFile, resolveRun } from "../settings/read-config.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 
-/**
- * Executes one request. Work that was stopped is continued. The file's modules need the user's
- * trust.
- */
+/** Executes one request or continues it. The modules that it names need the user's trust. */
 export async function executeRequest(
   request: WorkRequest,
   trust: Trust,

@@ -52,8 +52,7 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
     async prepare(training) {
       const parameters = getLayerParameters(training);
       if (training.restoredBuffers) {
-        // The trainer restores the masks from the checkpoint, so the pass over the data is not
-        // repeated.
+        // The trainer restores the masks, so the pass over the data is not repeated.
         const { device } = training.job.deviceConfig;
         masks = keep(mapWeights(parameters, ({ shape }) => zeros(shape, { dtype: "bool", device })));
         return;

@@ -3,10 +3,7 @@ import { noGrad } from "../tensor/index.js";
 import { sumLosses } from "../train/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 
-/**
- * Flooding, eq. 2: |L - b| + b, where L is the sum of the losses below. A term "flooding" adds the
- * difference.
- */
+/** Flooding, eq. 2: |L - b| + b, as the sum L of the losses plus a term "flooding". */
 export const flooding = defineMethod({
   name: "flooding",
   summary: "keeps the training loss near a flood level: below it, the gradient is reversed",

@@ -48,10 +48,7 @@ type Options = z.output<typeof optionsSchema>;
 const name = "hash-vote";
 const role = { exclusiveRoles: { examples: "replaces each text by groups of its words" } };
 
-/**
- * Hash-vote: the model classifies groups of the words of a text, and the groups vote. By default,
- * each text is replaced by the sub-texts of its groups.
- */
+/** Hash-vote: the model classifies groups of the words of a text, and the groups vote. */
 export const hashVote = defineMethod({
   name,
   summary: "trains on groups of words by hash, for a certified vote of the groups",

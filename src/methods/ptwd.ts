@@ -44,8 +44,7 @@ export const ptwd = defineMethod({
       },
       state: () => ({ buffers: new Map([...randomPooler].map(([name, value]) => [`ptwd.${name}`, value])) }),
       losses({ training }, next) {
-        // Inner losses come first: the order of operations decides the order in which gradients are
-        // summed.
+        // Inner losses come first, because their order decides how gradients are summed.
         const losses = new Map(next());
         const { device } = training.job.deviceConfig;
         const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);

@@ -18,10 +18,7 @@ type Options = z.output<typeof optionsSchema>;
 /** Avoids a division by zero if the gradient vanishes. */
 const epsilon = 1e-12;
 
-/**
- * SAM, eq. 2: rho g / ||g||. ASAM, eq. 4: rho T^2 g / ||T g|| with T = |theta| + eta. The norm is
- * over all parameters.
- */
+/** SAM, eq. 2: rho g / ||g||. ASAM, eq. 4: rho T^2 g / ||T g|| with T = |theta| + eta. */
 export function computeAscent(
   parameters: readonly Tensor[],
   gradients: readonly Tensor[],

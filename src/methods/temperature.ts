@@ -3,10 +3,7 @@ import { isHeadParameter } from "../models/index.js";
 import type { Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
 
-/**
- * Training at a high temperature (TTSO): every loss sees the logits z / T, which is the model with
- * the last layer of its head divided by T.
- */
+/** Every loss sees z / T, the model with the last layer of its head divided by T (TTSO). */
 export const temperature = defineMethod({
   name: "temperature",
   summary: "divides the logits by a temperature during training only (TTSO), which hides gradients from attacks",

@@ -146,10 +146,7 @@ export function readTemperMetadata(config: EncoderConfig, location: string): Tem
     : validate(temperMetadataSchema, config.raw.temper, `${location}: temper`);
 }
 
-/**
- * Builds the config.json of a model with these labels, readable by transformers. It has no dtype,
- * which the weights state, and no problem type.
- */
+/** Builds the config.json of a model with these labels, readable by transformers. */
 export function toConfigJson(
   config: EncoderConfig,
   labels: readonly string[],

@@ -120,8 +120,7 @@ export function encodeLayers(
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {
     const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
     const input = { layer, hidden, state, firstOnly };
-    // Without gradients, the scope frees the tensors of a layer, and the next one reuses cached
-    // memory.
+    // Without gradients, the scope frees the tensors of a layer for the next one.
     [hidden] = scope(() => withRoundedRows(family.encodeLayer(config, weights, input, layerMode)));
     onLayer?.(hidden);
   }

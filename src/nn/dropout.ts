@@ -67,8 +67,7 @@ export function dropout(input: Tensor, p: number, mode: ForwardMode): Tensor {
   if (!mode.training || p === 0) return input;
   const { device, dtype } = input;
   if (p >= 1 || (dtype !== "float32" && dtype !== "float64" && dtype !== "bfloat16")) return dropoutOp(input, p, true);
-  // libtorch samples on one CPU thread. Our mask uses all threads and does not depend on their
-  // number.
+  // libtorch samples on one CPU thread; our mask uses all, whatever their number.
   if (device === "cpu") return input.mul(dropoutMask(input.shape, p, dtype));
   const seed = takeDropoutSeed(device, mode);
   if (loadKernels("dropout", 0, dtype, device)) return seededDropoutOp(input, seed, p);

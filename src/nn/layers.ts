@@ -197,10 +197,7 @@ export interface PackedTexts {
   readonly maxLength: number;
 }
 
-/**
- * Scaled dot-product attention within packed texts: [query, head, width]. Text i has the queries
- * and keys from `starts[i]` to `starts[i + 1]`.
- */
+/** Attention within packed texts: text i has the queries from `starts[i]` to `starts[i + 1]`. */
 export function packedAttention(
   query: Tensor,
   key: Tensor,

@@ -55,10 +55,7 @@ class Replacement {
   }
 }
 
-/**
- * Quantizes a graph to 8 bits: inputs of products at run time, weights once per column, embedding
- * tables per row. Everything else stays float32.
- */
+/** Quantizes a graph to 8 bits: weights once per column, inputs of products at run time. */
 export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
   const replacement = new Replacement(graph);
   const quantized = new Map<string, QuantizedMatrix>();

@@ -17,10 +17,7 @@ export interface StageRuns {
   readonly names: readonly string[];
 }
 
-/**
- * Names the run of a stage instead of the stage, so that the hash of a run includes all that
- * decides its initial model. Returns one config per seed.
- */
+/** Names the run of a stage, so that the hash of a run includes its initial model. */
 export function linkToStageRuns(
   config: RunConfig,
   seeds: readonly number[],

@@ -215,10 +215,7 @@ function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean)
   ).p;
 }
 
-/**
- * ROSE's test: every row against every baseline, by one-tailed t-tests over the seeds. The largest
- * p-value counts, so that no correction is needed.
- */
+/** ROSE's test: every row against every baseline over the seeds; the largest p-value counts. */
 export function addSeedTests(rows: readonly TableRow[], baselines: readonly string[]): TableRow[] {
   const references = rows.filter(({ id }) => baselines.includes(id));
   if (references.length === 0) return [...rows];

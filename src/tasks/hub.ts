@@ -106,10 +106,7 @@ function selectConfigFiles(
   return tables.filter((path) => patterns.some((pattern) => matchesGlob(path, pattern)));
 }
 
-/**
- * Returns true if a path matches a pattern in which * stands for anything. A regular expression
- * would take exponential time for some patterns.
- */
+/** Matches a path with a pattern of * without the exponential time of a regular expression. */
 export function matchesGlob(path: string, pattern: string): boolean {
   const [first = "", ...parts] = pattern.split(/\*+/);
   const last = parts.pop();

@@ -82,8 +82,7 @@ async function parseCsv(file: string, text: string, columnNames?: readonly strin
   try {
     records = parse(text, {
       delimiter,
-      // By default the parser expects the line ending of the first line everywhere. Some files mix
-      // them.
+      // Some files mix line endings.
       record_delimiter: text.includes("\n") ? ["\r\n", "\n"] : "\r",
       info: true,
       relax_column_count: true,

@@ -26,10 +26,7 @@ const maxThreads = 8;
 /** Far more than any encoder reads. */
 const maxCharacters = 10_000;
 
-/**
- * Loads SpamAssassin's public emails without text that only reveals their source. Emails with the
- * same subject stay in one split.
- */
+/** Loads SpamAssassin's emails. Those with the same subject stay in one split. */
 export async function loadSpamTask(data: string | undefined, options: ReadOptions): Promise<Task> {
   if (data !== undefined)
     throw new UserError(
@@ -163,10 +160,7 @@ function parseInThread(paths: readonly string[], onProgress: (done: number) => v
   });
 }
 
-/**
- * Checks whether an email, or half of its body, occurred before, and adds it to `seen`. Campaigns
- * repeat an email with another subject, name or number.
- */
+/** Checks whether an email, or half of its body, occurred before, and adds it to `seen`. */
 function isNearDuplicate(lines: readonly string[], text: string, seen: Set<string>): boolean {
   const toKey = (part: string) => normalizeText(part.replace(/\d+/g, ""));
   const keys = lines.map(toKey);
@@ -252,10 +246,7 @@ export function cleanLines(text: string): string[] {
     .filter((line) => /[\p{L}\p{N}]/u.test(line));
 }
 
-/**
- * Removes email addresses, links and host names, which reveal mailing lists and sellers, and the
- * corpus's placeholders of recipients (zzzz, yyyy, xxxx).
- */
+/** Removes addresses, links and host names, which reveal mailing lists, and placeholders. */
 function removeAddresses(text: string): string {
   return text
     .replace(/\b(https?|ftp|mailto):\s*[^\s>]+/gi, " ")

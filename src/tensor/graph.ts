@@ -72,10 +72,7 @@ export function runOnParallelStreams(device: string, tasks: readonly (() => void
 /** The GPU whose stream this process uses. CUDA itself has one current device per process. */
 let streamDevice: number | null = null;
 
-/**
- * Selects the GPU of this process and a stream for graphs. A process can use only one GPU, because
- * random states and graphs belong to it.
- */
+/** Selects the GPU of this process and a stream for graphs. Random states belong to one GPU. */
 export function useCapturableStream(device: Device): void {
   const index = getGpuIndex(device);
   if (streamDevice === index) return;

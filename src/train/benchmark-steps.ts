@@ -54,10 +54,7 @@ const minFraction = 0.01;
 /** Steps whose kind is looked up. Their pattern repeats. */
 const maxListedSteps = 100_000;
 
-/**
- * Measures steps of increasing size, first with a few short texts, at last the largest batch of the
- * job. The weights of the model stay the same.
- */
+/** Measures steps of increasing size up to the largest batch. The weights stay the same. */
 export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions): Promise<StepBenchmark> {
   const { stepsPerEpoch, seconds = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
   const deadline = now() + 1000 * seconds;

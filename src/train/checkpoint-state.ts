@@ -66,10 +66,7 @@ function computeSeal(content: unknown): string {
   return createHash("sha256").update(JSON.stringify(content)).digest("hex");
 }
 
-/**
- * Reads the sealed state of a checkpoint. Throws DamagedCheckpoint only if the content is provably
- * wrong, not if it cannot be read.
- */
+/** Reads the sealed state of a checkpoint. Only provably wrong content is a DamagedCheckpoint. */
 export async function readCheckpointState(
   checkpoint: string,
   step: number,

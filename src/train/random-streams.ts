@@ -51,8 +51,7 @@ export class CudaRandomStreams implements RandomStreams {
     this.#batchIndex = batchIndex;
     // Outside of `recordEntered`, every batch reuses the same states.
     const offset = this.#entered ? batchIndex - this.#firstBatchIndex : 0;
-    // A stream that is entered again starts over (FreeLB shares masks). In a graph, that needs
-    // another state.
+    // A stream that is entered again starts over, with another state in a graph.
     const stream = JSON.stringify([offset, ...names]);
     const count = this.#entryCounts.get(stream) ?? 0;
     this.#entryCounts.set(stream, count + 1);

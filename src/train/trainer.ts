@@ -173,8 +173,7 @@ class Trainer {
     const started = performance.now();
     const { ranks } = this.#training;
     const waitedBefore = ranks.waitedSeconds;
-    // All processes draw the same batches. They pad their shares to the same length, because they
-    // must capture the same CUDA graphs.
+    // All processes draw the same batches and pad to the same length, for the same CUDA graphs.
     const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((batch) => {
       const longest = batch.reduce((max, index) => Math.max(max, train.items[index]!.encoding.ids.length), 0);
       return toHostBatch(this.#job, selectShare(batch, ranks), { epoch, longest });

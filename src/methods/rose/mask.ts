@@ -45,10 +45,7 @@ function computeLogRisks(risks: Tensor): Tensor {
 /** The range of `updateRatio: auto`: the paper's grid. */
 const autoFractionRange = [0.1, 0.9] as const;
 
-/**
- * `updateRatio: auto` (not in the paper): Otsu's threshold, which splits the log-risks into two
- * groups with the largest variance between them.
- */
+/** `updateRatio: auto` (not in the paper): Otsu's threshold of the log-risks. */
 export function computeOtsuCount(risks: Tensor): Tensor {
   const n = risks.size(0);
   const minCount = Math.max(1, Math.ceil(autoFractionRange[0] * n));

@@ -162,10 +162,7 @@ function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly
     step.log(`rose.updateRatio.${label}`, mask.narrow(0, start, end - start).mean());
 }
 
-/**
- * Algorithm 1 on top of any base. If its loss has several terms, the second-order risks use the
- * task loss alone (section 3.5).
- */
+/** Algorithm 1 on any base. Second-order risks use the task loss alone (section 3.5). */
 function createRose(options: Options): TrainingMethod {
   const granularity = granularities[options.granularity];
   const usesFirstOrder = options.variant !== "second";
@@ -216,8 +213,7 @@ function createRose(options: Options): TrainingMethod {
       if (newMask) heldMask?.copy_(newMask);
       const mask = newMask ?? (heldMask as Tensor);
       const frozen = mask.neg().add(1);
-      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13 with mask
-      // M.
+      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13.
       lerpAll_(
         parameters.map(({ gradient }) => gradient),
         parameters.map(({ moment }) => moment),
@@ -243,8 +239,7 @@ function createRose(options: Options): TrainingMethod {
       const usesTwoPasses =
         shouldProvideTaskLoss(training) || training.job.methods.some(({ traits }) => traits?.usesTwoPasses);
       const loss = computeDivergence(context, usesTwoPasses);
-      // The divergence comes first and retains the graph, which the total loss of the base still
-      // needs.
+      // The divergence comes first and retains the graph for the total loss of the base.
       const parameters = getMaskableParameters(context.training, options.maskedParameters);
       const divergenceGradients = context.computeGradients(loss, parameters, true);
       const gradients = next();

@@ -19,10 +19,7 @@ export interface LowRankAdapter {
 /** PEFT wraps the model twice. */
 const peftPrefix = "base_model.model.";
 
-/**
- * Writes a PEFT adapter. With the hf head, it is that of a sequence classifier with the trained
- * head; the mlp head is saved with the model instead.
- */
+/** Writes a PEFT adapter of a sequence classifier, or of the encoder if the head is mlp. */
 export async function savePeftAdapter(folder: string, model: Model, adapter: LowRankAdapter): Promise<void> {
   const { rank, alpha, names, factors, frozen } = adapter;
   const isClassifier = model.architecture.head === "hf";

@@ -113,11 +113,7 @@ function readTensor(file: SafetensorsFile, name: string, expected: readonly numb
   return tensor;
 }
 
-/**
- * Initializes a parameter like transformers: normal weights, zero biases, identical normalization.
- * Each parameter has a
- * separate random stream, so that adding one does not change the others.
- */
+/** Initializes a parameter like transformers, each from a random stream of its own. */
 function initParameter(name: string, shape: readonly number[], std: number, rng: Rng): Tensor {
   const tensor = zeros(shape);
   if (name.endsWith(".bias")) return tensor;

@@ -124,8 +124,7 @@ export function createClassifier(
 ): Classifier {
   if (model.session) return { ...model.session.classifier, close: () => undefined };
   const { device } = deviceConfig;
-  // Select the stream before the first work on the weights, because streams do not wait for each
-  // other.
+  // Select the stream before the first work, because streams do not wait for each other.
   if (device !== "cpu") useCapturableStream(device);
   const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
   return device === "cpu" ? eager : createGraphClassifier(model, eager, device);

@@ -33,8 +33,7 @@ export function confirmAnswers<Low extends Predictor>(
         for (const [at, i] of indices.entries()) answers[i] = found[at]!;
       };
       const indices = [...items.keys()];
-      // All are computed in low precision before the first one is repeated, so that repetitions fill
-      // batches, too.
+      // All come in low precision before the first one is repeated, so that both fill batches.
       await predict(
         low,
         indices.filter((i) => getAccuracy(i) !== "exact"),

@@ -48,10 +48,7 @@ class PinnedSlot {
   }
 }
 
-/**
- * Classifies large batches on a GPU, whose kernels take longer than their launches, without a
- * graph. The host prepares the next batch meanwhile.
- */
+/** Classifies large batches on a GPU, whose kernels take longer than their launches. */
 class LargeBatches {
   readonly #idleSlots: PinnedSlot[] = [];
 

@@ -155,8 +155,7 @@ export class ScoreCache {
     const size = this.#recordBytes;
     if (fstatSync(this.#file).size > 2 * this.#young.capacity * size) this.#shorten(path);
     const length = fstatSync(this.#file).size;
-    // Pad the incomplete last record of a killed process. Records stay aligned, and its checksum
-    // fails.
+    // Pad the incomplete last record of a killed process. Its checksum fails.
     if (length % size !== 0) writeSync(this.#file, Buffer.alloc(size - (length % size)));
     const count = Math.floor(length / size);
     this.#saved = count;
