@@ -10,6 +10,14 @@ export const httpVictimSchema = z.strictObject({
   requestsPerSecond: z.number().positive().optional().describe("rate limit"),
   unkToken: z.string().default("[UNK]").describe("replaces a masked word"),
   maxQueries: z.int().min(1).default(1_000_000).describe("maximum texts to send in all"),
+  preset: z.enum(["tei", "transformers", "openai-moderation"]).optional().describe("how a well-known server is asked"),
+  request: z.string().optional().describe('body of a request, such as {"inputs": $texts}; $text is the only text'),
+  labels: z.string().optional().describe("JSONPath of the labels in an answer, such as $[*].label"),
+  scores: z.string().optional().describe("JSONPath of the scores in an answer, such as $[*].score"),
+  classes: z
+    .union([z.string().transform((names) => names.split(",").map((name) => name.trim())), z.array(z.string())])
+    .optional()
+    .describe("labels of the endpoint in the order of the task's: ham,spam"),
   headers: z
     .record(z.string(), z.string())
     .default({})

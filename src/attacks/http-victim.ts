@@ -13,10 +13,8 @@ import {
   redactUrl,
   resolveEndpoint,
 } from "./endpoint.js";
+import { type HttpText, readMappedRows, resolveMapping, writeBody } from "./endpoint-answers.js";
 import type { Victim } from "./victim.js";
-
-/** One text, or the two texts of a pair. */
-type HttpText = string | readonly string[];
 
 interface RawText extends PreparedText {
   readonly text: HttpText;
@@ -38,7 +36,8 @@ class TransientError extends Error {
 
 /**
  * Connects to an HTTP endpoint that accepts `{"texts": […]}` and returns one row of class
- * probabilities per text, as `[[…]]` or `{"probabilities": [[…]]}`.
+ * probabilities per text, as `[[…]]` or `{"probabilities": [[…]]}`. Other endpoints need a preset, or
+ * `request`, `labels` and `scores`.
  *
  * @example
  * const victim = await connectHttpVictim("http://127.0.0.1:8080/predict", { batchSize: 16 });
@@ -46,10 +45,12 @@ class TransientError extends Error {
 export async function connectHttpVictim(
   url: string,
   rawOptions: HttpVictimOptions = {},
-): Promise<Victim<RawText> & Identified> {
+): Promise<Victim<RawText> & Identified & { readonly labels: readonly string[] | null }> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
   const endpoint = resolveEndpoint(url, options);
   const { shown } = endpoint;
+  const mapping = resolveMapping(options);
+  let classes = mapping?.classes ?? null;
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
   let queries = 0;
   const query = async (texts: readonly HttpText[], numLabels?: number): Promise<Float32Array[]> => {
@@ -62,7 +63,12 @@ export async function connectHttpVictim(
     for (let attempt = 0; ; attempt++) {
       await waitForTurn();
       try {
-        return parseRows(await post(endpoint, options, texts), texts.length, numLabels, shown);
+        const body = mapping ? writeBody(mapping.request, texts) : JSON.stringify({ texts });
+        const data = parseAnswer(await post(endpoint, options, body), texts.length, shown);
+        if (!mapping) return parseRows(data, texts.length, numLabels, shown);
+        const mapped = readMappedRows(data, texts.length, { ...mapping, classes }, shown);
+        classes = mapped.classes;
+        return parseRows(mapped.rows, texts.length, numLabels, shown);
       } catch (error) {
         if (!(error instanceof TransientError)) throw error;
         if (attempt === options.retries) {
@@ -77,10 +83,11 @@ export async function connectHttpVictim(
   // One request shows whether the endpoint responds, and how many classes it has.
   const [probe] = await query(["hello"]);
   const numLabels = probe!.length;
-  const hash = createHash("sha256").update(`http ${url}`).digest("hex");
+  const hash = createHash("sha256").update(`http ${url}${mapping ? JSON.stringify(mapping) : ""}`).digest("hex");
   return splitCalls({
     name: shown,
     numLabels,
+    labels: classes,
     hash,
     hashes: { model: hash },
     isDeterministic: false,
@@ -116,7 +123,7 @@ function createRateLimiter(perSecond: number | undefined): () => Promise<void> {
 async function post(
   { url, shown, headers }: Endpoint,
   options: ParsedHttpVictimOptions,
-  texts: readonly HttpText[],
+  request: string,
 ): Promise<string> {
   let response: Response;
   let body: string;
@@ -124,7 +131,7 @@ async function post(
     response = await fetch(url, {
       method: "POST",
       headers,
-      body: JSON.stringify({ texts }),
+      body: request,
       // Most redirects would repeat the request as GET without the texts, and leak the headers to
       // another host.
       redirect: "manual",
@@ -171,25 +178,30 @@ function parseRetryAfter(response: Response): number {
   return Number.isFinite(seconds) ? Math.min(60, Math.max(0, seconds)) : 0;
 }
 
-function parseRows(body: string, count: number, numLabels: number | undefined, url: string): Float32Array[] {
-  const fail = (received: string): never => {
-    throw new UserError(
-      `${url}: expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or ` +
-        `{"probabilities": [[0.1, 0.9], …]}), received ${received}`,
-    );
-  };
-  if (body.trim() === "") fail("an empty response");
-  let data: unknown;
+function failOnRows(received: string, count: number, url: string): never {
+  throw new UserError(
+    `${url}: expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or ` +
+      `{"probabilities": [[0.1, 0.9], …]}), received ${received}. For an endpoint with another form, say where the labels and ` +
+      "scores are (--endpoint 'request={\"inputs\": $texts}' --endpoint 'labels=$[*].label' --endpoint 'scores=$[*].score'), " +
+      "name a preset (--endpoint preset=tei), or pass a function.",
+  );
+}
+
+function parseAnswer(body: string, count: number, url: string): unknown {
+  if (body.trim() === "") return failOnRows("an empty response", count, url);
   try {
-    data = JSON.parse(body);
+    return JSON.parse(body);
   } catch {
     const kind = /^\s*</.test(body)
       ? "HTML (is this the URL of a web page?)"
       : "invalid JSON (NaN and Infinity are not JSON)";
-    fail(`${kind}: ${truncateText(body)}`);
+    return failOnRows(`${kind}: ${truncateText(body)}`, count, url);
   }
+}
+
+function parseRows(data: unknown, count: number, numLabels: number | undefined, url: string): Float32Array[] {
   const rows = typeof data === "object" && data !== null && "probabilities" in data ? data.probabilities : data;
-  if (!Array.isArray(rows) || rows.length !== count) return fail(truncateText(body));
+  if (!Array.isArray(rows) || rows.length !== count) return failOnRows(truncateText(JSON.stringify(data)), count, url);
   const width = numLabels ?? (Array.isArray(rows[0]) ? rows[0].length : 0);
   return rows.map((row, i) => parseRow(row, width, `${url}: row ${i}`));
 }

@@ -27,6 +27,8 @@ export interface LoadedVictim {
   /** The folder, ID or URL. */
   readonly name: string;
   readonly victim: AbleVictim & Identified;
+  /** The labels that an endpoint answers with, if they are known. */
+  readonly labels?: readonly string[] | null;
   /** Other settings that decide its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
@@ -112,7 +114,8 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
     throw new UserError(
       "--tokenization and --max-length are for models. An endpoint reads text its own way: leave them out.",
     );
-  return createRemoteVictim(await connectHttpVictim(url, options.endpoint), url);
+  const victim = await connectHttpVictim(url, options.endpoint);
+  return { ...createRemoteVictim(victim, url), labels: victim.labels };
 }
 
 /** A victim that only answers. */

@@ -45,6 +45,15 @@ export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   ): Promise<{ readonly attacks: readonly Attack[]; readonly resources: Partial<AttackResources> }>;
 }
 
+/** The labels of an endpoint can have other names, but classes must tell their order. */
+function checkEndpointLabels(name: string, labels: readonly string[], task: Pick<Task, "name" | "labels">): void {
+  if (labels.length === task.labels.length && labels.every((label, i) => label === task.labels[i])) return;
+  throw new UserError(
+    `${name} answers with the labels ${labels.join(", ")}, but ${task.name} has ${task.labels.join(", ")}. ` +
+      `Map the values of the data to the labels of the endpoint: --label-map ${task.labels[0]}=${labels[0]},…`,
+  );
+}
+
 /**
  * Opens a model (a folder, npm:PACKAGE, a Hugging Face model ID, a URL or a function).
  *
@@ -65,6 +74,7 @@ export async function openVictim({ model, ...options }: VictimRequest): Promise<
     [Symbol.asyncDispose]: async () => close(),
     checkTask(task) {
       if (local) checkLabels(loaded.name, local.model.labels, task.labels, task.name);
+      else if (loaded.labels) checkEndpointLabels(loaded.name, loaded.labels, task);
       if (victim.numLabels !== task.labels.length)
         throw new UserError(
           `${victim.name} returns ${victim.numLabels} probabilities, but ${task.name} has ` +

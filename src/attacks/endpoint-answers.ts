@@ -1,0 +1,165 @@
+import { jsonpath } from "json-p3";
+import { getErrorMessage, UserError } from "../base/errors.js";
+import type { ParsedHttpVictimOptions } from "./endpoint.js";
+
+/** One text, or the two texts of a pair. */
+export type HttpText = string | readonly string[];
+
+/** How an endpoint is asked, and where its answers have the labels and scores of the texts. */
+interface AnswerMapping {
+  /** A body in JSON, with $texts for the list of texts or $text for the only one. */
+  readonly request: string;
+  /** JSONPath of the labels, one or several per text; null if there are only scores. */
+  readonly labels: string | null;
+  readonly scores: string;
+  /** The labels in the order of the task's; null: those of the first answer, in alphabetical order. */
+  readonly classes: readonly string[] | null;
+}
+
+type Preset = NonNullable<ParsedHttpVictimOptions["preset"]>;
+
+/** How well-known servers are asked. */
+const presets: Readonly<Record<Preset, AnswerMapping>> = {
+  // Text Embeddings Inference and Hugging Face's Inference API: all labels of each text.
+  tei: { request: '{"inputs": $texts}', labels: "$[*][*].label", scores: "$[*][*].score", classes: null },
+  // A pipeline of transformers: the most probable label of each text.
+  transformers: { request: '{"inputs": $texts}', labels: "$[*].label", scores: "$[*].score", classes: null },
+  // The score of a text is the largest one of its categories.
+  "openai-moderation": {
+    request: '{"input": $texts}',
+    labels: null,
+    scores: "$.results[*].category_scores",
+    classes: ["safe", "flagged"],
+  },
+};
+
+/** The mapping of an endpoint; null if it speaks Temper's own format. */
+export function resolveMapping({
+  preset,
+  request,
+  labels,
+  scores,
+  classes,
+}: ParsedHttpVictimOptions): AnswerMapping | null {
+  const base = preset === undefined ? null : presets[preset];
+  const foundScores = scores ?? base?.scores;
+  if (foundScores === undefined) {
+    if (request === undefined && labels === undefined && classes === undefined) return null;
+    throw new UserError(
+      "endpoint: scores: expected the JSONPath of the scores in an answer, such as $[*].score, received nothing.",
+    );
+  }
+  return {
+    request: request ?? base?.request ?? '{"inputs": $texts}',
+    labels: labels ?? base?.labels ?? null,
+    scores: foundScores,
+    classes: classes ?? base?.classes ?? null,
+  };
+}
+
+/** Writes the body of a request. */
+export function writeBody(template: string, texts: readonly HttpText[]): string {
+  if (!template.includes("$text"))
+    throw new UserError(
+      `endpoint: request: expected JSON with $texts (the list of texts) or $text (one text), received ${template}`,
+    );
+  if (!template.includes("$texts") && texts.length > 1)
+    throw new UserError("endpoint: request: $text stands for one text. Set batchSize=1, or use $texts.");
+  const body = template
+    .replaceAll("$texts", () => JSON.stringify(texts))
+    .replaceAll("$text", () => JSON.stringify(texts[0]));
+  try {
+    JSON.parse(body);
+  } catch (error) {
+    throw new UserError(
+      `endpoint: request: expected JSON after $texts or $text is filled in, received ${template} (${getErrorMessage(error)})`,
+    );
+  }
+  return body;
+}
+
+/**
+ * Reads the probabilities of the texts from an answer. Scores outside of 0 to 1 are logits (softmax), and others
+ * are divided by their sum, so that the order of the labels stays. If only one label of a text is given, the
+ * others share what is left.
+ */
+export function readMappedRows(
+  data: unknown,
+  count: number,
+  mapping: AnswerMapping,
+  where: string,
+): { readonly classes: readonly string[] | null; readonly rows: number[][] } {
+  const scores = select(mapping.scores, data, "scores", where).map((value) => readScore(value, mapping.scores, where));
+  const width = scores.length / count;
+  if (!Number.isInteger(width))
+    throw new UserError(
+      `${where}: scores (${mapping.scores}): expected the same number of scores for each of ${count} texts, received ${scores.length}.`,
+    );
+  const chunk = <T>(values: readonly T[]): T[][] =>
+    Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
+  if (mapping.labels === null) {
+    const rows = chunk(scores).map((row) => normalize(row.length === 1 ? [1 - row[0]!, row[0]!] : row));
+    return { classes: mapping.classes, rows };
+  }
+  const labels = select(mapping.labels, data, "labels", where).map(String);
+  if (labels.length !== scores.length)
+    throw new UserError(
+      `${where}: expected as many labels (${mapping.labels}) as scores (${mapping.scores}), received ${labels.length} and ${scores.length}.`,
+    );
+  const classes = mapping.classes ?? (width > 1 ? [...new Set(labels)].sort() : null);
+  if (classes === null)
+    throw new UserError(
+      `${where}: the answer has one label per text (${[...new Set(labels)].slice(0, 3).join(", ")}). ` +
+        "Name all labels in the order of the task's: classes=ham,spam",
+    );
+  const unknown = labels.find((label) => !classes.includes(label));
+  if (unknown !== undefined)
+    throw new UserError(
+      `${where}: the label ${JSON.stringify(unknown)} is not one of the classes ${classes.join(", ")}.`,
+    );
+  const named = chunk(labels);
+  const rows = chunk(scores).map((row, i) => {
+    const missing = classes.length - new Set(named[i]).size;
+    const rest = Math.max(0, 1 - row.reduce((sum, value) => sum + value, 0)) / Math.max(1, missing);
+    return normalize(
+      classes.map((name) => {
+        const index = named[i]!.indexOf(name);
+        return index < 0 ? rest : row[index]!;
+      }),
+    );
+  });
+  return { classes, rows };
+}
+
+function select(path: string, data: unknown, key: string, where: string): unknown[] {
+  let found: unknown[];
+  try {
+    found = jsonpath.query(path, data as Parameters<typeof jsonpath.query>[1]).values();
+  } catch (error) {
+    throw new UserError(
+      `endpoint: ${key}: expected a JSONPath such as $[*].score, received ${path} (${getErrorMessage(error)})`,
+    );
+  }
+  if (found.length > 0) return found;
+  const answer = JSON.stringify(data);
+  throw new UserError(
+    `${where}: ${key} (${path}) matches nothing in the answer ${answer.length > 200 ? `${answer.slice(0, 197)}…` : answer}. ` +
+      `Correct the path, or pass a function as the model.`,
+  );
+}
+
+/** A score, or the largest one of an object of scores. */
+function readScore(value: unknown, path: string, where: string): number {
+  const isObject = typeof value === "object" && value !== null;
+  const score = isObject ? Math.max(...Object.values(value).filter((each) => typeof each === "number")) : value;
+  if (typeof score === "number" && Number.isFinite(score)) return score;
+  throw new UserError(`${where}: scores (${path}): expected numbers, received ${JSON.stringify(value)}.`);
+}
+
+function normalize(row: readonly number[]): number[] {
+  const isLogits = row.some((value) => value < 0 || value > 1);
+  const largest = Math.max(...row);
+  const weights = isLogits ? row.map((value) => Math.exp(value - largest)) : row;
+  const total = weights.reduce((sum, value) => sum + value, 0);
+  return total > 0 ? weights.map((value) => value / total) : row.map(() => 1 / row.length);
+}
