@@ -83,7 +83,9 @@ export async function connectHttpVictim(
   // One request shows whether the endpoint responds, and how many classes it has.
   const [probe] = await query(["hello"]);
   const numLabels = probe!.length;
-  const hash = createHash("sha256").update(`http ${url}${mapping ? JSON.stringify(mapping) : ""}`).digest("hex");
+  const hash = createHash("sha256")
+    .update(`http ${url}${mapping ? JSON.stringify(mapping) : ""}`)
+    .digest("hex");
   return splitCalls({
     name: shown,
     numLabels,
