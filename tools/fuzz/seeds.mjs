@@ -54,14 +54,15 @@ export async function writeSeeds(folder, load, fixtures) {
     const columns = { textColumn: ["text"], labelColumn: "label" };
     const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
     const settings = { epochs: 8, batchSize: 8, learningRate: 0.003, saveSteps: 4, saveTotalLimit: 20 };
-    await train({ model: "bert-tiny", ...data, ...common, train: settings, out: run });
+    // Canonical forms are certified for models that read them.
+    await train({ model: "bert-tiny", ...data, ...common, normalize: "canonical", train: settings, out: run });
     const source = { data: { path: data.data, ...columns }, substitutions: data.substitutions };
     const createRequest = (numExamples) => ({ model: run, ...source, numExamples, ...common });
     await gate({ ...createRequest(4), baseline: run, lock: "gate.lock", out: "gate" });
     await attack({ ...createRequest(10), ...common, cache: false });
     await exact({ ...createRequest(3), maxChanges: 2 });
-    for (const kind of ["windows", "hash-vote"]) {
-      const model = kind === "windows" ? run : "runs/vote";
+    for (const kind of ["canonical", "hash-vote"]) {
+      const model = kind === "canonical" ? run : "runs/vote";
       if (model !== run)
         await train({
           model: "bert-tiny",

@@ -270,12 +270,21 @@ export const targets = {
   },
   serve: async (context) => {
     const { createInferenceApp } = await context.load("serve/inference-app");
+    const { createModelService } = await context.load("serve/model-service");
+    const { InferenceMetrics } = await context.load("serve/inference-metrics");
+    const predictor = {
+      name: "lengths",
+      numLabels: 2,
+      callLimits: { maxTexts: 8 },
+      prepare: (texts) => texts.map(([text]) => ({ content: text, length: text.length })),
+      predict: async (items) => items.map(({ length }) => ({ probabilities: [length, -length] })),
+    };
+    const limits = { maxBatchTexts: 8, maxPasses: 100, maxClientPasses: 100, maxQueuedPasses: 100 };
+    const events = { onBatch: () => undefined, onWaiting: () => undefined };
     const handler = {
       modelInfo: { model: "lengths", labels: ["long", "short"] },
-      predictor: {
-        prepare: (texts) => texts.map(([text]) => ({ content: text, length: text.length })),
-        predict: async (items) => items.map(({ length }) => ({ probabilities: [length, -length] })),
-      },
+      service: createModelService({ predictor, wrap: (each) => each }, limits, events),
+      metrics: new InferenceMetrics(),
     };
     const { app } = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
     return {
@@ -377,7 +386,7 @@ export const targets = {
   },
   certificates: overFiles(
     (random, seeds) => {
-      const kind = random.pick(["windows", "hash-vote"]);
+      const kind = random.pick(["canonical", "hash-vote"]);
       return { "certificates.jsonl": mutateJournal(random, read(seeds, `runs/one/certificates/${kind}.jsonl`)) };
     },
     async ({ folder, load, seeds }) => {
@@ -386,7 +395,7 @@ export const targets = {
       const { verifyCertificates } = await load("actions/verify/verify-certificates");
       const path = join(folder, "certificates.jsonl");
       const { certificate, examples } = await readHeader(path, certificateFormat);
-      const model = join(seeds, certificate.kind === "windows" ? "runs/one" : "runs/vote");
+      const model = join(seeds, certificate.kind === "canonical" ? "runs/one" : "runs/vote");
       const { lines } = await verifyCertificates(path, model, { device: "cpu", threads: 1 }, {});
       expect(lines === examples, "lines");
     },
@@ -396,7 +405,7 @@ export const targets = {
     "runs/one",
     [
       ...["results.json", "events.jsonl", "environment.json", "attacks/report.json", "config.yaml", "timings.jsonl"],
-      ...["certificates/windows.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
+      ...["certificates/canonical.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
     ],
     async ({ folder, load }) => {
       const { writeReport } = await load("report/index");
