@@ -119,7 +119,6 @@ describe("a constant model", () => {
     const config = await tinyRun(join(folder, "constant"), { substitutions, tokenization: "word", train });
     await trainRun({ ...config, out: constant });
     data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
-    return () => vi.unstubAllEnvs();
   });
 
   test("is marked in the results of train, evaluate and attack, also with --quiet", async () => {

@@ -72,12 +72,6 @@ export const certifyRequestSchema = z.strictObject({
   precision,
 });
 
-/** Callbacks while texts are certified. */
-export interface CertifyCallbacks extends Callbacks {
-  /** Called before the first text, with the number of texts that are already in the journal. */
-  readonly onStart?: (stage: string, done: number, total: number) => void;
-}
-
 /**
  * Certifies the predictions of a run: how many texts it classifies correctly, whatever an attacker
  * does within a number of edits. Each text has a line in OUT/KIND.jsonl, and OUT/KIND.json has the
@@ -88,7 +82,10 @@ export interface CertifyCallbacks extends Callbacks {
  */
 export async function certify(
   request: z.input<typeof certifyRequestSchema>,
-  callbacks: CertifyCallbacks = {},
+  callbacks: Callbacks & {
+    /** Called before the first text, with the number of texts that are already in the journal. */
+    readonly onStart?: (stage: string, done: number, total: number) => void;
+  } = {},
 ): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
   const { model: reference, kind, edits, seed, split, device, threads } = parsed;

@@ -136,20 +136,6 @@ async function evaluateSplit(
   return result;
 }
 
-/** Options of an evaluation besides the examples. */
-export interface EvaluateExamplesOptions {
-  /** The probability of the positive label from which it is predicted; null: the largest one decides. */
-  readonly threshold?: number | null;
-  /** The label of F1, the threshold and the curves; null: that of the guard, or the second of two. */
-  readonly positiveLabel?: string | null;
-  /** The numbers of texts, or of their parts that a certified model classifies. */
-  readonly onProgress?: (done: number, total: number) => void;
-  /** The certified model that answers; null if complete texts are classified. */
-  readonly certified?: CertifiedModel | null;
-  /** The guard of the run; null if it has no threshold. */
-  readonly guard?: Guard | null;
-}
-
 /** Evaluates a model on examples whose labels are in the model's order. */
 export async function evaluateExamples(
   model: Model,
@@ -157,7 +143,24 @@ export async function evaluateExamples(
   examples: readonly Example[],
   split: Split,
   deviceConfig: DeviceConfig,
-  { onProgress, certified = null, guard = null, threshold = null, positiveLabel = null }: EvaluateExamplesOptions = {},
+  {
+    onProgress,
+    certified = null,
+    guard = null,
+    threshold = null,
+    positiveLabel = null,
+  }: {
+    /** The probability of the positive label from which it is predicted; null: the largest one decides. */
+    readonly threshold?: number | null;
+    /** The label of F1, the threshold and the curves; null: that of the guard, or the second of two. */
+    readonly positiveLabel?: string | null;
+    /** The numbers of texts, or of their parts that a certified model classifies. */
+    readonly onProgress?: (done: number, total: number) => void;
+    /** The certified model that answers; null if complete texts are classified. */
+    readonly certified?: CertifiedModel | null;
+    /** The guard of the run; null if it has no threshold. */
+    readonly guard?: Guard | null;
+  } = {},
 ): Promise<EvaluationResult> {
   if (threshold !== null && model.labels.length !== 2)
     throw new UserError(

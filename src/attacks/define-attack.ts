@@ -3,9 +3,6 @@ import { validate } from "../base/validate.js";
 import type { Recipe } from "./protocol.js";
 import type { AttackResources, ResourceName } from "./resources.js";
 
-/** All resources that an attack needs, and those of the optional ones that exist. */
-type UsedResources<Needs extends ResourceName> = Pick<AttackResources, Needs> & Partial<AttackResources>;
-
 /** The definition of an attack: its name, options, resources and parts. */
 export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs extends ResourceName = ResourceName> {
   readonly name: string;
@@ -28,7 +25,7 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
   /** Options to describe the attack with, if some have no default. */
   readonly exampleOptions?: z.input<Schema>;
   /** The goal, transformations, constraints and search. */
-  build(options: z.output<Schema>, resources: UsedResources<Needs>): Recipe;
+  build(options: z.output<Schema>, resources: Pick<AttackResources, Needs> & Partial<AttackResources>): Recipe;
 }
 
 /** An attack as a value: `textfooler({ target: "positive" })`. */

@@ -82,18 +82,14 @@ export interface Problem {
   isAllowed(text: EditedText): boolean;
 }
 
-/** A search for people. */
-export interface SearchFacts {
-  readonly name: string;
-  /** Queries per example, in words. */
-  readonly cost: string;
-}
-
 /**
  * The search method of a recipe. It asks for candidates and for scores, and returns the text that
  * it decides on. It knows neither model nor batches.
  */
-export interface Search extends SearchFacts {
+export interface Search {
+  readonly name: string;
+  /** Queries per example, in words. */
+  readonly cost: string;
   /**
    * True if a failure of the search proves that no candidate reaches the goal, unless it says
    * otherwise (`Unproven`). Such a search is scored exactly.
@@ -175,7 +171,7 @@ export function* findFirst(texts: Iterable<EditedText>, firstGroupSize = 2): Sea
 }
 
 /** A search that attacks many examples at once, without asking for scores. */
-export interface BatchSearch extends SearchFacts {
+export interface BatchSearch extends Pick<Search, "name" | "cost"> {
   /** Yields one result per example, in order, without the first `skip`. */
   runAll(
     recipe: Recipe,

@@ -1,6 +1,6 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import { attack } from "../../src/actions/attack/attack.js";
 import { type AttackRequest, attackRequestSchema } from "../../src/actions/attack/attack-request.js";
@@ -71,7 +71,6 @@ beforeAll(async () => {
   await gate({ ...measured, model: victim.run, baseline: victim.run, lock, out: join(folder, "gate") });
   await exportModel({ model: victim.run, ...data, numExamples: 2, out: join(folder, "exported") });
 });
-afterAll(() => vi.unstubAllEnvs());
 
 /** Puts a poison under those of its keys that the data has at any depth, or under all of them. */
 function spoil(data: Data, poison: Data): Data {
@@ -159,6 +158,7 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   example: null,
   methods: null,
   setup: null,
+  try: null,
   // A server that goes on; it loads models as predict does.
   serve: null,
   // Readers of their own below.

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { gate } from "../../src/actions/gate/gate.js";
 import { prune } from "../../src/actions/prune.js";
 import { createFolderAtomic, writeFileAtomic } from "../../src/base/files.js";
@@ -26,7 +26,6 @@ beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "victim"), { tokenization: "word" });
 });
-afterAll(() => vi.unstubAllEnvs());
 
 test("a gate never deletes the models that it compares, nor other files in its folder", async () => {
   const runs = join(folder, "runs");

@@ -1,6 +1,6 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import { rejectModules, rejectSlurmOptions } from "../../src/base/trust.js";
 import { startStudio } from "../../src/studio/studio.js";
@@ -18,7 +18,6 @@ beforeAll(async () => {
   victim = await tinyVictim(join(folder, "victim"));
   writeFileSync(evil, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(`${evil}.ran`)}, "");`);
 });
-afterAll(() => vi.unstubAllEnvs());
 
 /** A copy of a run whose config names a module. */
 function writeEvilRun(name: string, methods: unknown): string {

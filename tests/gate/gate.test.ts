@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { gate } from "../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../src/actions/gate/gate-lock.js";
 import type { TemperEvent } from "../../src/base/events.js";
@@ -31,7 +31,6 @@ beforeAll(async () => {
   });
   data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
 });
-afterAll(() => vi.unstubAllEnvs());
 
 const out = (name: string): string => join(folder, "gates", name);
 

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
 import type { Diagnosis } from "../../src/actions/doctor.js";
 import { verify } from "../../src/actions/verify/verify.js";
@@ -18,8 +18,7 @@ let victim: TinyVictim;
 beforeAll(async () => {
   victim = await tinyVictim(folder);
 });
-beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
-afterEach(() => vi.unstubAllEnvs());
+beforeAll(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 
 const request = () => ({ substitutions: victim.substitutions, data: victim.data, numExamples: 60, threads: 1 });
 

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
 import { attack } from "../../src/actions/attack/attack.js";
 import type { AttackCallbacks, AttackRequest } from "../../src/actions/attack/attack-request.js";
@@ -20,8 +20,7 @@ let victim: TinyVictim;
 beforeAll(async () => {
   victim = await tinyVictim(folder);
 });
-beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
-afterEach(() => vi.unstubAllEnvs());
+beforeAll(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 
 function writeData(name: string, rows: readonly { text: string; label: string }[]): string {
   const path = join(folder, name);

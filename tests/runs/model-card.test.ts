@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { parse } from "yaml";
 import { Run } from "../../src/actions/run.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -18,7 +18,6 @@ beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "victim"), { tokenization: "word" });
 });
-afterAll(() => vi.unstubAllEnvs());
 
 interface CardMetric {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
 import { formatAttackCommand } from "../../src/actions/attack/format-attack-commands.js";
@@ -22,8 +22,7 @@ beforeAll(async () => {
   await writeMaskedLm(join(folder, "masked-lm"));
   victim = await tinyVictim(join(folder, "victim"));
 });
-beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
-afterEach(() => vi.unstubAllEnvs());
+beforeAll(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 
 const parse = (request: object) => attackRequestSchema.parse(applyProtocol({ model: "m", ...request } as never));
 

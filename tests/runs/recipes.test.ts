@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { augment } from "../../src/actions/augment.js";
@@ -34,8 +34,7 @@ beforeAll(async () => {
   victim = await tinyVictim(join(folder, "subword"));
   word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
 });
-beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
-afterEach(() => vi.unstubAllEnvs());
+beforeAll(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 
 /** Attacks over a substitution table have their own tests. */
 const tableAttacks = ["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"];

@@ -50,18 +50,18 @@ export type ProtocolName = (typeof protocolNames)[number];
 const protocols: Readonly<Record<ProtocolName, Protocol>> = { textdefender };
 
 /** Fills in the attacks and the budget of a protocol. Values that the request has are kept. */
-export function applyProtocol<Request extends ProtocolRequest>(request: Request): Request {
+export function applyProtocol<
+  Request extends {
+    readonly protocol?: ProtocolName | null | undefined;
+    readonly attacks?: unknown;
+    readonly queryBudget?: number | null | undefined;
+    readonly queriesPerWord?: number | null | undefined;
+  },
+>(request: Request): Request {
   const found = request.protocol && protocols[request.protocol];
   if (!found) return request;
   const queriesPerWord = request.queriesPerWord ?? (request.queryBudget ? null : found.queriesPerWord);
   return { ...request, attacks: request.attacks ?? found.attacks, queriesPerWord };
-}
-
-interface ProtocolRequest {
-  readonly protocol?: ProtocolName | null | undefined;
-  readonly attacks?: unknown;
-  readonly queryBudget?: number | null | undefined;
-  readonly queriesPerWord?: number | null | undefined;
 }
 
 /** Fills in the largest fraction of changed words, which depends on the task, unless the request has one. */

@@ -31,7 +31,7 @@ const cleanMeasurementSchema = z.strictObject({
 export const gatePrecisions = ["fp32", "tf32", "bf16", "int8"] as const;
 
 /** The settings that must be the same for both models. */
-export const pinnedAttackSchema = z.strictObject({
+const pinnedAttackSchema = z.strictObject({
   attacks: z.array(attackSpecSchema).min(1),
   substitutions: z.string().nullable(),
   inVocabSubstitutes: z.boolean().nullable(),
@@ -43,7 +43,6 @@ export const pinnedAttackSchema = z.strictObject({
   /** Of the search. A search in low precision is weaker, so both models get the same one. */
   precision: z.enum(gatePrecisions),
 });
-export type PinnedSettings = z.output<typeof pinnedAttackSchema>;
 
 const lockFormat = 3;
 

@@ -17,7 +17,7 @@ import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
-import { type GateLock, isLockFile, type PinnedSettings, readGateLock, writeGateLock } from "./gate-lock.js";
+import { type GateLock, isLockFile, readGateLock, writeGateLock } from "./gate-lock.js";
 import { gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
 import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
 import {
@@ -151,7 +151,7 @@ async function measureBaseline(
   if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
   const numExamples = request.numExamples ?? defaults.numExamples;
   const { examples } = await sampleAttacked(task, { split, seed, numExamples });
-  const attack: PinnedSettings = {
+  const attack: GateLock["attack"] = {
     attacks: [...(request.attacks ?? defaults.attacks)],
     substitutions: substitutions ?? run?.config.substitutions ?? null,
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
@@ -210,17 +210,14 @@ function checkHashes(lock: GateLock, measured: MeasuredModel, { baseline }: Pars
       );
 }
 
-/** The measurements of the candidate. */
-interface MeasuredCandidate extends MeasuredModel {
-  /** Null if the dataset of the lock is not here. */
-  readonly split: MeasuredSplit | null;
-  readonly certified: CertifiedCandidate | null;
-}
-
 function createReport(
   request: ParsedGateRequest,
   lock: GateLock,
-  measured: MeasuredCandidate,
+  measured: MeasuredModel & {
+    /** Null if the dataset of the lock is not here. */
+    readonly split: MeasuredSplit | null;
+    readonly certified: CertifiedCandidate | null;
+  },
 ): Omit<GateReport, "seconds" | "guard"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),

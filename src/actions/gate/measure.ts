@@ -23,7 +23,7 @@ import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
 import { type GivenExamples, openVictim } from "../load/open-victim.js";
 import { loadClassifier } from "../predict/text-classifier.js";
-import type { GateLock, Measurement, PinnedSettings } from "./gate-lock.js";
+import type { GateLock, Measurement } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
 
 /** The answers of a model for the texts of a gate. */
@@ -46,7 +46,7 @@ export async function measureModel(
   model: string,
   folder: string,
   given: GivenExamples,
-  pinned: PinnedSettings,
+  pinned: GateLock["attack"],
   runtime: Pick<AttackRequest, "device" | "threads" | "endpoint">,
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {

@@ -17,11 +17,6 @@ export interface GivenExamples {
   readonly examples: readonly Example[];
 }
 
-/** A model to open: by its name, as a function, or loaded already. */
-interface VictimRequest extends LoadVictimOptions {
-  readonly model: string | PredictProbabilities | LoadedVictim;
-}
-
 /**
  * A model that is open for attacks and proofs. Closing it frees everything that was loaded for it,
  * the last first.
@@ -61,7 +56,12 @@ function checkEndpointLabels(name: string, labels: readonly string[], task: Pick
  *     const { task, examples } = await victim.loadExamples(request, null);
  *     const { attacks, resources } = await victim.loadAttacks(["pwws"], request, task.labels);
  */
-export async function openVictim({ model, ...options }: VictimRequest): Promise<OpenVictim> {
+export async function openVictim({
+  model,
+  ...options
+}: LoadVictimOptions & {
+  readonly model: string | PredictProbabilities | LoadedVictim;
+}): Promise<OpenVictim> {
   const loaded = typeof model === "object" ? model : await loadVictim(model, options);
   const { victim, local } = loaded;
   const closers = [loaded.close];

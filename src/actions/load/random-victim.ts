@@ -111,12 +111,12 @@ function createOwnDraws(base: AbleVictim, draws: number): Draws<PreparedText> {
   };
 }
 
-interface DeletedText extends PreparedText {
-  readonly variants: readonly PreparedText[];
-}
-
 /** Draw i deletes the words of all texts with the same random numbers. */
-function createDeletionDraws(base: AbleVictim, draws: number, p: number): Draws<DeletedText> {
+function createDeletionDraws(
+  base: AbleVictim,
+  draws: number,
+  p: number,
+): Draws<PreparedText & { readonly variants: readonly PreparedText[] }> {
   const prepareDraws = (texts: Texts, count: number, stream: Rng): PreparedText[] => {
     const kernel = createDeletionKernel(texts, p);
     return base.prepare(Array.from({ length: count }, (_, i) => kernel(stream.fork(i))));

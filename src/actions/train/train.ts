@@ -114,7 +114,7 @@ export async function trainResolved(
   }
 }
 
-interface OpenTraining {
+async function trainPreparedRun(training: {
   readonly prepared: PreparedRun;
   readonly writer: RunWriter;
   /** The run that is continued. */
@@ -123,9 +123,7 @@ interface OpenTraining {
   readonly options: TrainOptions;
   readonly callbacks: Callbacks;
   readonly ranks: Ranks;
-}
-
-async function trainPreparedRun(training: OpenTraining): Promise<void> {
+}): Promise<void> {
   const { prepared, writer, before, dataHash, options, callbacks, ranks } = training;
   const { reportTo = [] } = options;
   const { signal } = callbacks;

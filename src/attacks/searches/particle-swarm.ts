@@ -11,13 +11,6 @@ import {
 import { copyWords, drawIndex, selectBest } from "./population.js";
 import { runTogether } from "./run-together.js";
 
-export interface ParticleSwarmOptions {
-  readonly population: number;
-  readonly iterations: number;
-  /** LEAP: Lévy flights, an inertia per particle, about one word per turn, greedy mutation. */
-  readonly isLeap?: boolean;
-}
-
 interface Particle extends ScoredText {
   /** The best text of this particle. */
   readonly elite: ScoredText;
@@ -28,7 +21,12 @@ const maxVelocity = 3;
 const maxTries = 20;
 
 /** Particle swarm optimization over words (Zang et al. 2020; LEAP: Xiao et al. 2023). */
-export function particleSwarmSearch(options: ParticleSwarmOptions): Search {
+export function particleSwarmSearch(options: {
+  readonly population: number;
+  readonly iterations: number;
+  /** LEAP: Lévy flights, an inertia per particle, about one word per turn, greedy mutation. */
+  readonly isLeap?: boolean;
+}): Search {
   const { population, iterations, isLeap = false } = options;
   return {
     name: `${isLeap ? "LEAP" : "particle swarm"}, ${population} particles and ${iterations} moves`,
@@ -76,7 +74,7 @@ function* moveParticle(
   problem: Problem,
   particle: Particle,
   globalElite: ScoredText,
-  options: ParticleSwarmOptions & { readonly inertia: number; readonly progress: number },
+  options: { readonly isLeap?: boolean; readonly inertia: number; readonly progress: number },
   rng: Rng,
 ): SearchGenerator<Particle> {
   const { inertia, progress, isLeap = false } = options;

@@ -17,17 +17,14 @@ import { geneticSearch } from "./genetic.js";
 import { climb } from "./local-search.js";
 import { drawIndex } from "./population.js";
 
-/** The shares of the searches in the queries of a text. */
-export interface PortfolioSettings {
-  /** Queries per text, of all searches together. */
-  readonly maxQueries: number;
-  /** Parts of the queries that are left: what the beam and the restarts may use. The rest is genetic. */
-  readonly beamPart: number;
-  readonly restartPart: number;
-}
-
 /** Exact results on validation texts: other shares are not better, and nothing is missed (docs/reports/exact.md). */
-const defaultSettings: PortfolioSettings = { maxQueries: 10_000, beamPart: 0.3, restartPart: 0.6 };
+const defaultSettings = {
+  /** Queries per text, of all searches together. */
+  maxQueries: 10_000,
+  /** Parts of the queries that are left: what the beam and the restarts may use. The rest is genetic. */
+  beamPart: 0.3,
+  restartPart: 0.6,
+};
 const beamWidth = 8;
 const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "best" });
 
@@ -39,7 +36,7 @@ const genetic = geneticSearch({ population: 60, iterations: 1000, mutation: "bes
  */
 export function portfolioSearch(
   gradient: GradientSource | null,
-  { maxQueries, beamPart, restartPart }: PortfolioSettings = defaultSettings,
+  { maxQueries, beamPart, restartPart } = defaultSettings,
 ): Search {
   return {
     name: `a portfolio: local search with restarts, beam, genetic${gradient ? ", guided by gradients" : ""}`,
