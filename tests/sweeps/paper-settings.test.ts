@@ -307,6 +307,7 @@ function expectRiftAttacks(plan: SweepPlan, column: string, run: string, config:
 test.each(Object.entries(sweeps))("%s has the settings of its paper in every row", async (name, expected) => {
   const { plan, configs, numSeeds } = await readPlans(name);
   const { evaluation, baseline, significance } = plan.settings;
+  const common = new Map<string, RunConfig>();
   expect(numSeeds).toBe(expected.seeds);
   expect(plan.columns.map(({ id }) => id)).toEqual(Object.keys(expected.columns));
   expect(plan.rows.map(({ id }) => id).sort()).toEqual(Object.keys(expected.rows).sort());
@@ -329,6 +330,16 @@ test.each(Object.entries(sweeps))("%s has the settings of its paper in every row
         expect(config.train.metricForBestModel).toBe(isRobust ? "robust-accuracy" : "accuracy");
         expect(config).toMatchObject({ maxTrainSamples: null, maxTestSamples: null });
         if (expected.attacks) expectRiftAttacks(plan, column, run!, config);
+        // Nothing else may differ between the methods and models that a paper compares.
+        if (Object.keys(train).some((key) => key !== "learningRate")) continue;
+        const compared = {
+          methods: [],
+          model: "",
+          train: { ...config.train, learningRate: 0, metricForBestModel: "" },
+        };
+        const key = JSON.stringify({ ...settings, model: "" });
+        common.set(key, common.get(key) ?? { ...config, ...compared });
+        expect({ ...config, ...compared }, `${row}, ${column}`).toEqual(common.get(key));
       }
     }
   }
@@ -357,4 +368,16 @@ test("the RIFT rows of Tables 3, 4 and 5 are the runs of Tables 1 and 2", async 
   expect(await listRuns("rift-table-3", "conditional", "snli-bert")).toEqual(onSnli);
   expect(await listRuns("rift-table-4", "best", "snli")).toEqual(onSnli);
   expect(await listRuns("rift-table-6", "rift", "bert")).toEqual(onSnli);
+});
+
+test("the profile published of ROSE's table 1 has the combinations that its authors published", async () => {
+  const source = { file: "experiments/rose-table-1.yaml", profile: "published", set: ["seeds=[0]"] };
+  const { plan, configs } = await createSweepPlan(await readSweep(source));
+  expect(plan.cells).toHaveLength(8 * 8);
+  for (const { row, column, points } of plan.cells.filter((cell) => cell.row.startsWith("rose-"))) {
+    const [expected] = roseAt(row.slice("rose-".length))(column) as [{ methods: Methods; train: object }];
+    const config = configs[points[0]!.runs[0]!]!;
+    expect(listMethods(config), `${row}, ${column}`).toEqual(expected.methods);
+    expect(config.train).toMatchObject({ ...expected.train, epochs: 10, batchSize: /rte/.test(column) ? 16 : 32 });
+  }
 });
