@@ -8,6 +8,8 @@ export interface Io {
   readonly stdin: AsyncIterable<Uint8Array>;
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
+  /** Milliseconds that a command may work before its first line in a log. */
+  readonly silence?: number;
 }
 
 // Colors of the terminal, or a control character other than tab, line feed and carriage return.

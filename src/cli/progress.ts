@@ -12,6 +12,8 @@ export interface ProgressOptions {
   readonly start?: number;
   readonly quiet?: boolean | undefined;
   readonly stream?: OutputStream;
+  /** Milliseconds before the first line in a log. */
+  readonly silence?: number | undefined;
   readonly now?: () => number;
 }
 
@@ -31,19 +33,25 @@ export interface Progress {
 const redrawMilliseconds = 100;
 /** A shorter job needs no bar. */
 const barDelayMilliseconds = 500;
+/** Somebody who starts a command wants to see soon that it works. */
+const silenceMilliseconds = 1500;
+/** How often the display looks for something to show between two updates. */
+const refreshMilliseconds = 500;
 const lineMilliseconds = 10_000;
 /** Every 10% of a job get a line, too, but a fast job must not fill the log. */
 const minLineMilliseconds = 2_000;
+/** The first items to end may be the easy ones. A time estimated from fewer would grow by a factor. */
+const minItemsForTime = 10;
 const barWidth = 24;
 const clearLine = "\r\x1b[2K";
 
 /**
- * Creates the progress display of one job. It writes only inside its methods, so synchronous loops
- * can use it.
+ * Creates the progress display of one job. It writes inside its methods, so synchronous loops can
+ * use it, and between them, so that work without an update is seen, too.
  */
 export function createProgress(options: ProgressOptions): Progress {
   const { label, total, unit, start = 0, quiet = false, stream = process.stderr } = options;
-  const { now = () => performance.now() } = options;
+  const { now = () => performance.now(), silence = silenceMilliseconds } = options;
   const colors = getColors(stream);
   const isTerminal = stream.isTTY === true;
   const formatAmount = unit === "bytes" ? formatBytes : formatCount;
@@ -63,7 +71,7 @@ export function createProgress(options: ProgressOptions): Progress {
     const elapsed = now() - startTime;
     const rate = elapsed > 0 ? (done - start) / (elapsed / 1000) : 0;
     const speed = unit === "bytes" ? formatBytes(Math.round(rate)) : `${formatNumber(rate, 3)} ${unit}`;
-    const hasRest = rate > 0 && total !== undefined && done < total;
+    const hasRest = rate > 0 && total !== undefined && done < total && done - start >= minItemsForTime;
     return [
       total === undefined
         ? formatWithUnit(done)
@@ -92,23 +100,30 @@ export function createProgress(options: ProgressOptions): Progress {
     isBarShown = false;
   }
 
+  function show(): void {
+    if (quiet || hasEnded) return;
+    const time = now();
+    if (isTerminal) {
+      if (time - startTime < barDelayMilliseconds || time - lastTime < redrawMilliseconds) return;
+      renderBar();
+    } else {
+      const since = time - Math.max(lastTime, startTime);
+      const isDue = since >= lineMilliseconds || (countTenths(done) > tenths && since >= minLineMilliseconds);
+      if (!isDue && (hasWritten || since < silence)) return;
+      stream.write(`${label}: ${listParts().join(", ").replaceAll("  ", ", ")}\n`);
+    }
+    lastTime = time;
+    tenths = countTenths(done);
+    hasWritten = true;
+  }
+
+  const timer = quiet ? undefined : setInterval(show, refreshMilliseconds).unref();
+
   return {
     update(value, more) {
       done = value;
       if (more) details = more;
-      if (quiet || hasEnded) return;
-      const time = now();
-      if (isTerminal) {
-        if (time - startTime < barDelayMilliseconds || time - lastTime < redrawMilliseconds) return;
-        renderBar();
-      } else {
-        const since = time - Math.max(lastTime, startTime);
-        if (since < lineMilliseconds && !(countTenths(done) > tenths && since >= minLineMilliseconds)) return;
-        stream.write(`${label}: ${listParts().join(", ").replaceAll("  ", ", ")}\n`);
-      }
-      lastTime = time;
-      tenths = countTenths(done);
-      hasWritten = true;
+      show();
     },
     printLine(text) {
       if (quiet) return;
@@ -120,6 +135,7 @@ export function createProgress(options: ProgressOptions): Progress {
     end() {
       if (hasEnded) return;
       hasEnded = true;
+      clearInterval(timer);
       clearBar();
       if (hasWritten) stream.write(`${label}: ${formatWithUnit(done)} in ${formatDuration(now() - startTime)}\n`);
     },
@@ -128,7 +144,8 @@ export function createProgress(options: ProgressOptions): Progress {
 
 /** The progress of a stream of texts. On a terminal, the output itself shows it. */
 export function createTextProgress(io: Io, label: string, quiet: boolean | undefined): Progress {
-  return createProgress({ label, unit: "texts", quiet: quiet || io.stdout.isTTY === true, stream: io.stderr });
+  const isQuiet = quiet || io.stdout.isTTY === true;
+  return createProgress({ label, unit: "texts", quiet: isQuiet, stream: io.stderr, silence: io.silence });
 }
 
 /** Callbacks for a library function that show its progress, downloads and warnings on stderr. */
@@ -147,18 +164,23 @@ export interface CommandCallbacks {
  * Creates the callbacks of a command. One bar is shown at a time. `unit` is what the stages count.
  */
 export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "examples"): CommandCallbacks {
+  const { stderr: stream, silence = silenceMilliseconds } = io;
   let current: { stage: string; progress: Progress } | null = null;
+  // Models and data are loaded before the first stage.
+  const loading =
+    quiet || silence === Number.POSITIVE_INFINITY
+      ? undefined
+      : setTimeout(() => printLine("loading the model and the data"), silence).unref();
   const end = (): void => {
+    clearTimeout(loading);
     current?.progress.end();
     current = null;
   };
   const start = (stage: string, done: number, total: number | undefined, counted: string): Progress => {
     end();
-    current = {
-      stage,
-      progress: createProgress({ label: stage, total, unit: counted, start: done, quiet, stream: io.stderr }),
-    };
-    return current.progress;
+    const progress = createProgress({ label: stage, total, unit: counted, start: done, quiet, stream, silence });
+    current = { stage, progress };
+    return progress;
   };
   const update = (stage: string, done: number, total: number, details?: ProgressDetails): void => {
     const progress = current?.stage === stage ? current.progress : start(stage, 0, total, unit);

@@ -39,7 +39,15 @@ export function createSweepProgress(
     progress?.end();
     const [unit, total] = [phaseUnits[kind], items.length];
     done = before;
-    progress = createProgress({ label: kind, total, unit, start: before, quiet, stream: io.stderr });
+    progress = createProgress({
+      label: kind,
+      total,
+      unit,
+      start: before,
+      quiet,
+      stream: io.stderr,
+      silence: io.silence,
+    });
     if (before > 0 && before < total) progress.printLine(`${before} of ${total} ${unit} were done before`);
   };
   const endItem = (item: WorkItem, result: WorkItemResult): void => {

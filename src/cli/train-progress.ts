@@ -23,7 +23,15 @@ export function createTrainProgress(io: Io, options: { quiet?: boolean | undefin
     options.onStart?.();
     other.end();
     if (done > 0) printLine(`resuming after step ${formatCount(done)} of ${formatCount(total)}`);
-    steps = createProgress({ label: "train", total, unit: "steps", start: done, quiet, stream: io.stderr });
+    steps = createProgress({
+      label: "train",
+      total,
+      unit: "steps",
+      start: done,
+      quiet,
+      stream: io.stderr,
+      silence: io.silence,
+    });
   };
   const onEvent = (event: TemperEvent): void => {
     if (event.type === "start") start(event);

@@ -26,7 +26,7 @@ testLong("npx finds the program in a checkout", () => {
 
 test("exit codes and streams of the real process", async () => {
   const model = await writeTinyModel(join(folder, "tiny"));
-  const good = temper(["encode", model, "--json"], "a quiet film .\n");
+  const good = temper(["encode", model, "--json", "--quiet"], "a quiet film .\n");
   expect(good).toMatchObject({ status: 0, stderr: "" });
   expect(JSON.parse(good.stdout)).toMatchObject({ tokens: ["[CLS]", "a", "quiet", "film", ".", "[SEP]"] });
   expect(temper(["encode", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({

@@ -1,9 +1,10 @@
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { Rng } from "../../src/base/rng.js";
 import { createAttackProgress } from "../../src/cli/commands/attack.js";
 import { type Io, type OutputStream, write } from "../../src/cli/io.js";
 import { printJson } from "../../src/cli/output.js";
-import { createProgress } from "../../src/cli/progress.js";
+import { createCallbacks, createProgress } from "../../src/cli/progress.js";
 import { createSweepProgress } from "../../src/cli/sweep-progress.js";
 import { createTrainProgress } from "../../src/cli/train-progress.js";
 import { invoke, memoryStream } from "./invoke.js";
@@ -70,7 +71,7 @@ describe("on a terminal", () => {
 });
 
 describe("in a log", () => {
-  test("writes a line every ten seconds and every 10% of the job", () => {
+  test("writes a line soon, every ten seconds and every 10% of the job", () => {
     const { clock, stream, progress } = open({ total: 1000 });
     for (let done = 1; done <= 1000; done++) {
       clock.time += 40;
@@ -78,9 +79,10 @@ describe("in a log", () => {
     }
     progress.end();
     const lines = stream.text.trimEnd().split("\n");
-    expect(lines).toHaveLength(11);
-    expect(lines[4]).toBe("train: 50%, 500 of 1,000 steps, 25 steps/s, 0:20 left");
-    expect(lines[10]).toBe("train: 1,000 steps in 0:40");
+    expect(lines).toHaveLength(12);
+    expect(lines[0]).toBe("train: 4%, 38 of 1,000 steps, 25 steps/s, 0:38 left");
+    expect(lines[5]).toBe("train: 50%, 500 of 1,000 steps, 25 steps/s, 0:20 left");
+    expect(lines[11]).toBe("train: 1,000 steps in 0:40");
     expect(stream.text).not.toContain("\x1b");
   });
 
@@ -90,7 +92,8 @@ describe("in a log", () => {
       clock.time += 1000;
       progress.update(second * 2e6);
     }
-    expect(stream.text).toBe("train: 20.0 MB, 2.0 MB/s\ntrain: 40.0 MB, 2.0 MB/s\n");
+    const amounts = [4, 24, 44].map((megabytes) => `train: ${megabytes}.0 MB, 2.0 MB/s\n`);
+    expect(stream.text).toBe(amounts.join(""));
   });
 
   test("work done before a resume does not count towards the speed", () => {
@@ -180,6 +183,101 @@ test("the progress of an attack counts scored texts before the first example is 
   callbacks.onEvent!({ type: "progress", stage: "attack genetic", done: 1, total: 40 });
   end();
   vi.useRealTimers();
+});
+
+describe("the first two seconds", () => {
+  afterEach(() => vi.useRealTimers());
+
+  /** A command on a stream that is no terminal. */
+  function startCommand() {
+    vi.useFakeTimers();
+    const stderr = memoryStream();
+    return { stderr, callbacks: createCallbacks({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false) };
+  }
+
+  test("a command that loads its model says so", () => {
+    const { stderr, callbacks } = startCommand();
+    vi.advanceTimersByTime(2000);
+    expect(stderr.text).toBe("loading the model and the data\n");
+    callbacks.end();
+  });
+
+  test("a stage without an update is shown", () => {
+    const { stderr, callbacks } = startCommand();
+    callbacks.start("certify windows", 0, 5, "texts");
+    vi.advanceTimersByTime(2000);
+    expect(stderr.text).toBe("certify windows: 0%, 0 of 5 texts\n");
+    callbacks.end();
+    vi.advanceTimersByTime(60_000);
+    expect(stderr.text).toBe("certify windows: 0%, 0 of 5 texts\ncertify windows: 0 texts in 0:02\n");
+  });
+
+  test("a command that ends earlier prints nothing", () => {
+    const { stderr, callbacks } = startCommand();
+    callbacks.start("evaluate", 0, 5, "examples");
+    vi.advanceTimersByTime(1000);
+    callbacks.end();
+    vi.advanceTimersByTime(60_000);
+    expect(stderr.text).toBe("");
+  });
+});
+
+test("the ranking of substitutes is a phase of its own, and the attack goes on where it was", () => {
+  vi.stubEnv("NO_COLOR", "1");
+  vi.useFakeTimers();
+  const stderr = memoryStream({ columns: 120 });
+  const { callbacks, end } = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
+  callbacks.onAttackStart!("pwws", 0, 80, {
+    ...{ queries: 0, queryTokens: 0, evaluations: 0, evaluatedTokens: 0, resources: {} },
+  });
+  callbacks.onEvent!({ type: "progress", stage: "attack pwws", done: 8, total: 80 });
+  for (const done of [500, 1875, 2000]) {
+    vi.advanceTimersByTime(1000);
+    callbacks.onEvent!({ type: "progress", stage: "rank substitutes", done, total: 2000 });
+  }
+  vi.advanceTimersByTime(3000);
+  callbacks.onEvent!({ type: "progress", stage: "attack pwws", done: 9, total: 80 });
+  vi.advanceTimersByTime(3000);
+  const frames = stderr.text.split("\r\x1b[2K");
+  end();
+  vi.useRealTimers();
+  expect(frames.some((frame) => /^rank substitutes .* 94% {2}1,875 of 2,000 /.test(frame))).toBe(true);
+  expect(frames.at(-1)).toMatch(/^attack pwws .* 11% {2}9 of 80 examples/);
+  for (const [, percent] of stderr.text.matchAll(/(\d+)%/g)) expect(Number(percent)).toBeLessThanOrEqual(100);
+});
+
+test("the time that is left does not grow by a factor, even if one text takes a hundred times as long as another", () => {
+  const rng = new Rng("durations");
+  // Eight texts at a time. A few take as long as a hundred others.
+  const durations = Array.from({ length: 400 }, () => 5000 * Math.exp(rng.normal()));
+  const lanes = new Array<number>(8).fill(0);
+  const ends = durations.map((duration) => {
+    const lane = lanes.indexOf(Math.min(...lanes));
+    lanes[lane]! += duration;
+    return lanes[lane]!;
+  });
+  const { clock, stream, progress } = open({ total: 400, unit: "examples" });
+  for (const [i, end] of ends.sort((a, b) => a - b).entries()) {
+    clock.time = end;
+    progress.update(i + 1);
+  }
+  progress.end();
+  const totals = stream.text.split("\n").flatMap((line) => {
+    const [, count, left] = /, (\d+) of 400 examples, .* (\S+) left/.exec(line) ?? [];
+    if (left === undefined) return [];
+    const seconds = left.split(":").reduce((sum, part) => 60 * sum + Number(part), 0);
+    return [ends[Number(count) - 1]! / 1000 + seconds];
+  });
+  expect(totals.length).toBeGreaterThan(10);
+  expect(Math.max(...totals) / totals[0]!).toBeLessThan(2);
+  // Four texts are too few for any estimate.
+  const few = open({ total: 4, unit: "examples" });
+  for (let done = 1; done < 4; done++) {
+    few.clock.time = 10_000 * done;
+    few.progress.update(done);
+  }
+  expect(few.stream.text).toContain("3 of 4 examples");
+  expect(few.stream.text).not.toContain("left");
 });
 
 test("the progress of a sweep counts finished runs only", () => {

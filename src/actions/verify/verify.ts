@@ -98,6 +98,7 @@ export async function verify(
         : await verifyOne(journal, { ...parsed, model }, callbacks),
     );
   }
+  reportProgress(callbacks, "verify", done.length, journals.length);
   return done;
 }
 

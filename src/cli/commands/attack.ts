@@ -3,6 +3,7 @@ import { type AttackReport, attack } from "../../actions/attack/attack.js";
 import { type AttackCallbacks, attackRequestSchema } from "../../actions/attack/attack-request.js";
 import { attackNames } from "../../attacks/load-attack.js";
 import { UserError } from "../../base/errors.js";
+import type { TemperEvent } from "../../base/events.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
@@ -132,6 +133,7 @@ const refreshMilliseconds = 1000;
 export function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: AttackCallbacks; end(): void } {
   const display = createCallbacks(io, quiet);
   let done = 0;
+  let [stage, examples, isOther] = ["", 0, false];
   let show: ((done: number) => void) | undefined;
   let unlisten: (() => void) | undefined;
   const timer = setInterval(() => show?.(done), refreshMilliseconds).unref();
@@ -142,6 +144,12 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
     io.stderr.write(`\nStopped. Every finished example is in its journal. Continue with: ${again}\n`);
     process.exit(interruptedExitCode);
   };
+  /** Shows a phase that counts other things, such as the ranking of substitutes, until it ends. */
+  const showOther = (event: Extract<TemperEvent, { type: "progress" }>): void => {
+    isOther = event.done < event.total;
+    display.onEvent(event);
+    if (!isOther && show) display.start(stage, done, examples, "examples");
+  };
   const callbacks: AttackCallbacks = {
     onAttackStart(name, start, total, counters) {
       unlisten ??= onStopSignals(onSignal);
@@ -149,16 +157,19 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
         display.printLine(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are already done`);
       if (start === total) return;
       const [startTime, evaluations] = [performance.now(), counters.evaluations];
-      display.start(`attack ${name}`, start, total, "examples");
-      done = start;
+      stage = `attack ${name}`;
+      display.start(stage, start, total, "examples");
+      [done, examples] = [start, total];
       show = (count) => {
+        if (isOther) return;
         const speed = (counters.evaluations - evaluations) / ((performance.now() - startTime) / 1000);
         const texts = formatCount(counters.evaluations - evaluations);
-        display.update(`attack ${name}`, count, total, { texts, "texts/s": formatNumber(speed, 3) });
+        display.update(stage, count, total, { texts, "texts/s": formatNumber(speed, 3) });
       };
     },
     onEvent(event) {
       if (event.type !== "progress") return display.onEvent(event);
+      if (event.stage !== stage) return showOther(event);
       done = event.done;
       show?.(done);
       if (done === event.total) show = undefined;
