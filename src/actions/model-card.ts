@@ -1,5 +1,6 @@
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { parse, stringify } from "yaml";
+import { escapeHtml } from "../base/escape.js";
 import { exists, readText, writeFileAtomic } from "../base/files.js";
 import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { formatSpec } from "../base/spec.js";
@@ -101,10 +102,10 @@ function describeTraining(
   const names = methods.map((spec) => `\`${formatSpec(spec)}\``);
   const how = names.length === 0 ? "standard fine-tuning" : `the methods ${names.join(", ")} on top of each other`;
   return (
-    `Fine-tuned from \`${config.model}\` on ${formatCount(trainExamples)} examples of ${task} with ` +
+    `Fine-tuned from \`${config.model}\` on ${formatCount(trainExamples)} examples of ${escapeHtml(task)} with ` +
     `${names.length === 1 ? `the method ${names[0]}` : how}: ${formatCount(steps)} steps, seed ${seed}, ` +
     `${config.tokenization} tokenization, at most ${config.maxLength} tokens. The weights are those of step ` +
-    `${formatCount(bestStep)}, the best on the validation split. Labels: ${test.labels.join(", ")}.`
+    `${formatCount(bestStep)}, the best on the validation split. Labels: ${escapeHtml(test.labels.join(", "))}.`
   );
 }
 
@@ -151,18 +152,18 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
   const metadata = await createMetadata(run, results, metrics, note);
   const rows = metrics.map(
     ({ name, value, interval, examples }) =>
-      `| ${name} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
+      `| ${escapeHtml(name).replaceAll("|", "\\|")} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
   );
   const commands = [formatTrainCommand(run), ...(await listAttackCommands(run, attacks))];
   const card = [
     `---\n${stringify(metadata)}---`,
-    `# ${basename(resolve(run.folder))}`,
+    `# ${escapeHtml(basename(resolve(run.folder)))}`,
     describeTraining(run, results),
     "## Results",
     ["| metric | value | 95% CI | examples |", "|---|---|---|---|", ...rows].join("\n"),
     "## Limits",
     describeLimits(run, attacks, await readDegeneracy(run), note)
-      .map((line) => `- ${line}`)
+      .map((line) => `- ${escapeHtml(line)}`)
       .join("\n"),
     "## Commands",
     `\`\`\`sh\n${commands.join("\n")}\n\`\`\``,

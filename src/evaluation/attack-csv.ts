@@ -1,5 +1,6 @@
 import { readJournal } from "../attacks/journal.js";
 import { type AttackResult, findNewWords, getWordFields } from "../attacks/result.js";
+import { escapeFormula } from "../base/escape.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { toPredictions } from "./metrics.js";
 
@@ -49,6 +50,6 @@ function createRow(result: AttackResult): (string | number)[] {
 }
 
 function formatLine(cells: readonly (string | number)[]): string {
-  const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+  const quote = (text: string) => `"${escapeFormula(text).replaceAll('"', '""')}"`;
   return `${cells.map((cell) => (typeof cell === "number" ? String(cell) : quote(cell))).join(",")}\n`;
 }

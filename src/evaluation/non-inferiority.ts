@@ -1,4 +1,5 @@
 import { normalQuantile } from "./special-functions.js";
+import { clopperPearsonInterval } from "./statistics.js";
 
 /** The examples that only one of two models gets right, out of all. */
 export interface PairedCounts {
@@ -11,16 +12,26 @@ export interface PairedCounts {
 const significance = 0.05;
 
 /**
- * Tango's score (1998) of the hypothesis that the accuracies of two models on the same examples
- * differ by `difference`. Unlike a normal approximation, it also holds if the models never
- * disagree.
+ * The continuity correction of the score, in examples. Without it, a true difference at the margin is
+ * beyond a bound in up to 6.7% of samples, with half an example in 5.4%, and with this one in at most
+ * 4.6% (exact enumeration of up to 260 examples).
  */
-function computeScore({ onlyFirst: b, onlySecond: c, examples: n }: PairedCounts, difference: number): number {
+const correction = 0.75;
+
+/**
+ * Tango's score (1998) of the hypothesis that the accuracies of two models on the same examples
+ * differ by `difference`. `shift` examples are added to the observed difference.
+ */
+function computeScore(
+  { onlyFirst: b, onlySecond: c, examples: n }: PairedCounts,
+  difference: number,
+  shift: number,
+): number {
   const linear = -b - c + (2 * n - b + c) * difference;
   const constant = -c * difference * (1 - difference);
   const q = (Math.sqrt(Math.max(0, linear * linear - 8 * n * constant)) - linear) / (4 * n);
   const variance = n * (2 * q + difference * (1 - difference));
-  const numerator = b - c - n * difference;
+  const numerator = b - c - n * difference + shift;
   return numerator === 0 ? 0 : numerator / Math.sqrt(Math.max(variance, Number.MIN_VALUE));
 }
 
@@ -42,7 +53,11 @@ export interface DifferenceBounds {
   readonly high: number;
 }
 
-/** Computes bounds of a paired difference from Tango's score. */
+/**
+ * Computes bounds of a paired difference from Tango's score, which a true difference exceeds in at
+ * most 5% of samples. The examples that only one model gets right bound it, too: the difference is
+ * at least minus the largest rate of losses. This bound is exact if there are only losses.
+ */
 export function computeDifferenceBounds(counts: PairedCounts): DifferenceBounds {
   const { onlyFirst, onlySecond, examples } = counts;
   if (examples < 1) throw new RangeError("expected at least one example");
@@ -50,9 +65,20 @@ export function computeDifferenceBounds(counts: PairedCounts): DifferenceBounds 
   const z = normalQuantile(1 - significance);
   return {
     difference,
-    low: bisect((delta) => computeScore(counts, delta) - z, -1, difference),
-    high: bisect((delta) => computeScore(counts, delta) + z, difference, 1),
+    low: Math.max(
+      bisect((delta) => computeScore(counts, delta, -correction) - z, -1, difference),
+      -computeLargestRate(onlySecond, examples),
+    ),
+    high: Math.min(
+      bisect((delta) => computeScore(counts, delta, correction) + z, difference, 1),
+      computeLargestRate(onlyFirst, examples),
+    ),
   };
+}
+
+/** The one-sided Clopper-Pearson bound. */
+function computeLargestRate(count: number, examples: number): number {
+  return clopperPearsonInterval(count, examples, 1 - 2 * significance).high;
 }
 
 /**
@@ -76,11 +102,12 @@ export function judgeDrop({ low, high }: Pick<DifferenceBounds, "low" | "high">,
 export function estimateNeededExamples(counts: PairedCounts, margin: number): number {
   const { onlyFirst, onlySecond, examples } = counts;
   const z = normalQuantile(1 - significance);
-  // If the models never disagree, the bound is z² / (n + z²).
-  const smallest = margin > 0 ? (z * z * (1 - margin)) / margin : Number.POSITIVE_INFINITY;
+  // If the models never disagree, the bound is 1 - 0.05^(1 / n).
+  const smallest = margin > 0 ? Math.log(significance) / Math.log1p(-margin) : Number.POSITIVE_INFINITY;
   const room = margin + (onlyFirst - onlySecond) / examples;
   if (room <= 0) return Number.POSITIVE_INFINITY;
   const deviations = z + normalQuantile(0.8);
-  const needed = (deviations * deviations * ((onlyFirst + onlySecond) / examples)) / (room * room);
-  return Math.ceil(Math.max(smallest, needed) + 1);
+  const uncorrected = (deviations * deviations * ((onlyFirst + onlySecond) / examples)) / (room * room);
+  const needed = uncorrected + (2 * correction) / room;
+  return Math.floor(Math.max(smallest, needed)) + 1;
 }

@@ -189,7 +189,7 @@ test("too few texts exit with 2 and say so", async () => {
   const argv = ["gate", victim.run, "--baseline", victim.run, ...data, "--num-examples", "20", "--out", out("few")];
   const { code, stdout } = await invoke(argv);
   expect(code).toBe(2);
-  expect(stdout).toContain("20 texts are too few to resolve this. About 134 would do.");
+  expect(stdout).toContain("20 texts are too few to resolve this. About 149 would do.");
   checkJunit(readFileSync(join(out("few"), "junit.xml"), "utf8"), { failures: false });
 });
 

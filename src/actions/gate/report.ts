@@ -82,7 +82,7 @@ export function formatSummary(report: GateReport): string {
       failures.filter(({ attack }) => attack === null),
       newFailures.clean,
     ),
-    `${formatCount(examples)} attacked texts; bounds are one-sided (Tango's score interval of paired differences).`,
+    `${formatCount(examples)} attacked texts; bounds are one-sided (Tango's score interval of paired differences, corrected for continuity).`,
     "",
   ].join("\n");
 }

@@ -105,7 +105,7 @@ export async function findAttackedModel(
 /** The keys of every request that uses a model as a guard. */
 export const guardOptions = {
   windows: orNull(countSchema.max(1000), "complete texts").describe(
-    "score texts by their windows of at most this many words, so that text before or after cannot hide them",
+    "score texts by their windows of at most this many words, so that text before or after, separated by white space, cannot hide them",
   ),
   positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard flags"),
 };

@@ -1,5 +1,6 @@
 import { extname, resolve } from "node:path";
 import { UserError } from "../../base/errors.js";
+import { escapeFormula } from "../../base/escape.js";
 import { replaceFile, writeFileAtomic } from "../../base/files.js";
 import { encodeParquet, formatValue, replaceIntegers } from "../../tasks/write-parquet.js";
 import type { TextInput } from "../../text/read-inputs.js";
@@ -91,7 +92,7 @@ function toRow({ input, label, probabilities }: InputPrediction): PredictionRow 
 
 /** Tabs and line breaks cannot be written in a TSV file, which has no quotes. */
 function formatCell(value: unknown, separator: string): string {
-  const text = formatValue(value);
+  const text = escapeFormula(formatValue(value));
   if (separator === "\t") return text.replace(/[\t\r\n]+/g, " ");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

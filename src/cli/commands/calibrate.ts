@@ -34,8 +34,9 @@ export function define(command: Command, io: Io): void {
       const { threshold, fpr, examples: count, positiveLabel } = calibration;
       await write(
         io.stdout,
-        `A text is flagged as ${positiveLabel} if its score is above ${formatNumber(threshold, 6)}. At most ` +
-          `${formatPercent(fpr)} of benign texts like these ${formatCount(count)} are flagged.\n`,
+        `A text is flagged as ${positiveLabel} if its score is above ${formatNumber(threshold, 6)}. On average ` +
+          `over samples of ${formatCount(count)} texts like these, at most ${formatPercent(fpr)} of further benign texts are ` +
+          "flagged. With this sample, it can be more.\n",
       );
     });
 }

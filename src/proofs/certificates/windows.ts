@@ -70,8 +70,11 @@ const name = "windows";
 /** The certificate of a guard that scores windows. The window with the largest score is the proof. */
 export const windows = defineCertificate({
   name,
-  summary: "text before or after cannot hide a text from a guard (any model with two labels)",
-  covers: "any amount of text before and after a text of the positive label (certified recall)",
+  summary:
+    "text before or after, separated by white space, cannot hide a text from a guard (any model with two labels)",
+  covers:
+    "any amount of text before and after a text of the positive label, separated from it by white space (certified " +
+    "recall); text that is glued to its first or last word can lower the score",
   options: z.strictObject({
     size: countSchema.max(1000).default(32).describe("maximum words per window"),
     positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard must find"),
