@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { getCacheFolder } from "./cache.js";
@@ -55,9 +55,12 @@ export async function findOrInstallDemo(onInstall: (reference: string) => void):
   onInstall(reference);
   const folder = getInstallFolder();
   await mkdir(folder, { recursive: true });
-  const options = ["--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"];
-  // npm writes to its own streams, and stdout is for results. On Windows, npm is a script of the shell.
+  // Without this file, npm would install into a folder above that has one.
+  await writeFile(join(folder, "package.json"), '{ "private": true }\n');
+  const options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"];
+  // Stdout is for results. On Windows, npm is a script of the shell.
   const child = spawn("npm", ["install", ...options, reference], {
+    cwd: folder,
     stdio: ["ignore", "ignore", "inherit"],
     shell: process.platform === "win32",
   });

@@ -238,6 +238,7 @@ function resolveTableMetrics(file: SweepFile): string[] {
   // A dry run does not know the names of custom attacks.
   if (wrong < 0 || attacks.some(isModulePath)) return wanted;
   throw new UserError(
-    `${locate(["metrics", wrong])}: metrics[${wrong}]: expected one of ${known.join(", ")}, received ${wanted[wrong]}.`,
+    `${locate(["metrics", wrong])}: metrics[${wrong}]: unknown metric ${wanted[wrong]}` +
+      `${didYouMean(wanted[wrong]!, known)}. Use one of ${known.join(", ")}.`,
   );
 }

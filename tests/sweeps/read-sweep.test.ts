@@ -142,7 +142,7 @@ profiles:
     [
       "an unknown attack",
       "evaluation: { attacks: { pws: null } }\n",
-      /:3:26: attack: expected pwws.*did you mean "pwws"/,
+      /:3:26: attack: unknown attack .*did you mean "pwws"/,
     ],
     [
       "an unknown option of an attack",
@@ -197,7 +197,11 @@ profiles:
       "columns: { imdb: null }\nevaluation: { exact: { maxChanges: 2, columns: [imbd] } }\n",
       /:4:39: there is no column imbd \(did you mean "imdb"\?\)\. The columns are imdb\./,
     ],
-    ["a metric that nothing measures", "metrics: [pwws]\n", /metrics\[0\]: expected one of accuracy, .*received pwws/],
+    [
+      "a metric that nothing measures",
+      "metrics: [pwws]\n",
+      /metrics\[0\]: unknown metric pwws\. Use one of accuracy, /,
+    ],
     ["an invalid time", "slurm: { time: soon }\n", /slurm\.time: expected a time in Slurm's format/],
     [
       "an unknown analysis",
@@ -271,7 +275,9 @@ profiles:
     const named = writeSweep(`${text}metrics: [mine]\n`);
     for (const trust of ["user", "none"] as const) expect(await readMetrics(named, trust)).toEqual(["mine"]);
     const unknown = writeSweep(`${text}metrics: [yours]\n`);
-    await expect(readMetrics(unknown, "user")).rejects.toThrow(/metrics\[0\]: expected one of .*mine, received yours/);
+    await expect(readMetrics(unknown, "user")).rejects.toThrow(
+      /metrics\[0\]: unknown metric yours\. Use one of .*mine\./,
+    );
   });
 
   it("shows the metrics that the evaluation adds", async () => {
