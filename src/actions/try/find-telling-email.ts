@@ -22,6 +22,8 @@ export interface TellingEmail {
   readonly attack: string;
   /** Emails that were attacked until this one was found. */
   readonly tried: number;
+  /** How long that took, without the installation of temper-nlp-demo. */
+  readonly seconds: number;
   readonly standard: AttackResult;
   readonly robust: AttackResult;
 }
@@ -45,6 +47,7 @@ export async function findTellingEmail(request: TryRequest = {}, callbacks: Call
   const demo = await findOrInstallDemo((name) =>
     warn(callbacks, `${name} is not installed. npm downloads it, only once.`),
   );
+  const start = performance.now();
   const folder = join(demo, "filters");
   if (!(await exists(folder)))
     throw new UserError(`${demo} has no filters. Install the newest version: npm install temper-nlp-demo@latest`);
@@ -65,7 +68,8 @@ export async function findTellingEmail(request: TryRequest = {}, callbacks: Call
       const { result: standard, labels, attack: name } = await attackStandard(text);
       if (standard.outcome !== "success" || standard.edits.length > maxChanges) continue;
       const { result: robust } = await attackRobust(text);
-      if (robust.outcome === "failed") return { id, labels, attack: name, tried: i + 1, standard, robust };
+      const seconds = (performance.now() - start) / 1000;
+      if (robust.outcome === "failed") return { id, labels, attack: name, tried: i + 1, seconds, standard, robust };
     }
   } finally {
     for (const attacker of opened) attacker.close();

@@ -17,15 +17,14 @@ export function define(command: Command, io: Io): void {
     .option("--json", "print the attacks on both filters as JSON")
     .addOption(quietOption())
     .action(async ({ json, quiet, ...request }) => {
-      const start = performance.now();
       const callbacks = createCallbacks(io, quiet);
       callbacks.printLine("Two small spam filters, a standard and a robust one. Which spam passes only one of them?");
       const found = await findTellingEmail(request, callbacks).finally(callbacks.end);
       if (json) return printJson(io, found);
-      const { id, labels, attack, tried, standard, robust } = found;
+      const { id, labels, attack, tried, seconds, standard, robust } = found;
       const searched =
         `${id}, after ${formatCount(tried)} ${tried === 1 ? "email" : "emails"} in ` +
-        `${formatDuration(performance.now() - start)} (${attack}: WordNet synonyms)`;
+        `${formatDuration(1000 * seconds)} (${attack}: WordNet synonyms)`;
       await write(io.stdout, `\n${searched}\n${formatSideBySide(io.stdout, labels, { standard, robust })}`);
       await write(io.stdout, formatNext(["harden", "--data", "yours.csv"]));
     });
