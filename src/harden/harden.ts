@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { attack } from "../actions/attack/attack.js";
 import type { AttackCallbacks } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare.js";
@@ -15,6 +15,7 @@ import type { MetricComparison } from "../evaluation/compare.js";
 import type { MethodReference } from "../methods/index.js";
 import { writeReport } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
+import { flattenData } from "../settings/config.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
 import {
   checkNew,
@@ -141,10 +142,11 @@ async function preparePlan(
 const tolerance = 1.2;
 
 async function carryOut(
-  { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads }: ParsedHardenRequest,
+  request: ParsedHardenRequest,
   plan: HardenPlan,
   callbacks: HardenCallbacks,
 ): Promise<HardenResult> {
+  const { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads } = request;
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
   const trainModel = (name: ModelName, methods: readonly MethodReference[]): Promise<Run> => {
     callbacks.onStage?.("train", `Training the ${name} model (${methods[0] ?? "standard fine-tuning"})`);
@@ -162,11 +164,6 @@ async function carryOut(
     { runs: (["robust", "standard"] as const).map((name) => ({ name, folders: [folders[name]] })), seed },
     callbacks,
   );
-  const { path: report } = await writeReport({
-    runs: Object.values(folders),
-    out: join(out, "report.html"),
-    title: `Hardening ${plan.task}`,
-  });
   const attacked = Object.keys(reports.robust.attacks);
   const metric = attacked.length === 1 ? attacked[0]! : "worst-case";
   const verdict = describeHardening({
@@ -178,6 +175,16 @@ async function carryOut(
     robustFolder: folders.robust,
     epochs: plan.settings.train!.epochs!,
   });
+  const named = flattenData(request).data;
+  const source = typeof named === "string" ? named : null;
+  const { path: report } = await writeReport(
+    {
+      runs: Object.values(folders),
+      out: join(out, "report.html"),
+      title: `Hardening ${source === null ? plan.task : basename(source)}`,
+    },
+    { verdict, source, names: modelNames },
+  );
   const summarize = ({ clean, worstCase }: AttackReport): HardenedModel => ({ clean, underAttack: worstCase });
   return {
     standard: summarize(reports.standard),

@@ -8,17 +8,18 @@ import { orNull, validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
-import { groupRuns, type TaskGroups } from "./groups.js";
+import { groupModels, groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
 import { renderCertificatesSection } from "./sections/certificates.js";
-import { renderComparisonSection } from "./sections/comparison.js";
+import { renderComparisonSection, renderVerdict } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
 import { renderData } from "./sections/data.js";
 import { renderExactSection } from "./sections/exact.js";
 import { renderExamplesSection, selectExamples } from "./sections/examples.js";
 import { renderFiguresSection } from "./sections/figures.js";
+import { renderNextSection } from "./sections/next.js";
 import { renderRunsSection } from "./sections/runs.js";
 
 /** Writes a report of runs. */
@@ -36,6 +37,16 @@ export const reportRequestSchema = z.strictObject({
 });
 export type ReportRequest = z.input<typeof reportRequestSchema>;
 
+/** What the caller knows about the runs beside their folders. */
+export interface KnownFacts {
+  /** What was found and what to do next, in at most three sentences. */
+  readonly verdict?: string | null;
+  /** The data as the person named it. The runs may read a copy. */
+  readonly source?: string | null;
+  /** Names of the models, in the order of the folders. The first one is the baseline. */
+  readonly names?: readonly string[];
+}
+
 /** A report that was written, and what it contains. */
 export interface ReportResult extends Omit<Report, "html"> {
   readonly path: string;
@@ -47,10 +58,10 @@ export interface ReportResult extends Omit<Report, "html"> {
  *
  *     const { path } = await report({ runs: ["runs/standard", "runs/ascc"] });
  */
-export async function writeReport(request: ReportRequest): Promise<ReportResult> {
+export async function writeReport(request: ReportRequest, known: KnownFacts = {}): Promise<ReportResult> {
   const { runs, out, title } = validate(reportRequestSchema, request, "report");
   await checkReplaceable(out);
-  const { html: text, ...counts } = await createReport(runs, title);
+  const { html: text, ...counts } = await createReport(runs, title, known);
   await mkdir(dirname(resolve(out)), { recursive: true }).catch((error: unknown) => {
     throw createFileError(error, out, "write");
   });
@@ -68,11 +79,17 @@ async function checkReplaceable(out: string): Promise<void> {
  * Creates the HTML page about the runs at or below the folders, or about attacks on other models.
  * The page loads nothing from elsewhere.
  */
-export async function createReport(folders: readonly string[], title: string | null = null): Promise<Report> {
+export async function createReport(
+  folders: readonly string[],
+  title: string | null = null,
+  { verdict = null, source = null, names }: KnownFacts = {},
+): Promise<Report> {
   const attacked = await readAttackFolders(folders);
   if (attacked) return createAttackReport(attacked, title);
   const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
-  const tasks = groupRuns(runs);
+  const find = (folder: string): ReportRun => runs.find(({ run }) => run.folder === folder)!;
+  const tasks = names ? groupModels(names.map((name, i) => ({ name, runs: [find(folders[i]!)] }))) : groupRuns(runs);
+  const compared = new Map(tasks.map((task) => [task, compareGroups(task)]));
   const examples = await Promise.all(tasks.map(({ groups }) => selectExamples(groups)));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {
     const parts = tasks.flatMap((task, i) => {
@@ -82,8 +99,14 @@ export async function createReport(folders: readonly string[], title: string | n
     return parts.length > 0 ? html`${parts}` : null;
   };
   const sections: [string, string, Html | null][] = [
-    ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
+    ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compared.get(task)!))],
     ["sanity", "Sanity checks", renderSanitySection(runs)],
+    ["next", "Next", renderNextSection(runs)],
+    [
+      "data",
+      "Data",
+      html`<p class="lead">${formatLead(runs, tasks)}</p>${tasks.map((task) => renderData(task, source))}`,
+    ],
     ["exact", "Exact accuracy", renderExactSection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
     ["training", "Training", renderPerTask(renderCurvesSection)],
@@ -94,7 +117,7 @@ export async function createReport(folders: readonly string[], title: string | n
   return {
     html: renderPage({
       title: title ?? `Temper: ${tasks.map(({ task }) => task).join(", ")}`,
-      lead: html`<p class="lead">${formatLead(runs, tasks)}</p>${tasks.map(renderData)}`,
+      lead: html`${renderPerTask((task) => renderVerdict(task, compared.get(task)!, verdict))}`,
       sections: sections.flatMap(([id, heading, content]): Section[] =>
         content ? [{ id, title: heading, content, isFolded: foldedSections.has(id) }] : [],
       ),

@@ -2,7 +2,7 @@ import { compareGroups } from "./comparison.js";
 import { groupModels } from "./groups.js";
 import { html } from "./html.js";
 import type { ReportRun } from "./report-run.js";
-import { renderComparisonSection } from "./sections/comparison.js";
+import { renderComparisonSection, renderVerdict } from "./sections/comparison.js";
 import { renderData } from "./sections/data.js";
 import { renderOneSidedExamples, selectExamples } from "./sections/examples.js";
 
@@ -17,10 +17,11 @@ export async function renderComparison(
   const heading = "Texts that fool only some of the models";
   const parts = await Promise.all(
     tasks.map(async (task) => {
+      const rows = compareGroups(task);
       const texts = renderOneSidedExamples(await selectExamples(task.groups));
       return html`
 <section aria-label="${task.task}">${tasks.length > 1 && html`<h2>${task.task}</h2>`}
-${renderComparisonSection(task, compareGroups(task))}${renderData(task)}
+${renderVerdict(task, rows)}${renderComparisonSection(task, rows)}${renderData(task)}
 ${texts && html`${tasks.length > 1 ? html`<h3>${heading}</h3>` : html`<h2>${heading}</h2>`}${texts}`}</section>`;
     }),
   );

@@ -42,7 +42,7 @@ export async function readReportRun(run: RunFolder) {
 }
 
 /**
- * The checks of the run's results, those of all journals together, and those of the last `attack`
+ * What training warned about, the checks of the run's results, those of all journals together, and those of the last `attack`
  * call, which knows more facts.
  */
 async function collectWarnings(run: RunFolder, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {
@@ -55,7 +55,10 @@ async function collectWarnings(run: RunFolder, { journals, summary, report }: At
     whiteBox: [...journals].flatMap(([name, { header }]) => (header.settings.isWhiteBox === true ? [name] : [])),
     ...(typeof tokenization === "string" && { tokenization }),
   };
-  const own = (results ? listResultWarnings(results.test) : []).map((message) => ({ name: "results", message }));
+  const own = (results ? [...results.warnings, ...listResultWarnings(results.test)] : []).map((message) => ({
+    name: "results",
+    message,
+  }));
   const all = [...own, ...(summary ? runSanityChecks(summary, facts) : []), ...(report?.sanity ?? [])];
   return [...new Map(all.map((warning) => [warning.message, warning])).values()];
 }

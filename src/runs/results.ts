@@ -99,6 +99,8 @@ export const resultsSchema = z.object({
   validationDegeneracy: z.string().nullable().default(null),
   /** The metrics of methods whose lower values are better. */
   lowerIsBetter: z.array(z.string()).default([]),
+  /** Signs in the training losses that the numbers are misleading. */
+  warnings: z.array(z.string()).default([]),
   test: evaluationResultSchema,
 });
 

@@ -10,7 +10,7 @@ import { invoke } from "../cli/invoke.js";
 import { float64, matchClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
-import { hostile, svg, writeSample } from "./sample.js";
+import { createJournal, hostile, svg, writeSample } from "./sample.js";
 
 const folder = temporaryFolder();
 const parse = (page: string) => parseHTML(page).document;
@@ -27,7 +27,7 @@ test("temper report writes one self-contained file", async () => {
   expect(stdout).toMatch(/^.*report\.html: 2 runs, 4 attacks, \d+ attacked texts, 1 figure \(/);
   const page = parse(readFileSync(out, "utf8"));
   expect([...page.querySelectorAll("h2")].map((heading) => heading.textContent)).toEqual([
-    ...["Comparison", "Sanity checks", "Training", "Figures", "Attacked texts", "Runs"],
+    ...["Comparison", "Sanity checks", "Next", "Data", "Training", "Figures", "Attacked texts", "Runs"],
   ]);
   // Every section is linked, every table has a caption, every image has a text.
   for (const link of page.querySelectorAll("nav a"))
@@ -37,6 +37,35 @@ test("temper report writes one self-contained file", async () => {
   for (const image of page.querySelectorAll("img")) expect(image.getAttribute("alt")).not.toBe("");
   const ids = [...page.querySelectorAll("[id]")].map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
+});
+
+test("the verdict and the chart come before everything else, in at most three sentences", async () => {
+  const { html } = await createReport(await writeSample(join(folder, "first")));
+  const page = parse(html);
+  const [heading, verdict, chart] = page.querySelector("header")!.querySelectorAll("h1, p, svg.accuracy");
+  expect(heading!.tagName).toBe("H1");
+  expect(verdict!.className).toBe("verdict");
+  expect(verdict!.textContent!.split(/(?<=\.) (?=[A-Z])/).length).toBeLessThanOrEqual(3);
+  expect(chart!.tagName.toLowerCase()).toBe("svg");
+  expect(html.indexOf('class="verdict"')).toBeLessThan(html.indexOf("<nav"));
+  expect(page.querySelector("#next")!.closest("section")!.textContent).toContain("temper show");
+});
+
+test("a report of named models uses their names and the person's file, and shows what training warned about", async () => {
+  const warning = "The model has hardly learned: its loss is that of guessing.";
+  const runs = [
+    await writeRun(join(folder, "h", "standard"), { attacks: { pwws: createJournal(6) }, warnings: [warning] }),
+    await writeRun(join(folder, "h", "robust"), { methods: ["ascc"], attacks: { pwws: createJournal(8) } }),
+  ];
+  const known = { verdict: "Gained a lot.", source: "mails.csv", names: ["standard", "robust"] };
+  const page = parse((await createReport(runs, "Hardening mails.csv", known)).html);
+  expect(page.querySelector("p.verdict")!.textContent).toBe("Gained a lot.");
+  const rows = [...page.querySelectorAll("table.comparison tbody th")].map((cell) => cell.firstChild!.textContent);
+  expect(rows).toEqual(["standard", "robust"]);
+  expect(page.querySelector("dl.data dd")!.textContent).toContain("mails.csv");
+  const sanity = page.querySelector("#sanity")!.closest("section")!.textContent;
+  expect(sanity).toContain(warning);
+  expect(sanity).not.toContain("No problems were found");
 });
 
 test("texts of the data never become markup, and figures are images", async () => {

@@ -16,6 +16,8 @@ export interface FakeRun {
   /** Rows are gold labels, columns predictions; its diagonal are the correct texts. */
   readonly confusionMatrix?: number[][];
   readonly finished?: boolean;
+  /** What training warned about. */
+  readonly warnings?: readonly string[];
   /** Results by attack. */
   readonly attacks?: Readonly<Record<string, readonly AttackResult[]>>;
   /** Figures by analysis. */
@@ -55,7 +57,10 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
   file("events.jsonl", [...losses, ...evaluations].map((event) => `${JSON.stringify(event)}\n`).join(""));
   file("timings.jsonl", losses.map(({ step }) => `${JSON.stringify({ step, seconds: 0.7 })}\n`).join(""));
   if (finished) {
-    file("results.json", JSON.stringify(createResults(config, task, accuracy, run.confusionMatrix)));
+    file(
+      "results.json",
+      JSON.stringify({ ...createResults(config, task, accuracy, run.confusionMatrix), warnings: run.warnings ?? [] }),
+    );
     file(
       "model/config.json",
       JSON.stringify({ model_type: "bert", vocab_size: 10, id2label: Object.fromEntries(labels.entries()) }),
@@ -105,7 +110,7 @@ function createResults(
   const correct = Math.round(accuracy * 1000);
   return {
     ...{ format: 3, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
-    ...{ validation: { accuracy }, validationDegeneracy: null, lowerIsBetter: [] },
+    ...{ validation: { accuracy }, validationDegeneracy: null, lowerIsBetter: [], warnings: [] },
     test: {
       ...{ task, split: "test", examples: 1000, accuracy, interval: { low: accuracy - 0.02, high: accuracy + 0.02 } },
       ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },

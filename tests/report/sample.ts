@@ -39,7 +39,7 @@ function createResult(index: number, outcome: AttackOutcome): AttackResult {
 }
 
 /** Outcomes of a model that stays correct on `robust` of ten texts. */
-function createJournal(robust: number, size = 60): AttackResult[] {
+export function createJournal(robust: number, size = 60): AttackResult[] {
   return Array.from({ length: size }, (_, i) =>
     createResult(i, i % 20 === 19 ? "skipped" : i % 10 < robust ? "failed" : "success"),
   );

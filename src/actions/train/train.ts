@@ -167,6 +167,9 @@ async function trainPreparedRun(training: {
       onProgress: onTested,
       certified,
     });
+    const counts = countLabels(examples.train, task.labels.length);
+    const classWeights = resolveClassWeights(config.train, task.labels, counts);
+    const events = (await (await writer.read())?.events()) ?? [];
     const results: Results = {
       format: 3,
       model: config.model,
@@ -179,18 +182,14 @@ async function trainPreparedRun(training: {
       validation: outcome.validation && { ...outcome.validation },
       validationDegeneracy: outcome.validationDegeneracy,
       lowerIsBetter: job.methods.flatMap(({ lowerIsBetter }) => lowerIsBetter ?? []),
+      warnings: listLossWarnings(events, { counts, settings: config.train, classWeights }),
       test,
     };
     const checked = resultsSchema.parse(results);
     await writeModelCard((await writer.read())!, checked);
     await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
-    const events = (await writer.read())?.events();
-    const counts = countLabels(examples.train, task.labels.length);
-    const classWeights = resolveClassWeights(config.train, task.labels, counts);
-    const baseline = { counts, settings: config.train, classWeights };
-    for (const warning of [...listLossWarnings((await events) ?? [], baseline), ...listResultWarnings(test)])
-      warn(callbacks, warning);
+    for (const warning of [...checked.warnings, ...listResultWarnings(test)]) warn(callbacks, warning);
   } catch (error) {
     // Settings that cannot work leave nothing behind, unless the folder had other content.
     if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();

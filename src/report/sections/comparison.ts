@@ -18,9 +18,20 @@ interface Column {
 }
 
 /**
- * Shows the models next to each other: what was found in one sentence, accuracy before and under
- * attack as a chart, and every number with the significance of its difference.
+ * What was found, in at most three sentences, and accuracy before and under attack as a chart. Somebody who
+ * knows more about the runs can give the sentences.
  */
+export function renderVerdict(
+  { baseline }: TaskGroups<ReportRun>,
+  rows: readonly ComparisonRow[],
+  verdict: string | null = null,
+): Html {
+  return html`
+<p class="verdict">${verdict ?? describeComparison(rows, baseline.name)}</p>
+${renderAccuracyChart(rows)}`;
+}
+
+/** Shows the models next to each other: every number with the significance of its difference. */
 export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: readonly ComparisonRow[]): Html {
   const { name: baseline } = task.baseline;
   const columns = createColumns(rows);
@@ -32,8 +43,6 @@ export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: reado
   );
   // The roles repeat those of a table, because small screens show the rows as blocks.
   return html`
-<p class="verdict">${describeComparison(rows, baseline)}</p>
-${renderAccuracyChart(rows)}
 <p>${describeOneSided(rows, baseline)}</p>
 <p class="note">Accuracy, with the 95% CI below it.${legend}</p>
 <div class="scroll" role="region" aria-label="Comparison on ${task.task}" tabindex="0">

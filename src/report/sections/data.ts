@@ -4,12 +4,12 @@ import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** Says what data the numbers are about, when they were measured and how texts were selected. */
-export function renderData({ task, groups }: TaskGroups<ReportRun>): Html {
+export function renderData({ task, groups }: TaskGroups<ReportRun>, named: string | null = null): Html {
   const runs = groups.flatMap((group) => group.runs);
   const [first] = runs as [ReportRun];
   const source = first.environment.data.source;
   const { data } = first.run.config;
-  const origin = source ? `${source.repository} at ${source.revision.slice(0, 12)}` : (data ?? "");
+  const origin = source ? `${source.repository} at ${source.revision.slice(0, 12)}` : (named ?? data ?? "");
   const counts = [...new Set(runs.flatMap(({ results }) => results?.trainExamples ?? []))].map(formatCount);
   const tested = runs.find(({ results }) => results)?.results?.test;
   const facts: [string, string][] = [

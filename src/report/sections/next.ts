@@ -1,0 +1,26 @@
+import { formatCommandLine } from "../../base/shell.js";
+import { type Html, html } from "../html.js";
+import type { ReportRun } from "../report-run.js";
+
+/** Black-box attacks that need no resources of their own, in the order in which they are proposed. */
+const proposedAttacks = ["pwws", "textfooler", "deepwordbug"];
+
+/** What to do with the last finished run of the report: attack it, attack it in another way, look and use it. */
+export function renderNextSection(runs: readonly ReportRun[]): Html | null {
+  const last = runs.findLast(({ results }) => results);
+  if (!last) return null;
+  const { folder } = last.run;
+  const known = last.attacks.journals;
+  const other = proposedAttacks.find((name) => !known.has(name));
+  const steps: [string, string[] | undefined][] = [
+    ["Look at the texts that fooled it", known.size > 0 ? ["show", folder] : undefined],
+    [
+      known.size > 0 ? "Try an attack that is not in this report" : "Attack it",
+      other === undefined ? undefined : ["attack", folder, "--attack", other],
+    ],
+    ["Use it if that holds", ["serve", folder]],
+  ];
+  return html`<ul>${steps.map(
+    ([what, words]) => words && html`<li>${what}: <code>${formatCommandLine(["temper", ...words])}</code></li>`,
+  )}</ul>`;
+}
