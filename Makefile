@@ -205,9 +205,9 @@ docs: setup ## build the documentation site and the API reference into build/doc
 	@npm run --silent --prefix docs build
 	@npm run --silent docs
 
-# Draw the pictures of README and docs (RUNS=a folder with finished and attacked runs)
+# Draw the pictures of README and docs (RUNS=a folder with finished and attacked runs), or all pages into a folder (ALL=…)
 pictures: setup
-	@node tools/pictures.mjs $(RUNS)
+	@node tools/pictures.mjs $(RUNS) $(ALL)
 
 ##@ Release
 

@@ -66,6 +66,15 @@ const workResultSchema = z.object({
 });
 export type WorkResult = z.output<typeof workResultSchema>;
 
+/** How far a worker is: what it does now, and how much of that is done. */
+export const workProgressSchema = z.object({
+  stage: z.string(),
+  done: z.number(),
+  total: z.number(),
+  unit: z.enum(["steps", "texts"]),
+});
+export type WorkProgress = Readonly<z.output<typeof workProgressSchema>>;
+
 export async function readWorkRequest(path: string): Promise<WorkRequest> {
   return validate(workRequestSchema, await readJson(path, "the request", { kind: "settings" }), path);
 }

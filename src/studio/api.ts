@@ -1,6 +1,7 @@
 import type { SearchStep } from "../actions/attack/attack-text.js";
 import type { WordChange } from "../attacks/edited-text.js";
 import type { AttackOutcome } from "../attacks/result.js";
+import type { WorkProgress } from "../jobs/work-request.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";
 
@@ -77,34 +78,26 @@ export interface ChartData {
   readonly series: readonly Series[];
 }
 
-export interface Setting {
-  readonly key: string;
-  readonly value: string;
-  /** The default, if the value differs from it. */
-  readonly changedFrom: string | null;
-}
-
 export interface JournalInfo {
   readonly name: string;
   readonly done: number;
   readonly total: number;
 }
 
-/** Everything on the page of one run. */
+/** Everything on the page of one run. Names and texts in its parts of a report are escaped. */
 export interface RunDetail {
   readonly row: RunRow;
-  readonly facts: readonly (readonly [string, string])[];
   readonly charts: readonly ChartData[];
-  readonly settings: readonly Setting[];
   readonly labels: readonly string[];
   readonly journals: readonly JournalInfo[];
   /** The numbers of all attacks, as a report shows them; null if there are none. */
   readonly attackTable: string | null;
-  readonly figures: readonly { readonly title: string; readonly summary: string | null; readonly source: string }[];
   readonly commands: readonly string[];
   readonly warnings: readonly string[];
   /** Bounds on the accuracy under every attack, as a report shows them; null if there are none. */
   readonly bounds: string | null;
+  /** The figures, the settings and where the run was trained. */
+  readonly background: string;
 }
 
 /** A piece of a text. A word that an attack replaced has its original in `was`. */
@@ -195,12 +188,8 @@ export interface JobRow {
   readonly kind: "harden" | "train" | "attack";
   readonly title: string;
   readonly state: JobState;
-  readonly done: number;
-  readonly total: number | null;
-  /** What is counted: steps, texts, or percent of several stages. */
-  readonly unit: string;
-  /** What it does now, if it has several stages. */
-  readonly detail: string | null;
+  /** Null until it has counted its work. */
+  readonly progress: WorkProgress | null;
   readonly started: string;
   readonly error: string | null;
   readonly command: string;
@@ -213,6 +202,8 @@ export interface FormCheck {
   readonly problems: Readonly<Record<string, string>>;
   readonly command: string | null;
   readonly code: string | null;
+  /** What to confirm before the job starts, because it takes long; null if there is nothing. */
+  readonly question: string | null;
 }
 
 /** A value to choose, and what it means. */
@@ -236,7 +227,8 @@ export interface Form {
 /** The columns of a file and its first rows, or why it cannot be read. */
 export interface DataPreview {
   readonly columns: readonly string[];
-  readonly rows: readonly (readonly string[])[];
+  /** The first rows, as a part of a report. */
+  readonly table: string;
   readonly problem: string | null;
 }
 
@@ -246,13 +238,14 @@ export interface FormField {
   /** The name that people read. */
   readonly label: string;
   readonly type: "text" | "number" | "boolean" | "choice" | "list";
-  readonly choices: readonly string[];
   readonly default: unknown;
+  /** What an empty field stands for: its default, or what null means. */
+  readonly whenEmpty: string;
   readonly description: string;
   readonly required: boolean;
   /** True if the field is shown without opening "All settings". */
   readonly isMain: boolean;
-  /** Values to choose from. Others can be typed. */
+  /** Values to choose from. Others can be typed, unless the type is "choice". */
   readonly options: readonly FormOption[];
 }
 
@@ -261,15 +254,6 @@ export interface RatingPair {
   readonly id: string;
   readonly first: readonly string[];
   readonly second: readonly string[];
-}
-
-/** One person's judgment of one pair. */
-export interface Rating {
-  readonly rater: string;
-  readonly pair: string;
-  readonly sameMeaning: boolean;
-  readonly firstGrammatical: boolean;
-  readonly secondGrammatical: boolean;
 }
 
 export interface RatingReport {

@@ -4,31 +4,85 @@ import type { ChartData, Series } from "./api.js";
 
 /** Maximum number of points of a line. A screen shows no more. */
 const maxPoints = 400;
-/** Keys of an event that the trainer writes. Others are values that methods log. */
+/** Keys of an event that have their own charts. Others are values that methods log. */
 const trainerKeys = new Set(["step", "epoch", "learningRate", "gradientNorm", "evaluation", "best", "distance"]);
 /** The loss, and its terms. */
 const lossKey = /^loss(\.|$)/;
+/** Charts that come first, in this order. */
+const firstCharts = { loss: "Training loss", metrics: "Validation metrics", "validation-loss": "Validation loss" };
+const titles: Readonly<Record<string, string>> = {
+  ...firstCharts,
+  "learning-rate": "Learning rate",
+  distance: "Distance from the pre-trained weights",
+  "gradient-norm": "Gradient norm",
+  throughput: "Throughput",
+};
 
-/** Collects the points of one line after the other. */
-class SeriesBuilder {
-  readonly #lines = new Map<string, { steps: number[]; values: number[] }>();
+/** A value of a line at a step. */
+interface Point {
+  readonly chart: string;
+  readonly line: string;
+  readonly step: number;
+  readonly value: unknown;
+}
 
-  add(name: string, step: number, value: unknown): void {
+type Lines = Map<string, { readonly steps: number[]; readonly values: number[] }>;
+
+/** The charts of a run, from its events and timings. Charts without a curve are left out. */
+export async function readCharts(run: RunFolder): Promise<ChartData[]> {
+  const [events, timings] = await Promise.all([run.events(), run.timings()]);
+  const charts = new Map<string, Lines>(Object.keys(firstCharts).map((id) => [id, new Map()]));
+  const add = ({ chart, line, step, value }: Point): void => {
     if (typeof value !== "number" || !Number.isFinite(value)) return;
-    const line = this.#lines.get(name) ?? { steps: [], values: [] };
-    this.#lines.set(name, line);
-    line.steps.push(step);
-    line.values.push(value);
+    const lines: Lines = charts.get(chart) ?? new Map();
+    charts.set(chart, lines);
+    const { steps, values } = lines.get(line) ?? { steps: [], values: [] };
+    lines.set(line, { steps, values });
+    steps.push(step);
+    values.push(value);
+  };
+  for (const event of events) for (const point of listPoints(event)) add(point);
+  for (const { step, seconds, examples } of timings) {
+    const line = examples === undefined ? "steps per second" : "examples per second";
+    if (seconds > 0) add({ chart: "throughput", line, step, value: (examples ?? 1) / seconds });
   }
+  // With a single term, the total is the same line.
+  const losses = charts.get("loss")!;
+  if (losses.size === 2 && losses.has("loss"))
+    for (const name of losses.keys()) if (name !== "loss") losses.delete(name);
+  return [...charts]
+    .filter(([, lines]) => [...lines.values()].some(({ steps }) => steps.length > 1))
+    .map(([id, lines]) => ({
+      id,
+      title: titles[id] ?? id,
+      unit: id === "metrics" ? "percent" : "number",
+      series: [...lines].map(([name, line]) => ({ name, ...downsample(line) })),
+    }));
+}
 
-  build(): Series[] {
-    return [...this.#lines].map(([name, line]) => ({ name, ...downsample(line) }));
+function* listPoints(event: RunEvent): Generator<Point> {
+  const { step, learningRate, gradientNorm, evaluation, distance } = event;
+  for (const [key, value] of Object.entries(event)) {
+    if (trainerKeys.has(key)) continue;
+    // A value and its parts, such as those of the layers, share a chart: `rose.updateRatio.3`.
+    const [method, name, part] = key.split(".", 3);
+    const chart = lossKey.test(key) ? "loss" : part === undefined ? key : `${method}.${name}`;
+    yield { chart, line: chart === "loss" || part === undefined ? key : formatLayer(part), step, value };
   }
+  for (const [id, value] of Object.entries(evaluation ?? {})) {
+    const { title, unit } = describeMetric(id);
+    const chart = id === "loss" || unit === "nats" ? "validation-loss" : "metrics";
+    yield { chart, line: id === "loss" ? "loss" : title, step, value };
+  }
+  for (const [key, value] of Object.entries((distance as Record<string, number> | undefined) ?? {}))
+    yield { chart: "distance", line: key === "all" ? "encoder" : formatLayer(key), step, value };
+  yield { chart: "learning-rate", line: "learning rate", step, value: learningRate };
+  yield { chart: "gradient-norm", line: "gradient norm", step, value: gradientNorm };
 }
 
 /** Averages neighboring points if there are more than a chart can show. */
-function downsample({ steps, values }: Omit<Series, "name">, max = maxPoints): Omit<Series, "name"> {
-  const size = Math.ceil(steps.length / max);
+function downsample({ steps, values }: Omit<Series, "name">): Omit<Series, "name"> {
+  const size = Math.ceil(steps.length / maxPoints);
   if (size <= 1) return { steps, values };
   const starts = Array.from({ length: Math.ceil(steps.length / size) }, (_, i) => i * size);
   return {
@@ -38,76 +92,6 @@ function downsample({ steps, values }: Omit<Series, "name">, max = maxPoints): O
       return part.reduce((sum, value) => sum + value, 0) / part.length;
     }),
   };
-}
-
-/** The charts of a run, from its events and timings. Charts without points are left out. */
-export async function readCharts(run: RunFolder): Promise<ChartData[]> {
-  const [events, timings] = await Promise.all([run.events(), run.timings()]);
-  const throughput = new SeriesBuilder();
-  for (const { step, seconds, examples } of timings) {
-    if (examples !== undefined && seconds > 0) throughput.add("examples per second", step, examples / seconds);
-    else if (seconds > 0) throughput.add("steps per second", step, 1 / seconds);
-  }
-  const charts: ChartData[] = [
-    ...createEventCharts(events),
-    { id: "throughput", title: "Throughput", unit: "number", series: throughput.build() },
-  ];
-  // One point is no curve.
-  return charts.filter(({ series }) => series.some(({ steps }) => steps.length > 1));
-}
-
-function createEventCharts(events: readonly RunEvent[]): ChartData[] {
-  const [loss, rate, gradient, distance] = Array.from({ length: 4 }, () => new SeriesBuilder());
-  const metrics = { percent: new SeriesBuilder(), number: new SeriesBuilder() };
-  const logged = new Map<string, SeriesBuilder>();
-  for (const event of events) {
-    const { step } = event;
-    rate!.add("learning rate", step, event.learningRate);
-    gradient!.add("gradient norm", step, event.gradientNorm);
-    for (const [key, value] of Object.entries(event)) {
-      if (trainerKeys.has(key)) continue;
-      if (lossKey.test(key)) {
-        loss!.add(key, step, value);
-        continue;
-      }
-      // A value and its parts, such as those of the layers, share a chart.
-      const [name, part] = splitPart(key);
-      const chart = logged.get(name) ?? new SeriesBuilder();
-      logged.set(name, chart);
-      chart.add(part === undefined ? name : formatLayer(part), step, value);
-    }
-    for (const [id, value] of Object.entries(event.evaluation ?? {})) {
-      const { title, unit } = describeMetric(id);
-      if (id === "loss" || unit === "nats") metrics.number.add(id === "loss" ? "loss" : title, step, value);
-      else metrics.percent.add(title, step, value);
-    }
-    for (const [key, value] of Object.entries((event.distance as Record<string, number> | undefined) ?? {}))
-      distance!.add(key === "all" ? "encoder" : formatLayer(key), step, value);
-  }
-  return [
-    { id: "loss", title: "Training loss", unit: "number", series: mergeEqualTerms(loss!.build()) },
-    { id: "metrics", title: "Validation metrics", unit: "percent", series: metrics.percent.build() },
-    { id: "validation-loss", title: "Validation loss", unit: "number", series: metrics.number.build() },
-    { id: "learning-rate", title: "Learning rate", unit: "number", series: rate!.build() },
-    ...[...logged].map(
-      ([name, chart]): ChartData => ({ id: name, title: name, unit: "number", series: chart.build() }),
-    ),
-    { id: "distance", title: "Distance from the pre-trained weights", unit: "number", series: distance!.build() },
-    { id: "gradient-norm", title: "Gradient norm", unit: "number", series: gradient!.build() },
-  ];
-}
-
-/** With a single term, the total is the same line. */
-function mergeEqualTerms(series: readonly Series[]): readonly Series[] {
-  return series.length === 2 && series.some(({ name }) => name === "loss")
-    ? series.filter(({ name }) => name === "loss")
-    : series;
-}
-
-/** `rose.updateRatio.3` is the part 3 of `rose.updateRatio`. */
-function splitPart(key: string): [name: string, part?: string] {
-  const [method, value, part] = key.split(".", 3);
-  return part === undefined ? [key] : [`${method}.${value}`, part];
 }
 
 function formatLayer(name: string): string {

@@ -7,10 +7,10 @@ import { formatTrainCommand, listChanges } from "../actions/train/format-train-c
 import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
-import { capitalize } from "../base/format.js";
+import { capitalize, formatCount } from "../base/format.js";
 import { formatCommandLine, toFlag } from "../base/shell.js";
 import { parseSpec } from "../base/spec.js";
-import { isBelow, isModulePath, outputKeys } from "../base/trust.js";
+import { isBelow, isModulePath, outputKeys, rejectModules, rejectOutputs } from "../base/trust.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { getDefaultRunFolder, getRunPath } from "../runs/run-files.js";
@@ -38,13 +38,26 @@ export async function checkForm(kind: JobKind, values: FormValues, folders: read
   for (const key of Object.keys(values)) if (!keys.has(key)) problems[key] = "This form has no such field.";
   const request = await checks[kind](given, values, folders, problems);
   if (request === null || Object.keys(problems).length > 0)
-    return { problems, command: null, code: null, request: null };
+    return { problems, command: null, code: null, question: null, request: null };
   return {
     problems,
     request,
     command: formatJobCommand(request),
     code: formatCode(kind, given, request.out),
+    question: askAboutSize(request),
   };
+}
+
+/** Attacks on single texts that start without a question. */
+const maxUnasked = 500;
+
+function askAboutSize(request: JobRequest<JobKind>): string | null {
+  if (request.kind === "train") return null;
+  const { kind, attacks, numExamples } = request;
+  if (numExamples * attacks.length * (kind === "harden" ? 2 : 1) <= maxUnasked) return null;
+  const names = attacks.map((attack) => (typeof attack === "string" ? attack : attack.name));
+  const models = kind === "harden" ? " on both models" : "";
+  return `This attacks ${formatCount(numExamples)} texts with ${names.join(", ")}${models}. Fewer texts end sooner.`;
 }
 
 type JobRequest<Kind extends JobKind> = Extract<WorkRequest, { kind: Kind }>;
@@ -120,17 +133,17 @@ async function explain<T>(key: string, problems: Problems, work: () => Promise<T
 }
 
 async function checkMethods(key: string, methods: readonly string[], problems: Problems): Promise<void> {
-  await explain(key, problems, async () => {
-    rejectModules(key, methods, problems);
-    if (problems[key] === undefined)
-      await resolveRun({ model: "any", methods }, { trust: "none", folder: "." }, () => "form");
-  });
+  checkBuiltIn(key, methods, problems);
+  if (problems[key] !== undefined) return;
+  await explain(key, problems, () =>
+    resolveRun({ model: "any", methods }, { trust: "none", folder: "." }, () => "form"),
+  );
 }
 
 async function checkAttacks(attacks: readonly string[], problems: Problems): Promise<void> {
+  checkBuiltIn("attacks", attacks, problems);
+  if (problems.attacks !== undefined) return;
   await explain("attacks", problems, async () => {
-    rejectModules("attacks", attacks, problems);
-    if (problems.attacks !== undefined) return;
     for (const text of attacks) {
       const { name, options } = parseSpec(text, "attack");
       await checkAttack(name, options, () => "form");
@@ -165,7 +178,7 @@ function parseRequest<Schema extends z.ZodType>(
 }
 
 /** A module would run code that a form must not start. The command line can. */
-function rejectModules(key: string, specs: readonly string[], problems: Problems): void {
+function checkBuiltIn(key: string, specs: readonly string[], problems: Problems): void {
   const found = specs.map((spec) => spec.split(":", 1)[0]!).find((name) => isModulePath(name) || /[/\\]/.test(name));
   if (found !== undefined) problems[key] = `${found}: use the command line for methods and attacks of your own.`;
 }
@@ -184,26 +197,13 @@ function checkOut(out: string, folders: readonly string[], problems: Problems, k
  * rules of the forms apply again.
  */
 export function checkStoredRequest(request: WorkRequest, folders: readonly string[]): void {
-  const problems: Problems = {};
-  const names = (specs: readonly { readonly name: string }[]): string[] => specs.map(({ name }) => name);
-  switch (request.kind) {
-    case "train":
-      rejectModules("methods", names(request.config?.methods ?? [{ name: "run/config" }]), problems);
-      break;
-    case "attack":
-      rejectModules("attacks", names(request.attacks), problems);
-      checkOutputs(request, folders, problems);
-      break;
-    case "harden":
-      rejectModules("method", toList(request.method), problems);
-      rejectModules("attacks", toList(request.attacks), problems);
-      break;
-    default:
-      throw new UserError(`This job cannot be continued here: ${request.kind} is not a job of a studio.`);
-  }
-  checkOut(request.out, folders, problems);
-  const [problem] = Object.entries(problems);
-  if (problem) throw new UserError(`This job cannot be continued here: ${problem[0]}: ${problem[1]}`);
+  const location = "This job cannot be continued here";
+  const isJob = request.kind === "attack" || request.kind === "harden" || (request.kind === "train" && request.config);
+  if (!isJob) throw new UserError(`${location}: ${request.kind} is not a job of a studio.`);
+  rejectModules(request, "data", location);
+  rejectOutputs(request, "data", folders, location);
+  if (!isBelow(request.out, folders))
+    throw new UserError(`${location}: out: expected a path below ${folders.join(" or ")}, received ${request.out}.`);
 }
 
 function checkOutputs(

@@ -17,9 +17,10 @@ export type FormValues = Readonly<Record<string, unknown>>;
 
 /** Where the results of a job go. Requests have it beside the config. */
 const outField: FormField = {
-  ...{ key: "out", type: "text", choices: [], default: null, required: false, isMain: true, options: [] },
+  ...{ key: "out", type: "text", default: null, required: false, isMain: true, options: [] },
   label: "Folder of the results",
-  description: "below a folder of the studio; empty: chosen from the settings",
+  description: "below a folder of the studio",
+  whenEmpty: "chosen from the settings",
 };
 
 const schemas: Readonly<Record<JobKind, z.ZodType>> = {
@@ -104,14 +105,15 @@ export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map(
   return { value: name, hint: summary, fields };
 });
 
-/** A field as its schema describes it. */
+/** A field as its schema describes it. A field that is empty stands for its default. */
 function describeField(key: string, schema: JsonSchema): FormField {
-  const { type, choices } = describeType(schema);
-  // A field that is empty stands for null.
-  const description = [schema.description ?? "", ...(schema.whenNull ? [`empty: ${schema.whenNull}`] : [])].join("; ");
+  const { description = "", whenNull } = schema;
+  const standard = schema.default ?? null;
+  const text = Array.isArray(standard) ? standard.join(", ") : String(standard);
+  const whenEmpty = standard === null || text === "" ? (whenNull ?? "none") : `default: ${text}`;
   return {
-    ...{ key, type, choices, description, label: humanize(key), default: schema.default ?? null },
-    ...{ required: false, isMain: false, options: [] },
+    ...{ key, ...describeType(schema), description, label: humanize(key), default: standard, whenEmpty },
+    ...{ required: false, isMain: false },
   };
 }
 
@@ -139,12 +141,11 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   const main = mainKeys[kind];
   const described = fields.map(({ key, schema }) => ({
     ...describeField(key, schema),
-    ...{ required: required.includes(key), isMain: main.includes(key), options: options[key] ?? [] },
+    ...{ required: required.includes(key), isMain: main.includes(key), ...(options[key] && { options: options[key] }) },
   }));
-  const rank = ({ key }: FormField): number => (main.indexOf(key) + main.length + 1) % (main.length + 1);
-  return [...described.filter(({ isMain }) => isMain).sort((a, b) => rank(a) - rank(b)), outField].concat(
-    described.filter(({ isMain }) => !isMain),
-  );
+  const first = described.filter(({ isMain }) => isMain);
+  first.sort((a, b) => main.indexOf(a.key) - main.indexOf(b.key));
+  return [...first, outField, ...described.filter(({ isMain }) => !isMain)];
 }
 
 const wordNet: readonly FormOption[] = [{ value: "wordnet", hint: "English synonyms" }];
@@ -160,14 +161,14 @@ function isObject({ type, anyOf = [] }: JsonSchema): boolean {
   return type === "object" || anyOf.some((option) => option.type === "object");
 }
 
-function describeType(schema: JsonSchema): Pick<FormField, "type" | "choices"> {
+function describeType(schema: JsonSchema): Pick<FormField, "type" | "options"> {
   const { type, enum: choices, anyOf, items } = schema;
-  if (choices) return { type: "choice", choices };
-  if (items) return { type: "list", choices: [] };
-  if (type === "boolean") return { type: "boolean", choices: [] };
-  if (type === "integer" || type === "number") return { type: "number", choices: [] };
+  if (choices) return { type: "choice", options: choices.map((value) => ({ value, hint: "" })) };
+  if (items) return { type: "list", options: [] };
+  if (type === "boolean") return { type: "boolean", options: [] };
+  if (type === "integer" || type === "number") return { type: "number", options: [] };
   const [first] = (anyOf ?? []).filter((option) => option.type !== "null");
-  return first ? describeType(first) : { type: "text", choices: [] };
+  return first ? describeType(first) : { type: "text", options: [] };
 }
 
 /** Turns the values of fields into a request: `train.epochs` becomes a key of `train`. */

@@ -6,46 +6,37 @@ import { previewData } from "./data-preview.js";
 import { listFields, presets } from "./forms.js";
 import type { JobStore } from "./jobs.js";
 import type { RunCatalog } from "./run-catalog.js";
-import { explainErrors, parseQuery, readBody } from "./studio-app.js";
+import { answerBody, answerQuery } from "./studio-app.js";
 
 const kindSchema = z.enum(["harden", "train", "attack"]);
 const formSchema = z.strictObject({
   kind: kindSchema,
   values: z.record(z.string(), z.union([z.string().max(20_000), z.boolean(), z.number(), z.null()])),
 });
+const startSchema = formSchema.extend({ isConfirmed: z.boolean().default(false) });
 const jobSchema = z.strictObject({ id: z.string(), action: z.enum(["stop", "resume"]) });
 
 /** Adds the routes of forms and jobs. */
 export function addJobRoutes(app: Hono, jobs: JobStore, catalog: RunCatalog, onChange: () => Promise<void>): void {
-  app.get("/api/form", (context) => {
-    const { kind } = parseQuery(z.object({ kind: kindSchema }), context);
-    const form: Form = { fields: listFields(kind, catalog.listModels()), presets: presets[kind] };
-    return context.json(form);
+  answerQuery(app, "/api/form", z.object({ kind: kindSchema }), ({ kind }): Form => {
+    return { fields: listFields(kind, catalog.listModels()), presets: presets[kind] };
   });
-  app.get("/api/data", async (context) => {
-    const { path } = parseQuery(z.object({ path: z.string().max(4096).default("") }), context);
-    return context.json(await previewData(path));
+  answerQuery(app, "/api/data", z.object({ path: z.string().max(4096).default("") }), ({ path }) => previewData(path));
+  answerBody(app, "/api/form/check", formSchema, async ({ kind, values }) => {
+    const { request: _, ...check } = await checkForm(kind, values, catalog.folders);
+    return check;
   });
-  app.post("/api/form/check", async (context) => {
-    const { kind, values } = await readBody(context, formSchema);
-    const { request: _, ...check } = await explainErrors(() => checkForm(kind, values, catalog.folders));
-    return context.json(check);
-  });
-  app.post("/api/jobs", async (context) => {
-    const { kind, values } = await readBody(context, formSchema);
-    const { request, ...check } = await explainErrors(() => checkForm(kind, values, catalog.folders));
-    const id = request ? await explainErrors(() => jobs.start(request)) : null;
+  answerBody(app, "/api/jobs", startSchema, async ({ kind, values, isConfirmed }) => {
+    const { request, ...check } = await checkForm(kind, values, catalog.folders);
+    const canStart = check.question === null || isConfirmed;
+    const id = request && canStart ? await jobs.start(request) : null;
     await onChange();
-    return context.json({ ...check, id });
+    return { ...check, id };
   });
-  app.post("/api/jobs/change", async (context) => {
-    const { id, action } = await readBody(context, jobSchema);
-    await explainErrors(() => jobs[action](id));
+  answerBody(app, "/api/jobs/change", jobSchema, async ({ id, action }) => {
+    await jobs[action](id);
     await onChange();
-    return context.json({});
+    return {};
   });
-  app.get("/api/jobs/log", async (context) => {
-    const { id } = parseQuery(z.object({ id: z.string() }), context);
-    return context.json({ text: await jobs.readLog(id) });
-  });
+  answerQuery(app, "/api/jobs/log", z.object({ id: z.string() }), async ({ id }) => ({ text: await jobs.readLog(id) }));
 }

@@ -4,14 +4,11 @@ import { closeSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { createFolder, openForAppending, readBytes, readText, writeFileAtomic } from "../base/files.js";
+import { createFolder, openForAppending, readText, writeFileAtomic } from "../base/files.js";
 import { findLivingOwner, formatOwner } from "../base/lock.js";
 import { readJsonIfExists } from "../base/read-json.js";
-import { readAttempt } from "../harden/attempt.js";
 import { temperProgram } from "../jobs/temper-program.js";
-import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
-import { findJournals, getJournalPath } from "../runs/attack-folder.js";
-import { RunFolder } from "../runs/run-folder.js";
+import { readWorkRequest, readWorkResult, workProgressSchema } from "../jobs/work-request.js";
 import { HttpError } from "../serve/http.js";
 import type { JobRow, JobState } from "./api.js";
 import { type CheckedForm, checkStoredRequest, formatJobCommand } from "./check-form.js";
@@ -23,6 +20,7 @@ const files = {
   job: "job.json",
   request: "request.json",
   result: "result.json",
+  progress: "progress.json",
   process: "process.json",
   log: "log.txt",
 } as const;
@@ -86,7 +84,8 @@ export class JobStore {
     const isAlive = findLivingOwner(this.#path(id, "process")) !== null;
     const states = { done: "finished", failed: "failed", interrupted: "stopped" } as const;
     const state: JobState = isAlive ? "running" : result ? states[result.status] : "stopped";
-    const progress = await readProgress(request, state === "finished");
+    const path = this.#path(id, "progress");
+    const progress = await readJsonIfExists(path, workProgressSchema, "the progress").catch(() => null);
     const runs = { train: request.out, harden: join(request.out, "robust"), attack: "" };
     const run = request.kind === "attack" ? request.model : runs[request.kind];
     const error = state === "failed" ? (result?.error?.message ?? null) : null;
@@ -94,7 +93,7 @@ export class JobStore {
     const titles = { train: request.out, harden: `harden ${request.out}`, attack: `attack ${run}` };
     const title = titles[request.kind];
     const command = formatJobCommand(request);
-    return { id, kind: request.kind, title, command, ...job, state, ...progress, error, run: await findRun(run) };
+    return { id, kind: request.kind, title, command, ...job, state, progress, error, run: await findRun(run) };
   }
 
   /** The job gets its own process group and writes to files, so it outlives the server. */
@@ -105,7 +104,7 @@ export class JobStore {
       "worker",
       this.#path(id, "request"),
       this.#path(id, "result"),
-    ].concat("--outputs", this.outputs);
+    ].concat("--progress", this.#path(id, "progress"), "--outputs", this.outputs);
     const child = spawn(program!, words, { detached: true, stdio: ["ignore", log, log] });
     closeSync(log);
     const pid = await new Promise<number>((resolve, reject) => {
@@ -130,56 +129,4 @@ export class JobStore {
   #path(id: string, file?: keyof typeof files): string {
     return join(this.folder, id, file ? files[file] : "");
   }
-}
-
-type JobProgress = Pick<JobRow, "done" | "total" | "unit" | "detail">;
-
-/** How far a job is, as its files say. */
-async function readProgress(request: NonNullable<CheckedForm["request"]>, isFinished: boolean): Promise<JobProgress> {
-  if (request.kind === "train") return readTrainProgress(request.out);
-  if (request.kind === "harden") return readHardenProgress(request, isFinished);
-  const total = request.attacks.length * request.numExamples;
-  const names = request.attacks.map(({ name }) => name);
-  const done = isFinished ? total : await countResults(request.out, names);
-  return { done, total, unit: "texts", detail: null };
-}
-
-async function readTrainProgress(folder: string): Promise<JobProgress> {
-  const run = await RunFolder.containing(folder).catch(() => null);
-  const progress = await run?.progress();
-  return { done: progress?.step ?? 0, total: progress?.steps ?? null, unit: "steps", detail: null };
-}
-
-/** Two trainings and two attacks count as a quarter each. */
-async function readHardenProgress(
-  { out, attacks, numExamples }: Extract<WorkRequest, { kind: "harden" }>,
-  isFinished: boolean,
-): Promise<JobProgress> {
-  if (isFinished) return { done: 100, total: 100, unit: "%", detail: null };
-  const folders = ["standard", "robust"].map((name) => join(out, name));
-  const trained = await Promise.all(folders.map(readTrainProgress));
-  const attacked = await Promise.all(folders.map((folder) => countResults(join(folder, "attacks"), attacks)));
-  const planned = numExamples ?? (await readAttempt(out).catch(() => null))?.numExamples ?? Number.POSITIVE_INFINITY;
-  const texts = attacks.length * planned;
-  const stages = [
-    ...trained.map(({ done, total }) => (total === null ? 0 : done / total)),
-    ...attacked.map((done) => Math.min(1, done / texts)),
-  ];
-  const names = ["training the standard model", "training the robust model", "attacking the standard model"];
-  const current = attacked[1]! > 0 ? 3 : attacked[0]! > 0 ? 2 : trained[1]!.done > 0 ? 1 : 0;
-  const fraction = stages.slice(current).reduce((sum, stage) => sum + stage, current) / stages.length;
-  const detail = `${current + 1} of 4: ${names[current] ?? "attacking the robust model"}`;
-  return { done: Math.floor(100 * fraction), total: 100, unit: "%", detail };
-}
-
-/** The texts that the journals of some attacks have. */
-async function countResults(folder: string, attacks: readonly string[]): Promise<number> {
-  let done = 0;
-  for (const name of await findJournals(folder)) {
-    if (!attacks.some((attack) => attack.split(":", 1)[0] === name)) continue;
-    const bytes = await readBytes(getJournalPath(folder, name), "the journal", { kind: "lines" });
-    // The first line is the header.
-    done += bytes.toString("latin1").split("\n").length - 2;
-  }
-  return Math.max(0, done);
 }

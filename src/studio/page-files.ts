@@ -1,19 +1,13 @@
 import { readdir, readFile } from "node:fs/promises";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import type { Hono } from "hono";
+import { getMimeType } from "hono/utils/mime";
 import { UserError } from "../base/errors.js";
 import { getErrorCode } from "../base/files.js";
 import { html } from "../report/html.js";
 import { HttpError } from "../serve/http.js";
 import { packageRoot } from "../tensor/native.js";
 import { checkToken } from "./security.js";
-
-const types: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".css": "text/css; charset=utf-8",
-  ".svg": "image/svg+xml",
-};
 
 /** Where `npm run build` puts the page. */
 const pageFolder = join(packageRoot, "dist", "studio", "page");
@@ -29,7 +23,7 @@ export async function addPageRoutes(app: Hono, token: string): Promise<void> {
       if (getErrorCode(error) !== "ENOENT") throw error;
       throw new UserError("The page of the studio is not built. Run: npm run build");
     });
-    for (const name of names.filter((each) => extname(each) in types))
+    for (const name of names.filter((each) => getMimeType(each) !== undefined))
       files.set(`/${folder && `${folder}/`}${name}`, await readFile(join(pageFolder, folder, name)));
   }
   app.get("/", (context) => {
@@ -39,13 +33,13 @@ export async function addPageRoutes(app: Hono, token: string): Promise<void> {
       if (!(error instanceof HttpError)) throw error;
       return context.html(renderRefusal(error.message), 403);
     }
-    return context.body(new Uint8Array(files.get("/index.html")!), 200, { "content-type": types[".html"]! });
+    return context.body(new Uint8Array(files.get("/index.html")!), 200, { "content-type": "text/html; charset=utf-8" });
   });
   app.get("/assets/:name", (context) => {
     const path = `/assets/${context.req.param("name")}`;
     const file = files.get(path);
     if (!file) return context.notFound();
-    const headers = { "content-type": types[extname(path)]!, "cache-control": "max-age=31536000, immutable" };
+    const headers = { "content-type": getMimeType(path)!, "cache-control": "max-age=31536000, immutable" };
     return context.body(new Uint8Array(file), 200, headers);
   });
 }

@@ -9,7 +9,7 @@ import type { AttackMessage, PlaygroundModel } from "./api.js";
 import { attackChoices, toRequest } from "./forms.js";
 import type { PlaygroundMethods } from "./playground-process.js";
 import type { RunCatalog } from "./run-catalog.js";
-import { explainErrors, readBody } from "./studio-app.js";
+import { answerBody, readBody } from "./studio-app.js";
 
 const modelSchema = z.strictObject({ model: z.string().min(1) });
 const textsSchema = z
@@ -33,22 +33,16 @@ export function addPlaygroundRoutes(app: Hono, catalog: RunCatalog): () => void 
   /** A run or an ONNX model of the studio by its id, or an endpoint by its URL. */
   const findSource = (reference: string): string | Promise<string> =>
     isEndpoint(reference) ? reference : catalog.getModelFolder(reference);
-  app.post("/api/playground/open", async (context) => {
-    const { model } = await readBody(context, modelSchema);
-    const source = await findSource(model);
-    const info = await explainErrors(() => computing.call("describe", { source }));
-    const opened: PlaygroundModel = { ...info, reference: model, attacks: attackChoices };
-    return context.json(opened);
+  answerBody(app, "/api/playground/open", modelSchema, async ({ model }): Promise<PlaygroundModel> => {
+    const info = await computing.call("describe", { source: await findSource(model) });
+    return { ...info, reference: model, attacks: attackChoices };
   });
-  app.post("/api/playground/examples", async (context) => {
-    const source = await findSource((await readBody(context, modelSchema)).model);
-    return context.json(await explainErrors(() => computing.call("listExamples", { source })));
-  });
-  app.post("/api/playground/score", async (context) => {
-    const { model, ...request } = await readBody(context, scoreSchema);
-    const source = await findSource(model);
-    return context.json(await explainErrors(() => computing.call("score", { source, ...request })));
-  });
+  answerBody(app, "/api/playground/examples", modelSchema, async ({ model }) =>
+    computing.call("listExamples", { source: await findSource(model) }),
+  );
+  answerBody(app, "/api/playground/score", scoreSchema, async ({ model, ...request }) =>
+    computing.call("score", { source: await findSource(model), ...request }),
+  );
   app.post("/api/playground/attack", async (context) => {
     const { model, texts, label, attack: name, options: values } = await readBody(context, attackSchema);
     const source = await findSource(model);

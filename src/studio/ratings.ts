@@ -10,10 +10,10 @@ import { Rng } from "../base/rng.js";
 import { computeFleissKappa } from "../evaluation/rater-agreement.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { HttpError } from "../serve/http.js";
-import type { MetricCell, Rating, RatingPair, RatingReport } from "./api.js";
+import type { MetricCell, RatingPair, RatingReport } from "./api.js";
 import type { JournalSearch } from "./journal-search.js";
 import type { RunCatalog } from "./run-catalog.js";
-import { explainErrors, parseQuery, readBody } from "./studio-app.js";
+import { answerBody, answerQuery } from "./studio-app.js";
 
 const ratingSchema = z.strictObject({
   rater: z.string().trim().min(1).max(100),
@@ -31,6 +31,7 @@ const storedSchema = z.object({
   attackedGrammatical: z.boolean(),
 });
 type StoredRating = z.output<typeof storedSchema>;
+const addSchema = z.strictObject({ id: z.string(), attack: z.string(), rating: ratingSchema });
 const targetSchema = z.object({ id: z.string(), attack: z.string(), rater: z.string().max(100).default("") });
 
 /** People's judgments of attacked texts, in one file per attack of a run. */
@@ -50,13 +51,15 @@ export class RatingStore {
     return new Rng(0).fork("rating", rater).shuffle(results).map(createPair);
   }
 
-  async add(run: string, attack: string, rating: Rating): Promise<void> {
+  async add(run: string, attack: string, rating: z.output<typeof ratingSchema>): Promise<void> {
     const result = (await this.#load(run, attack)).find(({ id }) => id === rating.pair);
     if (!result) throw new HttpError(404, "There is no such pair.");
     const isOriginalFirst = showsOriginalFirst(result.id);
     const [first, second] = [rating.firstGrammatical, rating.secondGrammatical];
     const stored: StoredRating = {
-      ...{ rater: rating.rater, id: result.id, sameMeaning: rating.sameMeaning },
+      rater: rating.rater,
+      id: result.id,
+      sameMeaning: rating.sameMeaning,
       originalGrammatical: isOriginalFirst ? first : second,
       attackedGrammatical: isOriginalFirst ? second : first,
     };
@@ -64,7 +67,7 @@ export class RatingStore {
     await appendFile(this.#path(run, attack), `${JSON.stringify(stored)}\n`);
   }
 
-  /** What all judgments of an attack say. A pair is valid if most of its raters say so. */
+  /** Summarizes all judgments of an attack. A pair is valid if most of its raters say so. */
   async report(run: string, attack: string): Promise<RatingReport> {
     const ratings = await this.#read(run, attack);
     const pairs = new Map<string, StoredRating[]>();
@@ -128,23 +131,16 @@ function toCell(count: number, total: number): MetricCell {
 
 /** Adds the routes of the rating page. */
 export function addRatingRoutes(app: Hono, ratings: RatingStore, catalog: RunCatalog): void {
-  app.get("/api/ratings/pairs", async (context) => {
-    const { id, attack, rater } = parseQuery(targetSchema, context);
-    const { folder } = await catalog.getRow(id);
-    return context.json(await explainErrors(() => ratings.listPairs(folder, attack, rater)));
-  });
-  app.get("/api/ratings", async (context) => {
-    const { id, attack } = parseQuery(targetSchema, context);
-    const { folder } = await catalog.getRow(id);
-    return context.json(await explainErrors(() => ratings.report(folder, attack)));
-  });
-  app.post("/api/ratings", async (context) => {
-    const { id, attack, rating } = await readBody(
-      context,
-      z.strictObject({ id: z.string(), attack: z.string(), rating: ratingSchema }),
-    );
-    const { folder } = await catalog.getRow(id);
-    await explainErrors(() => ratings.add(folder, attack, rating));
-    return context.json(await explainErrors(() => ratings.report(folder, attack)));
+  const findFolder = async (id: string): Promise<string> => (await catalog.getRow(id)).folder;
+  answerQuery(app, "/api/ratings/pairs", targetSchema, async ({ id, attack, rater }) =>
+    ratings.listPairs(await findFolder(id), attack, rater),
+  );
+  answerQuery(app, "/api/ratings", targetSchema, async ({ id, attack }) =>
+    ratings.report(await findFolder(id), attack),
+  );
+  answerBody(app, "/api/ratings", addSchema, async ({ id, attack, rating }) => {
+    const folder = await findFolder(id);
+    await ratings.add(folder, attack, rating);
+    return ratings.report(folder, attack);
   });
 }

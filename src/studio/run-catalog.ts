@@ -8,7 +8,7 @@ import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
 import type { ExportRow, LiveMessage, RunRow, SweepRow } from "./api.js";
 import { type CachedRow, readRowCache, writeRowCache } from "./row-cache.js";
-import { listParents, type RunPlace, readQuickRow, readRunRow } from "./run-row.js";
+import { listParents, type RunPlace, readRunRow } from "./run-row.js";
 
 interface KnownRun extends CachedRow {
   readonly place: RunPlace;
@@ -148,7 +148,7 @@ export class RunCatalog {
 
   /** The row of the last time, or one without the numbers of attacks, until the run has been read. */
   async #readQuickly(place: RunPlace, cached: ReadonlyMap<string, CachedRow>): Promise<RunRow> {
-    const last = cached.get(place.id) ?? { fingerprint: "", row: await readQuickRow(place) };
+    const last = cached.get(place.id) ?? { fingerprint: "", row: await readRunRow(place, true) };
     // The place is not taken from the file, because requests read what it names.
     const row = { ...last.row, ...place };
     this.#runs.set(place.id, { fingerprint: last.fingerprint, place, row });

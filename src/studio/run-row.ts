@@ -17,40 +17,28 @@ export interface RunPlace {
   readonly sweep: string | null;
 }
 
-/** Reads only what is known without the journals, so that a large table appears quickly. */
-export async function readQuickRow(place: RunPlace): Promise<RunRow> {
+/**
+ * Reads what the table shows of a run. A quick look leaves out the journals, so that a large table
+ * appears quickly. A run that cannot be read is listed with the reason.
+ */
+export async function readRunRow(place: RunPlace, isQuick = false): Promise<RunRow> {
   const summary = await summarizeRunFolder(place.folder);
-  const accuracy =
-    summary.accuracy === null
-      ? null
-      : { value: summary.accuracy, low: null, high: null, examples: summary.testExamples };
-  return {
-    ...{ ...summary, ...place, group: place.id, methodLabel: summary.method ?? "", hasModel: false },
-    attackedLabel: null,
-    metrics: accuracy ? { accuracy } : {},
-  };
-}
-
-/** Reads what the table shows of a run. A run that cannot be read is listed with the reason. */
-export async function readRunRow(place: RunPlace): Promise<RunRow> {
-  const summary = await summarizeRunFolder(place.folder);
-  const empty = { methodLabel: "", hasModel: false, attackedLabel: null, metrics: {} };
-  const unknown = { ...summary, ...place, group: place.id, ...empty };
-  if (summary.state === "damaged") return unknown;
+  const { method, accuracy, testExamples: examples } = summary;
+  const known = accuracy === null ? {} : { accuracy: { value: accuracy, low: null, high: null, examples } };
+  const base = { methodLabel: method ?? "", hasModel: false, attackedLabel: null, metrics: known };
+  const unknown = { ...summary, ...place, group: place.id, ...base };
+  if (isQuick || summary.state === "damaged") return unknown;
   try {
     const run = await RunFolder.open(place.folder);
     const metrics = await readMetrics(run);
+    const paired = [...metrics].filter(([, { isPaired }]) => isPaired !== false);
     return {
       ...unknown,
       group: hashSettings(run),
       methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
       hasModel: await exists(run.path("model")),
       attackedLabel: metrics.get("clean")?.attackedLabel ?? null,
-      metrics: Object.fromEntries(
-        [...metrics]
-          .filter(([, { isPaired }]) => isPaired !== false)
-          .map(([id, value]) => [id, toMetricCell(id, value)]),
-      ),
+      metrics: Object.fromEntries(paired.map(([id, value]) => [id, toMetricCell(id, value)])),
     };
   } catch (error) {
     return { ...unknown, state: "damaged", failure: (error as Error).message };

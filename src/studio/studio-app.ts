@@ -39,19 +39,13 @@ export function createStudioApp(parts: StudioParts): Hono {
   });
   app.get("/health", (context) => context.json({ status: "ok" }));
   app.get("/api/live", (context) => live.connect(context, () => parts.listMessages()));
-  app.get("/api/run", async (context) =>
-    context.json(await explainErrors(async () => readRunDetail(await catalog.getRow(context.req.query("id") ?? "")))),
+  answerQuery(app, "/api/run", z.object({ id: z.string().default("") }), async ({ id }) =>
+    readRunDetail(await catalog.getRow(id)),
   );
-  app.get("/api/texts", async (context) => {
-    const { id, attack, ...query } = parseQuery(textsQuerySchema, context);
-    return context.json(
-      await explainErrors(async () => parts.journals.find((await catalog.getRow(id)).folder, attack, query)),
-    );
-  });
-  app.post("/api/compare", async (context) => {
-    const { models } = await readBody(context, compareSchema);
-    return context.json(await explainErrors(() => compareModels(catalog, models)));
-  });
+  answerQuery(app, "/api/texts", textsQuerySchema, async ({ id, attack, ...query }) =>
+    parts.journals.find((await catalog.getRow(id)).folder, attack, query),
+  );
+  answerBody(app, "/api/compare", compareSchema, ({ models }) => compareModels(catalog, models));
   return app;
 }
 
@@ -106,8 +100,28 @@ function addToChart(charts: ChartData[], chart: ChartData, look: Pick<Series, "n
   else charts[index] = { ...charts[index]!, series: [...charts[index]!.series, line] };
 }
 
-export function parseQuery<Schema extends z.ZodType>(schema: Schema, context: Context): z.output<Schema> {
-  return parseInput(schema, context.req.query(), "query");
+/** Adds a route that answers a checked query with JSON. */
+export function answerQuery<Schema extends z.ZodType>(
+  app: Hono,
+  path: string,
+  schema: Schema,
+  work: (query: z.output<Schema>) => object | Promise<object>,
+): void {
+  app.get(path, async (context) =>
+    context.json(await explainErrors(async () => work(parseInput(schema, context.req.query(), "query")))),
+  );
+}
+
+/** Adds a route that answers a checked JSON body with JSON. */
+export function answerBody<Schema extends z.ZodType>(
+  app: Hono,
+  path: string,
+  schema: Schema,
+  work: (body: z.output<Schema>) => Promise<object>,
+): void {
+  app.post(path, async (context) =>
+    context.json(await explainErrors(async () => work(await readBody(context, schema)))),
+  );
 }
 
 /** Reads and checks the JSON body of a request. */
@@ -125,7 +139,7 @@ function parseInput<Schema extends z.ZodType>(schema: Schema, data: unknown, nam
 }
 
 /** An error that people can act on is shown on the page. Others only reach the terminal. */
-export async function explainErrors<T>(work: () => Promise<T>): Promise<T> {
+async function explainErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -29,6 +29,7 @@ const folder = temporaryFolder();
 const runs = join(folder, "runs");
 /** The name of a run that breaks pages which do not escape it. */
 const hostileName = '"><img src=x onerror=alert(4)><script>';
+const longText = Array.from({ length: 300 }, (_, i) => `word${i}`).join(" ");
 let browser: Browser;
 let studio: Studio;
 
@@ -38,7 +39,10 @@ beforeAll(async () => {
   await writeSample(runs);
   await writeRun(join(runs, hostileName), {
     labels: ["<script>alert(3)</script>", '"><img src=x onerror=alert(5)>'],
-    attacks: { pwws: [attackResult("<b>id</b>", hostile, "success", { 0: "<i>news</i>" })] },
+    attacks: {
+      pwws: [attackResult("<b>id</b>", hostile, "success", { 0: "<i>news</i>" })],
+      textfooler: [attackResult("long", longText, "success", { 150: "changed" })],
+    },
   });
   const substitutions = join(folder, "substitutions.json");
   writeFileSync(substitutions, JSON.stringify({ good: ["dull", "fine"], bad: ["warm", "cold"], film: ["plot"] }));
@@ -88,7 +92,7 @@ testLong("the table filters, sorts and groups runs, and compares those that are 
   );
   expect(await page.locator("svg.accuracy").count()).toBe(3);
   expect(await page.locator("article.example").count()).toBeGreaterThan(0);
-  expect(await page.locator("figure.chart canvas").count()).toBeGreaterThan(2);
+  expect(await page.locator("figure.chart polyline").count()).toBeGreaterThan(2);
   await page.getByLabel("Baseline").selectOption("spam-ascc-seed0");
   await page.getByText(/^Under all attacks, spam-standard-seed0 is right on .* points fewer/).waitFor();
   expect(open.complaints).toEqual([]);
@@ -99,22 +103,38 @@ test("hostile names, labels and texts are shown as text", async () => {
   await using open = await openPage(browser, studio.url, linkToRun(hostileName));
   const { page } = open;
   expect(await page.textContent("h1")).toBe(hostileName);
-  await page.locator(".card").first().waitFor();
-  const card = (await page.textContent(".card")) ?? "";
+  await page.locator(".cards .example").first().waitFor();
+  const card = (await page.textContent(".cards .example")) ?? "";
   for (const text of ["<b>id</b>", "<i>news</i>", "onerror=alert(2)", "<script>alert(3)</script>"])
     expect(card).toContain(text);
   expect(await page.locator("main img, main script, main b b, main i").count()).toBe(0);
   expect(open.complaints).toEqual([]);
 });
 
-test("the page of a run searches its texts and shows its charts, figures and settings", async () => {
-  await using open = await openPage(browser, studio.url, linkToRun("spam-ascc-seed0"));
+test("a long text is folded around its changes until somebody opens it", async () => {
+  await using open = await openPage(browser, studio.url, linkToRun(hostileName));
+  const { page } = open;
+  await page.getByRole("combobox", { name: /^Attack/ }).selectOption("textfooler");
+  const text = page.locator(".cards .text", { hasText: "word150 changed" });
+  await text.waitFor();
+  const folded = (await text.textContent())!;
+  expect(folded.match(/word\d+/g)).toHaveLength(51);
+  expect(folded).toMatch(/^… word125 .* word175 … {1,2}Show 249 more words$/);
+  await text.getByRole("button").click();
+  expect((await text.textContent())!.match(/word\d+/g)).toHaveLength(300);
+  expect(open.complaints).toEqual([]);
+});
+
+test("the page of a run searches its texts and shows its charts, figures and settings, in any language", async () => {
+  const options = { language: "en-US@posix" };
+  await using open = await openPage(browser, studio.url, linkToRun("spam-ascc-seed0"), options);
   const { page } = open;
   await page.getByText("60 of 60 texts").waitFor();
   await page.getByLabel("Outcome").selectOption("success");
   await page.getByPlaceholder("Search the texts").fill("mortgage");
   await expect.poll(() => page.locator(".cards .badge:not(.success)").count()).toBe(0);
   await expect.poll(() => page.textContent(".filters output")).toMatch(/^\d of 60 texts$/);
+  expect(await page.locator("figure.chart polyline").count()).toBeGreaterThan(3);
   expect(await page.getByRole("img", { name: /ascc ends at a distance/ }).count()).toBe(1);
   expect(await page.getByRole("row", { name: "train.learningRate 0.0001 0.00005" }).count()).toBe(1);
   expect(open.complaints).toEqual([]);
@@ -125,7 +145,7 @@ test("the playground scores while typing, swaps words and attacks two models", a
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
   const panels = page.locator(".panel");
-  const read = async (): Promise<string> => (await panels.first().locator("dd").allTextContents()).join();
+  const read = async (): Promise<string> => (await panels.first().locator("td").allTextContents()).join();
   await page.getByLabel("Text", { exact: true }).fill("a good film");
   await panels.first().getByRole("button", { name: "good" }).waitFor();
   const before = await read();
@@ -222,7 +242,7 @@ test("models, attacks and examples are switched 50 times at random while answers
   await expect.poll(() => page.locator(".panel h2").allTextContents()).toEqual(["one-field", "exported"]);
   await page.locator("textarea").fill("a good film of the scene");
   await expect.poll(() => page.locator(".panel .words button").count()).toBe(12);
-  const labels = await page.locator(".panel").first().locator("dt").allTextContents();
+  const labels = await page.locator(".panel").first().locator("th").allTextContents();
   expect(labels.toSorted()).toEqual(["negative", "positive"]);
   expect(complaints).toEqual([]);
 });
@@ -306,10 +326,10 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     await field("train.epochs").fill("100000");
     await page.getByText(`--out ${out}`).waitFor();
     await page.getByRole("button", { name: "Start training" }).click();
-    await page.locator(".job .badge.running").waitFor();
-    await page.locator(".count", { hasText: /^\d+ of \d+ steps, [\d:]+ left$/ }).waitFor();
+    await page.locator(".job .badge.state-running").waitFor();
+    await page.locator(".count", { hasText: /^[\d,]+ of [\d,]+ steps, [\d:]+ left$/ }).waitFor();
     // The page follows the files of the run.
-    const shown = async () => Number.parseInt((await page.textContent(".job .count")) ?? "0", 10);
+    const shown = async () => Number.parseInt((await page.textContent(".job .count"))!.replaceAll(",", ""), 10);
     const step = await readStep();
     await expect.poll(shown).toBeGreaterThanOrEqual(step);
     expect(open.complaints).toEqual([]);
@@ -319,16 +339,16 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
   await using again = await startStudio({ folders: [runs] });
   await using open = await openPage(browser, again.url, "#/jobs");
   const { page } = open;
-  await page.locator(".job .badge.running").waitFor();
+  await page.locator(".job .badge.state-running").waitFor();
   await expect.poll(readStep).toBeGreaterThan(before);
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.locator(".job .badge.stopped").waitFor();
+  await page.locator(".job .badge.state-stopped").waitFor();
   const stopped = await readStep();
   await page.getByRole("button", { name: "Resume" }).click();
-  await page.locator(".job .badge.running").waitFor();
+  await page.locator(".job .badge.state-running").waitFor();
   await expect.poll(readStep).toBeGreaterThan(stopped);
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.locator(".job .badge.stopped").waitFor();
+  await page.locator(".job .badge.state-stopped").waitFor();
   expect(open.complaints).toEqual([]);
 });
 
@@ -340,7 +360,7 @@ testLong("an attack is started from a form", async () => {
   await page.getByText(`Choose from ${attackNames.length}`).click();
   await page.getByRole("checkbox", { name: /^greedy/ }).check();
   await page.getByRole("button", { name: "Start the attack" }).click();
-  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor();
+  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.state-finished").waitFor();
   expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
   expect(open.complaints).toEqual([]);
 });
@@ -365,7 +385,7 @@ testLong("a classifier is hardened from a form", async () => {
   await field("out").fill(join(runs, "hardened"));
   await page.getByText("temper harden --data").waitFor();
   await page.getByRole("button", { name: "Start hardening" }).click();
-  await page.locator(".job", { hasText: "harden, started" }).locator(".badge.finished").waitFor();
+  await page.locator(".job", { hasText: "harden, started" }).locator(".badge.state-finished").waitFor();
   expect(existsSync(join(runs, "hardened", "report.html"))).toBe(true);
   expect(open.complaints).toEqual([]);
 });
@@ -412,7 +432,7 @@ testLong("every attack of the playground ends with a result, with a field for ea
   await page.getByLabel("Text", { exact: true }).fill("the film of the film");
   await picker.selectOption("random");
   await page.getByText(/^Options of/).click();
-  expect(await field("samples").getAttribute("placeholder")).toBe("100");
+  expect(await field("samples").getAttribute("placeholder")).toBe("default: 100");
   expect(await field("target").locator("option").allTextContents()).toEqual([
     "none",
     "negative",

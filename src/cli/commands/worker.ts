@@ -1,14 +1,15 @@
 import { on } from "node:events";
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../base/errors.js";
-import type { Callbacks } from "../../base/events.js";
+import type { TemperEvent } from "../../base/events.js";
 import { writeFileAtomic } from "../../base/files.js";
 import { formatNumber } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import type { Trust } from "../../base/trust.js";
 import { validate } from "../../base/validate.js";
+import type { HardenCallbacks } from "../../harden/harden.js";
 import { executeToResult } from "../../jobs/execute-request.js";
-import { readWorkRequest, workFilesSchema } from "../../jobs/work-request.js";
+import { readWorkRequest, type WorkProgress, workFilesSchema } from "../../jobs/work-request.js";
 import type { WorkItemResult } from "../../sweeps/run-work.js";
 import { emptyAllCaches } from "../../tensor/runtime.js";
 import { ExitCode } from "../command.js";
@@ -29,14 +30,43 @@ export function define(command: Command, io: Io): void {
     .option("--sweep <folder>", "execute what nobody else does in a phase of this sweep")
     .option("--phase <index>", "index of the phase", createIntegerParser(0))
     .option("--allow-code", "run the modules that the request names")
+    .option("--progress <file>", "where the progress of the request goes (JSON)")
     .option("--outputs <folder...>", "files that the request names may be written below these folders")
-    .action((file, result, { sweep, phase = 0, allowCode, outputs }) => {
+    .action((file, result, { sweep, phase = 0, allowCode, outputs, progress }) => {
       const trust = allowCode ? "user" : "data";
       if (sweep !== undefined) return runSweepPhase(io, sweep, phase, trust);
       if (file === undefined) return executeMessages(io, trust);
       if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
-      return runRequest(io, file, result, trust, outputs);
+      return runRequest(io, file, result, trust, outputs, progress);
     });
+}
+
+const progressMilliseconds = 500;
+
+/** Writes how far a request is, again and again. Returns functions that take its news, and one that ends it. */
+function recordProgress(path: string) {
+  let progress: WorkProgress = { stage: "", done: 0, total: 0, unit: "texts" };
+  let written = progress;
+  const write = async (): Promise<void> => {
+    if (written === progress) return;
+    written = progress;
+    await writeFileAtomic(path, `${JSON.stringify(progress)}\n`);
+  };
+  const timer = setInterval(() => void write().catch(() => undefined), progressMilliseconds);
+  return {
+    onStage(stage: string) {
+      progress = { ...progress, stage };
+    },
+    onEvent(event: TemperEvent) {
+      if (event.type === "progress") progress = { ...progress, done: event.done, total: event.total, unit: "texts" };
+      if (event.type === "start" || event.type === "step")
+        progress = { ...progress, done: event.step, total: event.totalSteps, unit: "steps" };
+    },
+    async end(): Promise<void> {
+      clearInterval(timer);
+      await write();
+    },
+  };
 }
 
 /** Executes each request that the parent process sends, and answers when it is done. */
@@ -64,13 +94,17 @@ async function runRequest(
   resultPath: string,
   trust: Trust,
   outputs: readonly string[] = [],
+  progressPath: string | null = null,
 ): Promise<void> {
   const request = await readWorkRequest(requestPath);
   const stop = new AbortController();
   let unlisten = (): void => undefined;
-  const callbacks: Callbacks = {
+  const recorded = progressPath === null ? null : recordProgress(progressPath);
+  const callbacks: HardenCallbacks = {
     signal: stop.signal,
+    onStage: (_, sentence) => recorded?.onStage(sentence),
     onEvent(event) {
+      recorded?.onEvent(event);
       if (event.type === "warning") io.stderr.write(removeControls(`warning: ${event.message}\n`));
       if (event.type === "evaluation") io.stderr.write(removeControls(formatEvaluation(event.step, event.metrics)));
       // Before training starts nothing can be lost, and other actions save their work as they go.
@@ -79,6 +113,7 @@ async function runRequest(
   };
   const { result, cause } = await executeToResult(request, trust, callbacks, outputs);
   unlisten();
+  await recorded?.end();
   if (cause)
     io.stderr.write(removeControls(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`));
   await writeFileAtomic(resultPath, `${JSON.stringify(result)}\n`);

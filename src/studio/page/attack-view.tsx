@@ -1,5 +1,6 @@
 import { formatCount } from "../../base/format.js";
-import type { DiffPiece, Scored } from "../api.js";
+import { groupBy } from "../../base/group-by.js";
+import type { Scored } from "../api.js";
 import { Probabilities } from "./attacked-texts.js";
 import { DiffText } from "./diff-text.js";
 import { formatTestCase } from "./test-case.js";
@@ -15,7 +16,7 @@ interface Props {
 }
 
 const outcomes = {
-  success: ["success", "The attack fooled the model."],
+  success: ["fooled", "The attack fooled the model."],
   failed: ["robust", "The model resisted."],
   skipped: ["skipped", "The model misclassifies this text without any change."],
 } as const;
@@ -36,10 +37,7 @@ export function AttackView({ watched, labels, texts, reference, onTexts }: Props
       <p role="status">
         {result ? (
           <>
-            <span class={`badge ${outcomes[result.outcome][0]}`}>
-              {result.outcome === "success" ? "fooled" : outcomes[result.outcome][0]}
-            </span>{" "}
-            {outcomes[result.outcome][1]}
+            <span class={`badge ${result.outcome}`}>{outcomes[result.outcome][0]}</span> {outcomes[result.outcome][1]}
           </>
         ) : watched.isRunning ? (
           "The attack is looking for words to change …"
@@ -83,25 +81,19 @@ export function AttackView({ watched, labels, texts, reference, onTexts }: Props
 
 /** The best text so far. The words that the attack tries at the moment are marked. */
 function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNullable<WatchedAttack["step"]> }) {
-  const isInsertion = ({ from }: { from: string }): boolean => from === "";
-  const edits = new Map(step.edits.filter((edit) => !isInsertion(edit)).map(({ position, to }) => [position, to]));
-  const inserted = new Map(step.edits.filter(isInsertion).map(({ position, to }) => [position, to]));
-  const tried = new Set(step.tried);
+  const edits = groupBy(step.edits, ({ position }) => position);
   return (
     <div class="diff">
       {pieces.map((field, i) => (
         <p key={i}>
           {field.map(({ text, word }, k) => {
-            const to = word === null ? undefined : edits.get(word);
-            const content: DiffPiece = to === undefined ? { text } : { text: to, was: text };
-            const mark = word !== null && tried.has(word) ? "tried" : "";
-            const before = word === null ? undefined : inserted.get(word);
+            const own = (word === null ? null : edits.get(word)) ?? [];
+            const replaced = own.find(({ from }) => from !== "");
             return (
-              <span key={k} class={mark}>
-                {before !== undefined && <ins>{before} </ins>}
-                {content.was !== undefined && <del>{content.was}</del>}
-                {content.was !== undefined ? " " : ""}
-                {content.was === undefined ? content.text : <ins>{content.text}</ins>}
+              <span key={k} class={word !== null && step.tried.includes(word) ? "tried" : ""}>
+                {own.map(({ from, to }) => from === "" && <ins>{to} </ins>)}
+                {replaced ? <del>{text}</del> : text}
+                {replaced && <ins> {replaced.to}</ins>}
               </span>
             );
           })}

@@ -4,8 +4,7 @@ import { shellQuote } from "../../base/shell.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
 import type { AttackedText, JournalInfo, TextsPage } from "../api.js";
 import { DiffText } from "./diff-text.js";
-import { ReportPart } from "./report-part.js";
-import { Bar, Loading, Problem, Select, useDelayed, useLoaded } from "./widgets.js";
+import { Bar, Loading, Problem, ReportPart, SearchInput, Select, useDelayed, useLoaded } from "./widgets.js";
 
 interface Props {
   readonly id: string;
@@ -16,7 +15,7 @@ interface Props {
   readonly folder: string;
 }
 
-const pageSize = 25;
+const pageSize = 10;
 const outcomeOptions = Object.entries(outcomeTitles).map(([value, title]) => ({ value, title }));
 
 function toOption({ name, done, total }: JournalInfo): { readonly value: string; readonly title: string } {
@@ -52,15 +51,7 @@ export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
           <form class="filters" onSubmit={(event) => event.preventDefault()}>
             <Select title="Attack" value={name} options={journals.map(toOption)} onChange={setAttack} />
             <Select title="Outcome" none="all" value={outcome} options={outcomeOptions} onChange={setOutcome} />
-            <label class="grow">
-              <span class="sr-only">Search texts</span>
-              <input
-                type="search"
-                placeholder="Search the texts"
-                value={search}
-                onInput={(event) => setSearch(event.currentTarget.value)}
-              />
-            </label>
+            <SearchInput title="Search the texts" value={search} onChange={setSearch} />
             <output aria-live="polite">
               {page && `${formatCount(page.matching)} of ${formatCount(page.total)} texts`}
             </output>
@@ -88,10 +79,10 @@ function TextCard({ text, labels }: { text: AttackedText; labels: readonly strin
   const { id, label, outcome, edits, queries } = text;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   return (
-    <article class={`card ${outcome}`}>
+    <article class={`example ${outcome}`}>
       <header>
         <h3>{id}</h3>
-        <span class={`badge ${outcome === "failed" ? "robust" : outcome}`}>{outcomeTitles[outcome]}</span>
+        <span class={`badge ${outcome}`}>{outcomeTitles[outcome]}</span>
         <small>
           labeled <b>{labels[label] ?? `class ${label}`}</b>, {outcome !== "skipped" && `${words}, `}
           {formatCount(queries)} queries
@@ -118,17 +109,20 @@ interface ProbabilitiesProps {
 /** The probability of each class, before and after an attack. */
 export function Probabilities({ labels, before, after = null, gold = null }: ProbabilitiesProps) {
   return (
-    <dl class="probabilities">
-      {before.map((value, i) => (
-        <div key={i} class={i === gold ? "gold" : ""}>
-          <dt>{labels[i] ?? `class ${i}`}</dt>
-          <dd>
-            {formatPercent(value)}
-            {after && ` → ${formatPercent(after[i]!)}`}
-            <Bar fraction={after ? after[i]! : value} />
-          </dd>
-        </div>
-      ))}
-    </dl>
+    <table class="probabilities">
+      <caption class="sr-only">Probabilities</caption>
+      <tbody>
+        {before.map((value, i) => (
+          <tr key={i} class={i === gold ? "gold" : ""}>
+            <th scope="row">{labels[i] ?? `class ${i}`}</th>
+            <td>
+              <Bar fraction={after ? after[i]! : value} />
+              {formatPercent(value)}
+              {after && ` → ${formatPercent(after[i]!)}`}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

@@ -1,95 +1,100 @@
-import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
+import { useState } from "preact/hooks";
 import { getColor } from "../../analysis/colors.js";
 import { formatNumber, formatPercent } from "../../base/format.js";
-import type { ChartData } from "../api.js";
+import type { ChartData, Series } from "../api.js";
 
-const height = 200;
+/** Units of the drawing. It is scaled to the width of its place. */
+const [width, height] = [480, 200];
+const box = { left: 52, right: 472, top: 8, bottom: 176 };
 
-function readColor(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-/** Draws the lines of a chart over the steps. */
-export function Chart({ chart, theme }: { chart: ChartData; theme: string }) {
-  const element = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
-  const { series, unit } = chart;
+/** Draws the lines of a chart over the steps. The legend has the values at the pointer, or the last ones. */
+export function Chart({ chart: { title, unit, series } }: { chart: ChartData }) {
+  const [pointed, setPointed] = useState<number | null>(null);
   const format = (value: number): string => (unit === "percent" ? formatPercent(value) : formatNumber(value, 3));
-  const names = series.map(({ name }) => name).join("\n");
-
-  useEffect(() => {
-    const box = element.current!;
-    const axis = {
-      stroke: readColor("--quiet"),
-      grid: { stroke: readColor("--line"), width: 1 },
-      ticks: { show: false },
-    };
-    const font = "12px system-ui, sans-serif";
-    const made = new uPlot(
-      {
-        width: Math.max(200, box.clientWidth),
-        height,
-        legend: { show: false },
-        cursor: { drag: { x: true, y: false } },
-        scales: { x: { time: false } },
-        axes: [
-          { ...axis, font, label: "step", labelFont: font, labelSize: 14, labelGap: -6, size: 26 },
-          { ...axis, font, size: 60, values: (_, ticks) => ticks.map(format) },
-        ],
-        series: [
-          {},
-          ...series.map((line, i) => ({
-            stroke: line.color ?? getColor(i),
-            width: 2,
-            spanGaps: true,
-            points: { show: line.steps.length < 30 },
-          })),
-        ],
-      },
-      joinLines(chart),
-      box,
-    );
-    plot.current = made;
-    const observer = new ResizeObserver(() => made.setSize({ width: Math.max(200, box.clientWidth), height }));
-    observer.observe(box);
-    return () => {
-      observer.disconnect();
-      made.destroy();
-      plot.current = null;
-    };
-  }, [names, unit, theme]);
-
-  useEffect(() => plot.current?.setData(joinLines(chart)), [chart]);
-
-  const description = series
-    .map(
-      ({ name, steps, values }) =>
-        `${name} from ${format(values[0]!)} to ${format(values.at(-1)!)} at step ${steps.at(-1)}`,
-    )
-    .join("; ");
+  const steps = createScale(
+    series.flatMap((line) => line.steps),
+    box.left,
+    box.right,
+  );
+  const values = createScale(
+    series.flatMap((line) => line.values),
+    box.bottom,
+    box.top,
+  );
+  const description = series.map(
+    ({ name, steps: own, values: all }) =>
+      `${name} from ${format(all[0]!)} to ${format(all.at(-1)!)} at step ${own.at(-1)}`,
+  );
   return (
     <figure class="chart">
       <figcaption>
-        <b>{chart.title}</b>
-        <span class="sr-only">: {description}</span>
+        <b>{title}</b>
+        <span class="sr-only">: {description.join("; ")}</span>
       </figcaption>
       <ul class="legend" aria-hidden="true">
-        {series.map(({ name, values, color }, i) => (
-          <li key={name}>
-            <span class="swatch" style={{ background: color ?? getColor(i) }} />
-            {name} <b>{format(values.at(-1)!)}</b>
+        {series.map((line, i) => (
+          <li key={line.name} style={{ "--swatch": line.color ?? getColor(i) }}>
+            {line.name} <b>{format(readAt(line, pointed))}</b>
           </li>
         ))}
+        {pointed !== null && <li class="plain">at step {Math.round(pointed)}</li>}
       </ul>
-      <div ref={element} class="plot" aria-hidden="true" style={{ height: `${height}px` }} />
+      <svg
+        viewBox={`0 0 ${width} ${height}`}
+        aria-hidden="true"
+        onPointerLeave={() => setPointed(null)}
+        onPointerMove={({ currentTarget, clientX }) => {
+          const { left, width: shown } = currentTarget.getBoundingClientRect();
+          setPointed(steps.invert(((clientX - left) / shown) * width));
+        }}
+      >
+        {values.ticks.map((value) => (
+          <g key={value}>
+            <path class="grid" d={`M${box.left} ${values.place(value)}H${box.right}`} />
+            <text x={box.left - 6} y={values.place(value) + 4} text-anchor="end">
+              {format(value)}
+            </text>
+          </g>
+        ))}
+        {steps.ticks.filter(Number.isInteger).map((step) => (
+          <text key={step} x={steps.place(step)} y={height - 6} text-anchor="middle">
+            {step}
+          </text>
+        ))}
+        {series.map((line, i) => (
+          <polyline
+            key={line.name}
+            stroke={line.color ?? getColor(i)}
+            points={line.steps.map((step, k) => `${steps.place(step)},${values.place(line.values[k]!)}`).join(" ")}
+          />
+        ))}
+        {pointed !== null && <path class="grid" d={`M${steps.place(pointed)} ${box.top}V${box.bottom}`} />}
+      </svg>
     </figure>
   );
 }
 
-/** The lines on one axis of steps. Steps that a line lacks are null. */
-function joinLines({ series }: ChartData): uPlot.AlignedData {
-  if (series.length === 0) return [[]];
-  return uPlot.join(series.map(({ steps, values }) => [[...steps], [...values]] as uPlot.AlignedData));
+/** The value of a line at the step that is closest to a position; at its end without one. */
+function readAt({ steps, values }: Series, position: number | null): number {
+  if (position === null) return values.at(-1)!;
+  const distances = steps.map((step) => Math.abs(step - position));
+  return values[distances.indexOf(Math.min(...distances))]!;
+}
+
+/** Places numbers between two ends of the drawing, with a few round ones as ticks. */
+function createScale(numbers: readonly number[], start: number, end: number) {
+  const [min, max] = [Math.min(...numbers), Math.max(...numbers)];
+  // A line without any change lies in the middle.
+  const margin = min === max ? Math.abs(min) / 2 || 1 : 0;
+  const [low, high] = [min - margin, max + margin];
+  const raw = (high - low) / 4;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const gap = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= raw)!;
+  const first = Math.ceil(low / gap);
+  return {
+    ticks: Array.from({ length: Math.floor(high / gap) - first + 1 }, (_, i) => (first + i) * gap),
+    place: (value: number): number => start + ((value - low) / (high - low)) * (end - start),
+    invert: (place: number): number =>
+      Math.min(high, Math.max(low, low + ((place - start) / (end - start)) * (high - low))),
+  };
 }

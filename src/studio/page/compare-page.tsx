@@ -1,8 +1,7 @@
 import type { ComparisonAnswer } from "../api.js";
 import { Chart } from "./chart.js";
-import { ReportPart } from "./report-part.js";
 import { linkTo } from "./route.js";
-import { EmptyState, Loading, Problem, Select, useLoaded } from "./widgets.js";
+import { EmptyState, Loading, Problem, ReportPart, Select, useLoaded } from "./widgets.js";
 
 type Models = readonly { readonly name: string; readonly runs: readonly string[] }[];
 
@@ -15,7 +14,7 @@ function parseModels(text: string): Models {
 }
 
 /** Compares models as a report does, with their curves in the same charts. */
-export function ComparePage({ models: text, theme }: { models: string; theme: string }) {
+export function ComparePage({ models: text }: { models: string }) {
   const models = parseModels(text);
   const request = models.length > 0 ? { path: "compare", body: { models } } : null;
   const { last: data, problem } = useLoaded<ComparisonAnswer>(request);
@@ -46,12 +45,12 @@ export function ComparePage({ models: text, theme }: { models: string; theme: st
         />
       </header>
       <Problem message={problem} />
-      {!data ? problem === null && <Loading what="the comparison" /> : <Comparison data={data} theme={theme} />}
+      {!data ? problem === null && <Loading what="the comparison" /> : <Comparison data={data} />}
     </article>
   );
 }
 
-function Comparison({ data, theme }: { data: ComparisonAnswer; theme: string }) {
+function Comparison({ data }: { data: ComparisonAnswer }) {
   return (
     <>
       <ReportPart html={data.html} />
@@ -59,7 +58,7 @@ function Comparison({ data, theme }: { data: ComparisonAnswer; theme: string }) 
         <h2 id="curves">Training</h2>
         <div class="charts">
           {data.charts.map((chart) => (
-            <Chart key={chart.id} chart={chart} theme={theme} />
+            <Chart key={chart.id} chart={chart} />
           ))}
         </div>
       </section>

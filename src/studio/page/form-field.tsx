@@ -22,8 +22,9 @@ interface Props {
 export function Field({ field, value, problem, onChange }: Props) {
   const { key, label, description, required, type, options } = field;
   const id = `field-${key.replace(".", "-")}`;
+  const hasHints = options.length > 1 && options.every(({ hint }) => hint !== "");
   return (
-    <div class={`field ${type === "list" && options.some(({ hint }) => hint) ? "wide" : ""}`}>
+    <div class={`field ${hasHints ? (type === "list" ? "wide" : "double") : ""}`}>
       <label for={id}>
         {label}
         {required && <span aria-hidden="true"> *</span>}
@@ -42,8 +43,8 @@ interface InputProps extends Omit<Props, "problem"> {
 }
 
 function Input({ id, field, value, isInvalid, onChange }: InputProps) {
-  const { key, type, choices, options } = field;
-  const standard = field.default === null ? "" : String(field.default);
+  const { key, type, options, required } = field;
+  const whenEmpty = required ? "" : field.whenEmpty;
   const common = { id, name: key, "aria-describedby": `${id}-help`, "aria-invalid": isInvalid };
   const text = typeof value === "string" ? value : "";
   if (type === "boolean")
@@ -55,22 +56,13 @@ function Input({ id, field, value, isInvalid, onChange }: InputProps) {
         onChange={(event) => onChange(event.currentTarget.checked)}
       />
     );
-  if (type === "choice")
-    return (
-      <select {...common} value={text} onChange={(event) => onChange(event.currentTarget.value)}>
-        <option value="">{standard === "" ? "default" : `${standard} (default)`}</option>
-        {choices.map((choice) => (
-          <option key={choice}>{choice}</option>
-        ))}
-      </select>
-    );
   if (type === "list")
     return (
       <>
         <textarea
           {...common}
           rows={2}
-          placeholder={standard}
+          placeholder={whenEmpty}
           value={text}
           onInput={(event) => onChange(event.currentTarget.value)}
         />
@@ -82,7 +74,7 @@ function Input({ id, field, value, isInvalid, onChange }: InputProps) {
       {...common}
       type="text"
       inputMode={type === "number" ? "decimal" : "text"}
-      placeholder={standard}
+      placeholder={whenEmpty}
       value={text}
       onInput={(event) => onChange(event.currentTarget.value)}
     />
@@ -100,7 +92,7 @@ interface ChoiceProps {
 }
 
 /** Known values with their descriptions. Another one can be typed. */
-function Choice({ common, field: { options, label, required }, text, input, onChange }: ChoiceProps) {
+function Choice({ common, field: { options, label, required, type, whenEmpty }, text, input, onChange }: ChoiceProps) {
   const isKnown = text === "" || options.some(({ value }) => value === text);
   const [isOther, setOther] = useState(false);
   const isTyped = isOther || !isKnown;
@@ -115,14 +107,14 @@ function Choice({ common, field: { options, label, required }, text, input, onCh
           onChange(chosen === "other" ? "" : chosen);
         }}
       >
-        {!required && <option value="">none</option>}
+        {!required && <option value="">{whenEmpty}</option>}
         {options.map(({ value, hint }) => (
           <option key={value} value={value}>
             {value}
             {hint && `: ${hint}`}
           </option>
         ))}
-        <option value="other">other …</option>
+        {type !== "choice" && <option value="other">other …</option>}
       </select>
       {isTyped && input}
     </>

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { DataPreview, Form, FormCheck, FormField, JobRow } from "../api.js";
 import { getMessage, post } from "./api.js";
 import { Field, type FieldValues, fillRequired } from "./form-field.js";
-import { CopyButton, Loading, Problem, useDelayed, useLoaded } from "./widgets.js";
+import { Command, Loading, Problem, ReportPart, useDelayed, useLoaded } from "./widgets.js";
 
 /** A form made from the schema of a request. The server checks it while it is filled in. */
 export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted(): void }) {
@@ -12,6 +12,7 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
   const [check, setCheck] = useState<FormCheck | null>(null);
   const [isSubmitted, setSubmitted] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
+  const [question, setQuestion] = useState<string | null>(null);
   const content = useDelayed(JSON.stringify(values), 250);
   useEffect(() => {
     let isCurrent = true;
@@ -26,11 +27,16 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
   const path = useDelayed(String(values.data ?? ""), 250);
   const { last: preview } = useLoaded<DataPreview>({ path: "data", query: { path } });
   if (!form) return loadProblem === null ? <Loading what="the form" /> : <Problem message={loadProblem} />;
-  const submit = async (): Promise<void> => {
+  const change = (more: FieldValues): void => {
+    setValues({ ...given, ...more });
+    setQuestion(null);
+  };
+  const submit = async (isConfirmed: boolean): Promise<void> => {
     setSubmitted(true);
     setProblem(null);
     try {
-      const answer = await post<FormCheck & { id: string | null }>("jobs", { kind, values });
+      const answer = await post<FormCheck & { id: string | null }>("jobs", { kind, values, isConfirmed });
+      setQuestion(answer.question);
       setCheck(answer);
       if (answer.id !== null) onStarted();
     } catch (error) {
@@ -45,7 +51,7 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
       field={/Column$/.test(field.key) ? { ...field, options: columns } : field}
       value={values[field.key]}
       problem={isSubmitted || field.key in values ? (check?.problems[field.key] ?? null) : null}
-      onChange={(value) => setValues({ ...given, [field.key]: value })}
+      onChange={(value) => change({ [field.key]: value })}
     />
   );
   const others = fields.filter(({ isMain }) => !isMain);
@@ -57,27 +63,21 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        void submit();
+        void submit(false);
       }}
     >
       {presets.length > 0 && (
         <fieldset class="presets">
           <legend>Start from</legend>
           {presets.map(({ title, hint, values: preset }) => (
-            <button
-              type="button"
-              class="quiet"
-              key={title}
-              title={hint}
-              onClick={() => setValues({ ...given, ...preset })}
-            >
+            <button type="button" class="quiet" key={title} title={hint} onClick={() => change(preset)}>
               {title}
             </button>
           ))}
         </fieldset>
       )}
       <div class="fields">{fields.filter(({ isMain }) => isMain).map(renderField)}</div>
-      {preview && preview.columns.length > 0 && <Preview preview={preview} />}
+      {preview && preview.columns.length > 0 && <ReportPart html={preview.table} />}
       <Problem message={preview?.problem ?? null} />
       <details open={hidden.length > 0}>
         <summary>All settings ({others.length} more)</summary>
@@ -92,16 +92,19 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
           </span>
         )}
       </p>
+      {question !== null && (
+        <p class="warning" role="alert">
+          {question}{" "}
+          <button type="button" class="quiet" onClick={() => void submit(true)}>
+            Start all the same
+          </button>
+        </p>
+      )}
       {check?.command && (
         <>
           <h2>The same on the command line and in TypeScript</h2>
           {[check.command, check.code ?? ""].map((text) => (
-            <div class="command" key={text}>
-              <pre>
-                <code>{text}</code>
-              </pre>
-              <CopyButton text={text} />
-            </div>
+            <Command key={text} text={text} />
           ))}
         </>
       )}
@@ -110,32 +113,3 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
 }
 
 const submitTitles = { harden: "Start hardening", train: "Start training", attack: "Start the attack" } as const;
-
-/** The first rows of the data, so that people recognize the columns. */
-function Preview({ preview: { columns, rows } }: { preview: DataPreview }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: without it, a keyboard could not scroll here.
-    <section class="preview" aria-label="First rows of the data" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {columns.map((column) => (
-              <th scope="col" key={column}>
-                {column}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={i}>
-              {row.map((value, k) => (
-                <td key={k}>{value}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}

@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
+import { formatCount } from "../../base/format.js";
 import type { JobRow } from "../api.js";
 import { getMessage, post } from "./api.js";
 import { JobForm } from "./job-form.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
-import { CopyButton, Problem, StateBadge, useLoaded, useTimeLeft } from "./widgets.js";
+import { Command, Problem, StateBadge, useLoaded, useTimeLeft } from "./widgets.js";
 
 const forms = { harden: "Harden a classifier", train: "Train a model", attack: "Attack a model" } as const;
 const kinds = Object.keys(forms) as JobRow["kind"][];
@@ -47,14 +48,16 @@ export function JobsPage({ live, form }: { live: LiveState; form: string | null 
 /** A job with its progress, its log and what can be done with it. */
 export function Job({ job }: { job: JobRow }) {
   const [problem, setProblem] = useState<string | null>(null);
-  const { id, kind, title, state, done, total, unit, detail, error, command, run } = job;
+  const { id, kind, title, state, progress, error, command, run } = job;
+  const { stage, done, total, unit } = progress ?? { stage: "", done: 0, total: 0, unit: "steps" };
   const left = useTimeLeft(state === "running", done, total);
+  const isDone = state === "finished";
   const change = (action: "stop" | "resume"): void => {
     setProblem(null);
     post("jobs/change", { id, action }).catch((reason: unknown) => setProblem(getMessage(reason)));
   };
   return (
-    <section class="card job" aria-label={title}>
+    <section class="example job" aria-label={title}>
       <header>
         <h2>{run === null ? title : <a href={linkTo("run", { id: run })}>{title}</a>}</h2>
         <StateBadge state={state} />
@@ -62,13 +65,18 @@ export function Job({ job }: { job: JobRow }) {
           {kind}, started {new Date(job.started).toLocaleString("en-US")}
         </small>
       </header>
-      <p class="progress">
-        <progress {...(total !== null && { max: total, value: done })} aria-label={`Progress of ${title}`} />
-        <span class="count">
-          {total === null ? "starting …" : unit === "%" ? `${done}%` : `${done} of ${total} ${unit}`}
-          {left}
-        </span>
-        {detail !== null && <span>{detail}</span>}
+      <p class="actions">
+        <progress
+          {...(total > 0 && { max: total, value: isDone ? total : done })}
+          aria-label={`Progress of ${title}`}
+        />
+        {!isDone && stage !== "" && <span>{stage}</span>}
+        {!isDone && (
+          <span class="count">
+            {total > 0 ? `${formatCount(done)} of ${formatCount(total)} ${unit}` : "starting …"}
+            {left}
+          </span>
+        )}
         {state === "running" && (
           <button type="button" class="danger" onClick={() => change("stop")}>
             Stop
@@ -83,12 +91,7 @@ export function Job({ job }: { job: JobRow }) {
       <Problem message={problem ?? error} />
       <details>
         <summary>Command and log</summary>
-        <div class="command">
-          <pre>
-            <code>{command}</code>
-          </pre>
-          <CopyButton text={command} />
-        </div>
+        <Command text={command} />
         <Log id={id} version={`${state} ${done}`} />
       </details>
     </section>

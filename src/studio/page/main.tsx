@@ -1,5 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { capitalize } from "../../base/format.js";
+import { stylesheet } from "../../report/stylesheet.js";
 import { ComparePage } from "./compare-page.js";
 import { JobsPage } from "./jobs-page.js";
 import { useLiveState } from "./live.js";
@@ -8,14 +10,17 @@ import { RatePage } from "./rate-page.js";
 import { linkTo, useRoute } from "./route.js";
 import { RunPage } from "./run-page.js";
 import { RunsPage } from "./runs-page.js";
-import { Problem } from "./widgets.js";
+import { Problem, Select } from "./widgets.js";
 import "./styles/theme.css";
-import "./styles/base.css";
+import "./styles/controls.css";
 import "./styles/runs.css";
 import "./styles/run.css";
 import "./styles/playground.css";
-import "./styles/jobs.css";
-import "./styles/narrow.css";
+
+// Parts of reports look as in a report. Rules of the studio are in no layer, so they come first.
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`@layer report { ${stylesheet} }`);
+document.adoptedStyleSheets = [sheet];
 
 const pages = [
   ["runs", "Runs"],
@@ -55,23 +60,21 @@ function App() {
             </a>
           ))}
         </nav>
-        <label class="theme">
-          Theme{" "}
-          <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
-            <option value="auto">Auto</option>
-            <option value="light">Light</option>
-            <option value="dark">Dark</option>
-          </select>
-        </label>
+        <Select
+          title="Theme"
+          value={theme}
+          options={themes.map((value) => ({ value, title: capitalize(value) }))}
+          onChange={(value) => setTheme(value as Theme)}
+        />
       </header>
       <main id="main" tabIndex={-1}>
         <Problem message={live.problem} />
         {page === "runs" && <RunsPage live={live} />}
-        {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
+        {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} />}
         {page === "jobs" && <JobsPage live={live} form={query.get("form")} />}
         {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
-        {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}
+        {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} />}
       </main>
     </>
   );

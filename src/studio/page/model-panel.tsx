@@ -61,7 +61,7 @@ function Prediction({ labels, probabilities, label }: PredictionProps) {
       <p class="prediction">
         <b>{name}</b> {formatPercent(probabilities[predicted]!)}{" "}
         {labels.includes(label) && (
-          <span class={`badge ${label === name ? "robust" : "success"}`}>{label === name ? "correct" : "wrong"}</span>
+          <span class={`badge ${label === name ? "failed" : "success"}`}>{label === name ? "correct" : "wrong"}</span>
         )}
       </p>
       <Probabilities labels={labels} before={probabilities} gold={predicted} />

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { ExportRow, RunRow } from "../api.js";
+import { Select } from "./widgets.js";
 
 interface Props {
   readonly title: string;
@@ -14,26 +15,20 @@ export function ModelPicker({ title, models, value, isOptional = false, onChange
   const [isEndpoint, setEndpoint] = useState(/^https?:/.test(value));
   const [address, setAddress] = useState(/^https?:/.test(value) ? value : "");
   return (
-    <div class="picker">
-      <label class="input">
-        {title}
-        <select
-          value={isEndpoint ? "endpoint" : value}
-          onChange={(event) => {
-            const chosen = event.currentTarget.value;
-            setEndpoint(chosen === "endpoint");
-            onChange(chosen === "endpoint" ? "" : chosen);
-          }}
-        >
-          {(isOptional || value === "") && <option value="">{isOptional ? "none" : "choose a model"}</option>}
-          {models.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
-          <option value="endpoint">endpoint …</option>
-        </select>
-      </label>
+    <div class="input">
+      <Select
+        title={title}
+        value={isEndpoint ? "endpoint" : value}
+        options={[
+          ...models.map(({ id, name }) => ({ value: id, title: name })),
+          { value: "endpoint", title: "endpoint …" },
+        ]}
+        {...((isOptional || value === "") && { none: isOptional ? "none" : "choose a model" })}
+        onChange={(chosen) => {
+          setEndpoint(chosen === "endpoint");
+          onChange(chosen === "endpoint" ? "" : chosen);
+        }}
+      />
       {isEndpoint && (
         <form
           class="filters"

@@ -2,10 +2,10 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatNumber } from "../../base/format.js";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
 import type { RatingPair, RatingReport } from "../api.js";
-import { getMessage, load, post } from "./api.js";
+import { getMessage, post } from "./api.js";
 import { FoldedText } from "./diff-text.js";
 import type { LiveState } from "./live.js";
-import { EmptyState, formatCell, Loading, Problem, useDelayed } from "./widgets.js";
+import { EmptyState, formatCell, Loading, Problem, Select, Tile, useDelayed, useLoaded } from "./widgets.js";
 
 /** People judge pairs of texts without knowing which one was attacked. */
 export function RatePage({ live }: { live: LiveState }) {
@@ -20,6 +20,7 @@ export function RatePage({ live }: { live: LiveState }) {
   );
   const [title, setTitle] = useState("");
   const [rater, setRater] = useState("");
+  const name = useDelayed(rater.trim(), 300);
   const target = targets.find((each) => each.title === title) ?? targets[0];
   if (!target)
     return live.isReady ? (
@@ -35,21 +36,18 @@ export function RatePage({ live }: { live: LiveState }) {
       <p class="note">
         Two versions of a text are shown in random order. One of them fooled a model. Judge both without knowing which.
       </p>
-      <div class="pickers">
-        <label class="input">
-          Attack
-          <select value={target.title} onChange={(event) => setTitle(event.currentTarget.value)}>
-            {targets.map((each) => (
-              <option key={each.title}>{each.title}</option>
-            ))}
-          </select>
-        </label>
-        <label class="input">
-          Your name
-          <input type="text" value={rater} onInput={(event) => setRater(event.currentTarget.value)} />
+      <div class="filters">
+        <Select
+          title="Attack"
+          value={target.title}
+          options={targets.map((each) => ({ value: each.title }))}
+          onChange={setTitle}
+        />
+        <label>
+          Your name <input type="text" value={rater} onInput={(event) => setRater(event.currentTarget.value)} />
         </label>
       </div>
-      <Rating key={target.title} id={target.id} attack={target.attack} rater={rater.trim()} />
+      <Rating key={`${target.title} ${name}`} id={target.id} attack={target.attack} rater={name} />
     </article>
   );
 }
@@ -62,8 +60,8 @@ const questions = [
 type Answers = Partial<Record<(typeof questions)[number][0], boolean>>;
 
 function Rating({ id, attack, rater }: { id: string; attack: string; rater: string }) {
-  const [pairs, setPairs] = useState<readonly RatingPair[] | null>(null);
-  const [report, setReport] = useState<RatingReport | null>(null);
+  const [judged, setJudged] = useState<readonly string[]>([]);
+  const [skipped, setSkipped] = useState<readonly string[]>([]);
   const [answers, showAnswers] = useState<Answers>({});
   // Keys can be faster than the page, so the answers are also kept outside of what it shows.
   const given = useRef<Answers>({});
@@ -72,22 +70,19 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
     showAnswers(next);
   };
   const [problem, setProblem] = useState<string | null>(null);
-  const name = useDelayed(rater, 300);
-  useEffect(() => {
-    const fail = (error: unknown): void => setProblem(getMessage(error));
-    load<RatingReport>({ path: "ratings", query: { id, attack } }).then(setReport, fail);
-    if (name !== "")
-      load<RatingPair[]>({ path: "ratings/pairs", query: { id, attack, rater: name } }).then(setPairs, fail);
-    else setPairs(null);
-  }, [id, attack, name]);
-  const [pair] = pairs ?? [];
+  const query = { id, attack };
+  const { data, problem: loadProblem } = useLoaded<RatingPair[]>(
+    rater === "" ? null : { path: "ratings/pairs", query: { ...query, rater } },
+  );
+  const { last: report } = useLoaded<RatingReport>({ path: "ratings", query, version: judged.length });
+  const pairs = data?.filter((each) => !judged.includes(each.id));
+  // Pairs that were skipped come last, in the order in which they were skipped.
+  const [pair] = pairs?.toSorted((a, b) => skipped.indexOf(a.id) - skipped.indexOf(b.id)) ?? [];
   const isComplete = questions.every(([key]) => answers[key] !== undefined);
   const submit = async (): Promise<void> => {
     try {
-      setReport(
-        await post<RatingReport>("ratings", { id, attack, rating: { rater: name, pair: pair!.id, ...given.current } }),
-      );
-      setPairs(pairs!.slice(1));
+      await post("ratings", { ...query, rating: { rater, pair: pair!.id, ...given.current } });
+      setJudged([...judged, pair!.id]);
       setAnswers({});
       setProblem(null);
     } catch (error) {
@@ -95,7 +90,7 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
     }
   };
   const skip = (): void => {
-    setPairs([...pairs!.slice(1), pair!]);
+    setSkipped([...skipped.filter((each) => each !== pair!.id), pair!.id]);
     setAnswers({});
   };
   useEffect(() => {
@@ -118,8 +113,8 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
   });
   return (
     <>
-      <Problem message={problem} />
-      {name === "" && <p class="note">Enter your name to start.</p>}
+      <Problem message={problem ?? loadProblem} />
+      {rater === "" && <p class="note">Enter your name to start.</p>}
       {pairs && !pair && <p role="status">You have judged every pair of this attack. Thank you.</p>}
       {pair && (
         <form
@@ -203,23 +198,19 @@ function Report({ report: { ratings, raters, pairs, validity, grammar, agreement
       <h2>Judgments so far</h2>
       <dl class="tiles">
         {rows.map(([title, cell]) => (
-          <div key={title}>
-            <dt>{title}</dt>
-            <dd>
-              <b>{formatCell(cell).value}</b>
-              <small>95% CI {formatCell(cell).interval}</small>
-            </dd>
-          </div>
+          <Tile
+            key={title}
+            title={title}
+            value={formatCell(cell).value}
+            note={`95% CI ${formatCell(cell).interval}`}
+            fraction={cell.value}
+          />
         ))}
-        <div>
-          <dt>Agreement on meaning (Fleiss' kappa)</dt>
-          <dd>
-            <b>{agreement === null ? "–" : formatNumber(agreement, 2)}</b>
-            <small>
-              {ratings} judgments of {pairs} pairs by {raters} {raters === 1 ? "person" : "people"}
-            </small>
-          </dd>
-        </div>
+        <Tile
+          title="Agreement on meaning (Fleiss' kappa)"
+          value={agreement === null ? "–" : formatNumber(agreement, 2)}
+          note={`${ratings} judgments of ${pairs} pairs by ${raters} ${raters === 1 ? "person" : "people"}`}
+        />
       </dl>
     </section>
   );

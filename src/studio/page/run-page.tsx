@@ -1,27 +1,27 @@
-import { formatCount, formatDuration } from "../../base/format.js";
+import { capitalize, formatCount, formatDuration } from "../../base/format.js";
 import { describeMetric, formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
-import type { RunDetail, Setting } from "../api.js";
+import type { RunDetail } from "../api.js";
 import { AttackedTexts } from "./attacked-texts.js";
 import { Chart } from "./chart.js";
 import { Job } from "./jobs-page.js";
 import type { LiveState } from "./live.js";
-import { ReportPart } from "./report-part.js";
 import { linkTo } from "./route.js";
 import {
-  Bar,
-  CopyButton,
+  Command,
   formatCell,
   Loading,
   Problem,
   Progress,
+  ReportPart,
   StateBadge,
+  Tile,
   useDelayed,
   useLoaded,
 } from "./widgets.js";
 
 /** Everything about one run. It is loaded again while the run changes. */
-export function RunPage({ id, live, theme }: { id: string; live: LiveState; theme: string }) {
+export function RunPage({ id, live }: { id: string; live: LiveState }) {
   const row = live.rows.get(id);
   const version = useDelayed(row, 300);
   const { last: data, problem } = useLoaded<RunDetail>({ path: "run", query: { id }, version });
@@ -78,7 +78,7 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
         ) : (
           <div class="charts">
             {data.charts.map((chart) => (
-              <Chart key={chart.id} chart={chart} theme={theme} />
+              <Chart key={chart.id} chart={chart} />
             ))}
           </div>
         )}
@@ -90,41 +90,13 @@ export function RunPage({ id, live, theme }: { id: string; live: LiveState; them
         table={data.attackTable}
         folder={shown.folder}
       />
-      {data.figures.length > 0 && (
-        <section aria-labelledby="figures">
-          <h2 id="figures">Figures</h2>
-          <div class="figures">
-            {data.figures.map(({ title, summary, source }) => (
-              <figure key={title}>
-                <img src={source} alt={summary ?? title} />
-                <figcaption>
-                  <b>{title}</b> {summary}
-                </figcaption>
-              </figure>
-            ))}
-          </div>
-        </section>
-      )}
-      <Settings settings={data.settings} />
       <section aria-labelledby="commands">
         <h2 id="commands">Commands</h2>
         {data.commands.map((command) => (
-          <div class="command" key={command}>
-            <pre>
-              <code>{command}</code>
-            </pre>
-            <CopyButton text={command} />
-          </div>
+          <Command key={command} text={command} />
         ))}
-        <dl class="facts">
-          {data.facts.map(([name, value]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
       </section>
+      <ReportPart html={data.background} />
     </article>
   );
 }
@@ -146,19 +118,19 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
   return (
     <>
       <dl class="tiles">
-        {main.map(([id, cell]) => (
-          <div key={id}>
-            <dt>{describeMetric(id, row.attackedLabel).title}</dt>
-            <dd>
-              <b>{formatWithUnit(id, cell.value)}</b>
-              <small>
-                {formatCell(cell).interval && `95% CI ${formatCell(cell).interval}`}
-                {cell.examples !== null && ` of ${formatCount(cell.examples)} texts`}
-              </small>
-              {row.degeneracy === null && <Bar fraction={cell.value} />}
-            </dd>
-          </div>
-        ))}
+        {main.map(([id, cell]) => {
+          const { interval } = formatCell(cell);
+          const examples = cell.examples === null ? "" : ` of ${formatCount(cell.examples)} texts`;
+          return (
+            <Tile
+              key={id}
+              title={capitalize(describeMetric(id, row.attackedLabel).title)}
+              value={formatWithUnit(id, cell.value)}
+              note={`${interval && `95% CI ${interval}`}${examples}`}
+              fraction={row.degeneracy === null ? cell.value : null}
+            />
+          );
+        })}
       </dl>
       {others.length > 0 && (
         <dl class="minor">
@@ -179,46 +151,4 @@ const minorRank = 4;
 function getRank(id: string): number {
   const order = [worstCaseId, "", "clean", "accuracy"];
   return isAttackMetric(id) ? 1 : order.includes(id) ? order.indexOf(id) : minorRank;
-}
-
-function Settings({ settings }: { settings: readonly Setting[] }) {
-  const changed = settings.filter(({ changedFrom }) => changedFrom !== null);
-  const others = settings.filter(({ changedFrom }) => changedFrom === null);
-  return (
-    <section aria-labelledby="settings">
-      <h2 id="settings">Settings</h2>
-      <table class="settings">
-        <caption>Settings that differ from the defaults</caption>
-        <thead>
-          <tr>
-            <th scope="col">setting</th>
-            <th scope="col">value</th>
-            <th scope="col">default</th>
-          </tr>
-        </thead>
-        <tbody>
-          {changed.map(({ key, value, changedFrom }) => (
-            <tr key={key}>
-              <th scope="row">{key}</th>
-              <td>{value}</td>
-              <td class="none">{changedFrom}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <details>
-        <summary>{others.length} settings with their defaults</summary>
-        <table class="settings">
-          <tbody>
-            {others.map(({ key, value }) => (
-              <tr key={key}>
-                <th scope="row">{key}</th>
-                <td>{value}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </details>
-    </section>
-  );
 }

@@ -5,9 +5,10 @@ import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
 import { groupRows, type ShownRow, sortRows, toShownRow } from "./run-rows.js";
 import { RunsTable } from "./runs-table.js";
-import { EmptyState, Loading } from "./widgets.js";
+import { EmptyState, Loading, SearchInput, Select } from "./widgets.js";
 
-const states = ["running", "finished", "stopped", "failed", "damaged"] as const;
+const toOption = (value: string) => ({ value });
+const states = ["running", "finished", "stopped", "failed", "damaged"].map(toOption);
 
 /** The table of all runs, with filters, sorting and groups. */
 export function RunsPage({ live }: { live: LiveState }) {
@@ -33,6 +34,10 @@ export function RunsPage({ live }: { live: LiveState }) {
     return sortRows(isGrouped ? groupRows(matching) : matching.map(toShownRow), sort.key, sort.isDescending);
   }, [all, search, state, sweep, task, isGrouped, sort]);
   useEffect(() => setSelected(new Set()), [isGrouped]);
+  const sweeps = live.sweeps.map(({ name, finished, total }) => ({
+    value: name,
+    title: `${name} (${finished} of ${total} finished)`,
+  }));
 
   if (all.length === 0) return live.isReady ? <NoRuns /> : <Loading what="runs" />;
   const chosen = shown.filter(({ id }) => selected.has(id));
@@ -47,49 +52,13 @@ export function RunsPage({ live }: { live: LiveState }) {
     <div class="runs-page">
       <h1 class="sr-only">Runs</h1>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <label class="grow">
-          <span class="sr-only">Search runs</span>
-          <input
-            type="search"
-            placeholder="Search by name, method, task or seed"
-            value={search}
-            onInput={(event) => setSearch(event.currentTarget.value)}
-          />
-        </label>
-        <label>
-          State{" "}
-          <select value={state} onChange={(event) => setState(event.currentTarget.value)}>
-            <option value="">all</option>
-            {states.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
+        <SearchInput title="Search by name, method, task or seed" value={search} onChange={setSearch} />
+        <Select title="State" none="all" value={state} options={states} onChange={setState} />
         {tasks.length > 1 && (
-          <label>
-            Task{" "}
-            <select value={task} onChange={(event) => setTask(event.currentTarget.value)}>
-              <option value="">all</option>
-              {tasks.map((each) => (
-                <option key={each}>{each}</option>
-              ))}
-            </select>
-          </label>
+          <Select title="Task" none="all" value={task} options={tasks.map(toOption)} onChange={setTask} />
         )}
-        {live.sweeps.length > 0 && (
-          <label>
-            Sweep{" "}
-            <select value={sweep} onChange={(event) => setSweep(event.currentTarget.value)}>
-              <option value="">all</option>
-              {live.sweeps.map(({ name, finished, total }) => (
-                <option key={name} value={name}>
-                  {name} ({finished} of {total} finished)
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        <label class="check">
+        {sweeps.length > 0 && <Select title="Sweep" none="all" value={sweep} options={sweeps} onChange={setSweep} />}
+        <label>
           <input type="checkbox" checked={isGrouped} onChange={() => setGrouped(!isGrouped)} /> Group by method over
           seeds
         </label>
@@ -97,18 +66,16 @@ export function RunsPage({ live }: { live: LiveState }) {
           {shown.length} {isGrouped ? "groups" : "runs"}
           {live.isReady ? "" : ", still reading …"}
         </output>
-        <span class="selection">
-          <button
-            type="button"
-            disabled={chosen.length === 0}
-            onClick={() => {
-              const ordered = chosen.toSorted((a, b) => Number(isStandard(b)) - Number(isStandard(a)));
-              location.hash = linkTo("compare", { models: JSON.stringify(ordered.map(toModel)) });
-            }}
-          >
-            {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
-          </button>
-        </span>
+        <button
+          type="button"
+          disabled={chosen.length === 0}
+          onClick={() => {
+            const ordered = chosen.toSorted((a, b) => Number(isStandard(b)) - Number(isStandard(a)));
+            location.hash = linkTo("compare", { models: JSON.stringify(ordered.map(toModel)) });
+          }}
+        >
+          {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
+        </button>
       </form>
       {shown.length === 0 ? (
         <EmptyState title="No run matches">

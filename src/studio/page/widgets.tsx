@@ -14,6 +14,11 @@ export function EmptyState({ title, children }: { title: string; children: Compo
   );
 }
 
+/** A part of a report. Names and texts in it are escaped. */
+export function ReportPart({ html }: { html: string }) {
+  return <div dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
 export function Problem({ message }: { message: string | null }) {
   return message === null ? null : (
     <p class="problem" role="alert">
@@ -24,8 +29,8 @@ export function Problem({ message }: { message: string | null }) {
 
 export function Loading({ what }: { what: string }) {
   return (
-    <p class="loading" role="status">
-      <span class="spinner" aria-hidden="true" /> Loading {what} …
+    <p class="note" role="status">
+      Loading {what} …
     </p>
   );
 }
@@ -56,17 +61,36 @@ export function Select({ title, value, options, none, onChange }: SelectProps) {
   );
 }
 
+interface SearchProps {
+  readonly title: string;
+  readonly value: string;
+  onChange(value: string): void;
+}
+
+export function SearchInput({ title, value, onChange }: SearchProps) {
+  return (
+    <input
+      class="grow"
+      type="search"
+      aria-label={title}
+      placeholder={title}
+      value={value}
+      onInput={(event) => onChange(event.currentTarget.value)}
+    />
+  );
+}
+
 export function StateBadge({ state }: { state: string }) {
-  return <span class={`badge ${state}`}>{state}</span>;
+  return <span class={`badge state-${state}`}>{state}</span>;
 }
 
 /** A bar of a fraction, for eyes only. The number is next to it. */
-export function Bar({ fraction, kind = "" }: { fraction: number; kind?: string }) {
+export function Bar({ fraction }: { fraction: number }) {
   const width = `${(100 * Math.min(1, Math.max(0, fraction))).toFixed(1)}%`;
   return (
-    <span class={`bar ${kind}`} aria-hidden="true">
-      <span style={{ width }} />
-    </span>
+    <svg class="bar" aria-hidden="true">
+      <rect width={width} height="100%" />
+    </svg>
   );
 }
 
@@ -75,12 +99,12 @@ export function Progress({ row }: { row: Pick<RunRow, "step" | "steps" | "name" 
   const left = useTimeLeft(row.state === "running", row.step, row.steps);
   if (row.steps === null) return null;
   return (
-    <span class="progress">
+    <>
       <progress max={row.steps} value={row.step} aria-label={`Progress of ${row.name}`} />
       <small>
         {row.step} of {row.steps} steps{left}
       </small>
-    </span>
+    </>
   );
 }
 
@@ -107,24 +131,47 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
     return () => clearTimeout(timer);
   }, [isCopied]);
   return (
-    <button type="button" class="quiet" onClick={() => void copyText(text).then(() => setCopied(true))}>
+    <button
+      type="button"
+      class="quiet"
+      onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
+    >
       {isCopied ? "Copied" : label}
     </button>
   );
 }
 
-async function copyText(text: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Some browsers allow the clipboard only to pages of https.
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
+/** A command or a program to copy. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div class="command">
+      <pre>
+        <code>{text}</code>
+      </pre>
+      <CopyButton text={text} />
+    </div>
+  );
+}
+
+/** A number with what it means; a fraction is also drawn. */
+export function Tile({ title, value, note, fraction = null }: TileProps) {
+  return (
+    <div>
+      <dt>{title}</dt>
+      <dd>
+        <b>{value}</b>
+        <small>{note}</small>
+        {fraction !== null && <Bar fraction={fraction} />}
+      </dd>
+    </div>
+  );
+}
+
+interface TileProps {
+  readonly title: string;
+  readonly value: string;
+  readonly note: string;
+  readonly fraction?: number | null;
 }
 
 /** What was loaded for a request. */
