@@ -54,6 +54,8 @@ const maxUnasked = 500;
 function askAboutSize(request: JobRequest<JobKind>): string | null {
   if (request.kind === "train") return null;
   const { kind, attacks, numExamples } = request;
+  // Without a number, harden chooses a small one.
+  if (numExamples === null) return null;
   if (numExamples * attacks.length * (kind === "harden" ? 2 : 1) <= maxUnasked) return null;
   const names = attacks.map((attack) => (typeof attack === "string" ? attack : attack.name));
   const models = kind === "harden" ? " on both models" : "";

@@ -160,7 +160,7 @@ test("a run's page has its charts, settings, commands and warnings", async () =>
 test("forms name their defaults, and an attack on 1,000 texts asks before it starts", async () => {
   const { fields } = (await (await ask("/api/form?kind=harden")).json()) as Form;
   const whenEmpty = Object.fromEntries(fields.map((field) => [field.key, field.whenEmpty]));
-  expect(whenEmpty).toMatchObject({ attacks: "default: pwws", numExamples: "default: 200" });
+  expect(whenEmpty).toMatchObject({ attacks: "default: pwws", batchSize: expect.stringContaining("32") });
   expect(whenEmpty.method).toMatch(/^default: ascc:/);
   const values = { model: join(folder, "runs", "spam-ascc-seed0"), attacks: "pwws\ndeepwordbug" };
   const asked = await (await ask("/api/jobs", { kind: "attack", values })).json();
