@@ -68,10 +68,12 @@ export async function runAttacks(
       },
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
       settings: { task: task.name, split, ...victim.settings, maxChanges },
-      onResult(_, done) {
-        reportProgress(callbacks, `attack ${name}`, done, total);
-        stopIfAborted(callbacks, 0, examples);
-      },
+      onResult: (_, done) => reportProgress(callbacks, `attack ${name}`, done, total),
+      signal: callbacks.signal,
+    }).catch((error: unknown) => {
+      // The same command continues the journal of the attack, too.
+      stopIfAborted(callbacks, 0, examples);
+      throw error;
     });
   }
 }
