@@ -26,8 +26,6 @@ export interface JsonSchema {
   readonly description?: string;
   /** The meaning of null: see `orNull`. */
   readonly whenNull?: string;
-  /** The group of the short help: see `showInHelp`. */
-  readonly helpGroup?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
 }

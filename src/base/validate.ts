@@ -30,20 +30,6 @@ export function orNull<Schema extends z.ZodType>(
   return whenNull === undefined ? optional : optional.meta({ whenNull });
 }
 
-/**
- * Marks the keys of a request that the short help of its command shows, by group. The others are in
- * --help-all.
- */
-export function showInHelp<Shape extends z.ZodRawShape>(
-  shape: Shape,
-  groups: Readonly<Record<string, readonly (string & keyof Shape)[]>>,
-): Shape {
-  const marked = Object.entries(groups).flatMap(([helpGroup, keys]) =>
-    keys.map((key) => [key, (shape[key] as unknown as z.ZodType).meta({ helpGroup })]),
-  );
-  return { ...shape, ...Object.fromEntries(marked) };
-}
-
 /** Turns one value into a list of one where a list is expected, as on the command line. */
 export function acceptOne<Schema extends z.ZodType>(list: Schema) {
   return z.preprocess((value) => (["string", "number"].includes(typeof value) ? [value] : value), list);

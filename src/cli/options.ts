@@ -79,7 +79,6 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
     `${description}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
   );
   option.attributeName = () => key;
-  if (found.helpGroup !== undefined) option.helpGroup(`${found.helpGroup}:`);
   if (choices) option.argParser(createChoiceParser(choices));
   else if (type === "integer") {
     const { exclusiveMinimum = -1, minimum = exclusiveMinimum + 1, maximum = Number.MAX_SAFE_INTEGER } = found;
@@ -99,6 +98,15 @@ export function addOptions<
   for (const key of Object.keys(flags) as Key[])
     command.addOption(createOption(key, shape[key] as unknown as z.ZodType, flags[key]));
   return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
+}
+
+/** Puts the flags that the short help of a request shows into their groups. */
+export function groupOptions(options: readonly Option[], request: z.ZodType): void {
+  const groups = Object.entries((request.meta()?.helpGroups ?? {}) as Readonly<Record<string, readonly string[]>>);
+  for (const option of options) {
+    const [group] = groups.find(([, keys]) => keys.includes(option.attributeName())) ?? [];
+    if (group !== undefined) option.helpGroup(`${group}:`);
+  }
 }
 
 /** The flags of keys that say where and how precisely a model is computed. */

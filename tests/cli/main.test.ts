@@ -65,6 +65,12 @@ test("attack --help shows at most 20 options in groups, and --help-all the rest"
   expect(all).toEqual(expect.arrayContaining([...few, "--noise", "--protocol", "--partition", "--endpoint"]));
   expect(short.stdout).toContain(`--help-all${" ".repeat(25)}print the other ${all.length - few.length} options, too`);
   expect(new Set(all).size).toBe(all.length);
+  // harden and gate have some of the same keys.
+  for (const command of ["harden", "gate", "exact", "train"]) {
+    const { stdout } = await invoke([command, "--help"]);
+    expect(stdout).not.toContain("--help-all");
+    expect(listFlags(stdout).length).toBeGreaterThan(20);
+  }
 });
 
 test("a suggestion comes before the list of all names", async () => {

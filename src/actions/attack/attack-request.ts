@@ -6,7 +6,7 @@ import type { QueryBudget } from "../../attacks/protocol.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
-import { countSchema, orNull, seedSchema, showInHelp } from "../../base/validate.js";
+import { countSchema, orNull, seedSchema } from "../../base/validate.js";
 import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
 import { tokenizations } from "../../text/encoding.js";
@@ -75,15 +75,19 @@ const shape = {
   endpoint: httpVictimSchema.prefault({}),
 };
 
+/**
+ * The keys that `temper attack --help` shows, by group; the others are in --help-all. The groups are
+ * metadata of the request, because other requests have some of its keys.
+ */
+const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
+  Attack: ["substitutions", "minContextSimilarity", "queryBudget"],
+  Data: ["task", "data", "textColumn", "labelColumn", "numExamples", "attackedLabel", "seed"],
+  Result: ["out", "resume"],
+  Computation: ["precision"],
+};
+
 /** What `attack` accepts. */
-export const attackRequestSchema = z.strictObject(
-  showInHelp(shape, {
-    Attack: ["attacks", "substitutions", "minContextSimilarity", "queryBudget"],
-    Data: ["task", "data", "textColumn", "labelColumn", "split", "numExamples", "attackedLabel", "seed"],
-    Result: ["out", "resume"],
-    Computation: ["precision"],
-  }),
-);
+export const attackRequestSchema = z.strictObject(shape).meta({ helpGroups });
 
 /**
  * An attack as data: the model, the attacks, the examples and the constraints.

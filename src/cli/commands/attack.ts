@@ -20,6 +20,7 @@ import {
   attackOption,
   dataFlags,
   endpointOption,
+  groupOptions,
   quietOption,
   runtimeFlags,
   splitOption,
@@ -96,6 +97,7 @@ export function define(command: Command, io: Io): void {
     tokenization: "<name>",
     maxLength: "<tokens>",
   });
+  groupOptions(withRequest.options, attackRequestSchema);
   addShardOptions(withRequest)
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
