@@ -2,7 +2,7 @@
 //
 //     npx tsx examples/custom-certificate.ts runs/reviews
 import { certify, z } from "temper-nlp";
-import { compareFields, defineCertificate, findLargestScore, isUndecided } from "temper-nlp/certificates";
+import { defineCertificate, findLargestScore, isUndecided } from "temper-nlp/certificates";
 
 const lowerCase = defineCertificate({
   name: "lower-case",
@@ -19,7 +19,6 @@ const lowerCase = defineCertificate({
       return { predicted: findLargestScore(scores!), undecided: isUndecided(scores!, minMargin) };
     },
     isCertified: ({ undecided }) => !undecided,
-    findDifference: (recorded, computed) => compareFields(recorded, computed, ["predicted"]),
   }),
 });
 

@@ -4,7 +4,6 @@ import { UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress } from "../base/events.js";
 import { parseSpec } from "../base/spec.js";
 import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
-import { describeDegeneratePredictions } from "../evaluation/degenerate.js";
 import { checkLabels, hashModelFolder } from "../models/index.js";
 import {
   type Certificate,
@@ -15,11 +14,12 @@ import {
   findCertificate,
   getTieMargin,
 } from "../proofs/certificates/index.js";
-import { type CertificateHeader, certificateFormat, readCertificates } from "../proofs/index.js";
+import { type CertificateHeader, certificateFormat } from "../proofs/index.js";
 import {
   type CertificateReport,
   getCertificateJournalPath,
   lockCertificateFolder,
+  summarizeCertificates,
   writeCertificateReport,
 } from "../runs/certificate-folder.js";
 import { hashExamples } from "../runs/environment.js";
@@ -140,20 +140,8 @@ export async function certify(
     } finally {
       journal.close();
     }
-    const lines = (await readCertificates(path, certificate)).slice(0, examples.length);
-    const report: CertificateReport = {
-      ...certificate.summarize(lines),
-      degeneracy: describeDegeneratePredictions(
-        lines.map(({ predicted }) => predicted),
-        lines.map(({ label }) => label),
-        task.labels,
-      ),
-      task: task.name,
-      split,
-      data: hashExamples(examples),
-      journal: path,
-    };
-    await writeCertificateReport(out, report);
+    const report = (await summarizeCertificates(path, kind.definition, task.labels))!;
+    await writeCertificateReport(report);
     return report;
   } finally {
     release();
@@ -194,8 +182,16 @@ export async function chooseCertificate(
   return createCertificate(definition, recorded, `--kind ${definition.name}`);
 }
 
-/** The options of the training that a certificate depends on. A run with another training is an error. */
-function findTraining({ name, trainedBy }: CertificateDefinition, run: RunFolder | null, reference: string): object {
+/**
+ * The options of the training that a certificate depends on. A run with another training is an
+ * error, and `location` says where the certificate was asked for.
+ */
+export function findTraining(
+  { name, trainedBy }: CertificateDefinition,
+  run: RunFolder | null,
+  reference: string,
+  location = `--kind ${name}`,
+): object {
   if (trainedBy === undefined) return {};
   const trained = run?.certificate ?? null;
   if (trained?.definition.name === name) return trained.options;
@@ -205,7 +201,7 @@ function findTraining({ name, trainedBy }: CertificateDefinition, run: RunFolder
       : "was not trained for it"
     : "is not a run";
   throw new UserError(
-    `--kind ${name}: expected a run that was trained for this certificate, but ${reference} ${found}. ` +
+    `${location}: expected a run that was trained for this certificate, but ${reference} ${found}. ` +
       `Train one: temper train … --method ${trainedBy}`,
   );
 }

@@ -1,4 +1,4 @@
-import type { AttackResult } from "./result.js";
+import { type AttackResult, readTarget } from "./result.js";
 import type { RandomAnswers } from "./victim.js";
 
 /** Fresh evaluations of the final text of a success. */
@@ -17,9 +17,8 @@ export async function confirmSuccess(victim: Partial<RandomAnswers>, result: Att
 
 /** Counts the predictions that reach the goal: the class of a targeted attack, or any wrong class. */
 export function countFooled({ label, goal }: AttackResult, predictions: ArrayLike<number>): number {
-  const target = /^targeted-(\d+)/.exec(goal ?? "")?.[1];
-  return Array.from(predictions).filter((each) => (target === undefined ? each !== label : each === Number(target)))
-    .length;
+  const target = readTarget(goal);
+  return Array.from(predictions).filter((each) => (target === null ? each !== label : each === target)).length;
 }
 
 export function isConfirmed({ evaluations, fooled }: NonNullable<AttackResult["fresh"]>): boolean {

@@ -281,11 +281,23 @@ export interface WordChange {
 
 /** Lists the changes from the original text, in its order. */
 export function listChanges(text: EditedText): WordChange[] {
-  const words = text.original.words;
+  return listWordChanges(
+    text.original.words,
+    text.words,
+    text.slots.map(({ origin }) => origin),
+  );
+}
+
+/** Lists the changes from original words to final ones. `origins` has the index of the original word of each. */
+export function listWordChanges(
+  words: readonly string[],
+  finalWords: readonly string[],
+  origins: readonly number[],
+): WordChange[] {
   const changes: WordChange[] = [];
   let next = 0;
-  for (const [position, { origin }] of text.slots.entries()) {
-    const to = text.getWord(position);
+  for (const [position, origin] of origins.entries()) {
+    const to = finalWords[position]!;
     if (origin < 0) {
       changes.push({ position: next, from: "", to });
       continue;

@@ -58,6 +58,12 @@ export interface AttackResult {
   readonly fresh?: { readonly evaluations: number; readonly fooled: number };
 }
 
+/** The class that a goal such as "targeted-0" wants; null if it does not want one. */
+export function readTarget(goal: string | undefined): number | null {
+  const [, target] = /^targeted-(\d+)/.exec(goal ?? "") ?? [];
+  return target === undefined ? null : Number(target);
+}
+
 /** The finding of an attack for one example. */
 export interface AttackFinding
   extends Pick<
@@ -103,10 +109,10 @@ export function createAttackResult(id: string, label: number, found: AttackFindi
     space,
     texts: original.texts,
     words: original.words,
-    fieldSizes: countFields(original),
+    fieldSizes: countFieldWords(original),
     finalTexts: text.texts,
     finalWords: text.words,
-    finalFieldSizes: countFields(text),
+    finalFieldSizes: countFieldWords(text),
     origins: text.slots.map(({ origin }) => origin),
     ...(goal !== undefined && { goal }),
     ...(isAttacked === false && { isAttacked }),
@@ -114,7 +120,7 @@ export function createAttackResult(id: string, label: number, found: AttackFindi
   };
 }
 
-function countFields({ slots, texts }: EditedText): number[] {
+export function countFieldWords({ slots, texts }: EditedText): number[] {
   return texts.map((_, field) => slots.filter((slot) => slot.field === field).length);
 }
 

@@ -2,16 +2,17 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { Rng } from "../base/rng.js";
+import { describeDifference, findDifference, type VerifiedClass } from "../base/verification.js";
 import { formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
-import { createTextTemplate } from "../text/text-template.js";
+import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { countFooled } from "./confirm-success.js";
-import { EditedText } from "./edited-text.js";
+import { EditedText, listWordChanges } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import { computeMaxQueries } from "./protocol.js";
-import { type AttackResult, getWordFields } from "./result.js";
+import { type AttackResult, countFieldWords, getWordFields, readTarget } from "./result.js";
 import { swapFromTable } from "./transformations/swap-from-table.js";
 import type { AbleVictim } from "./victim.js";
 
@@ -24,6 +25,8 @@ export interface JournalVerification {
   readonly header: JournalHeader;
   readonly lines: number;
   readonly outcomes: Readonly<Record<AttackResult["outcome"], number>>;
+  /** What was computed again, and what was not. */
+  readonly classes: readonly VerifiedClass[];
 }
 
 interface JournalLine {
@@ -55,6 +58,7 @@ export async function verifyJournal(
   let header: JournalHeader | undefined;
   let batch: JournalLine[] = [];
   const ids = new Set<string>();
+  let goal: string | undefined;
   const data = createHash("sha256");
   for await (const { header: found, line, result } of readJournal(path)) {
     if (!header) checkHashes(found, hashes, path, exportedFrom ?? {});
@@ -67,7 +71,10 @@ export async function verifyJournal(
       throw new UserError(`${location}: example ${id} occurs in an earlier line. Expected each example once.`);
     ids.add(id);
     outcomes[result.outcome]++;
-    checkEdits(result, substitutions, location);
+    if (ids.size === 1) goal = result.goal;
+    const difference = findDifference(result, [recomputeLine(result, victim, goal)]);
+    if (difference) throw new UserError(`${location}: ${describeDifference(difference, "its text")}`);
+    checkEdits(result, victim, substitutions, location);
     batch.push({ location, result });
     if (batch.length === linesPerBatch) {
       await replay(batch, victim, tolerance);
@@ -88,7 +95,37 @@ export async function verifyJournal(
       `${path}: the ids, texts or labels are not those of the attacked examples (${shortenHash(header.hashes.data)}, ` +
         `now ${shortenHash(hash)}). Restore the file.`,
     );
-  return { header, lines, outcomes };
+  return { header, lines, outcomes, classes: listClasses(outcomes) };
+}
+
+/** Searches that were run again, all with the recorded outcome. */
+export interface RepeatedSearches {
+  readonly searches: number;
+  /** Those of texts that the journal records as robust. */
+  readonly robust: number;
+  /** Those whose line is the recorded one in every field. */
+  readonly identical: number;
+}
+
+/** Counts what was verified in a journal with these outcomes. Only a search can tell that a text is robust. */
+export function listClasses(
+  { success, failed, skipped }: JournalVerification["outcomes"],
+  repeated: RepeatedSearches = { searches: 0, robust: 0, identical: 0 },
+): VerifiedClass[] {
+  const { searches, robust, identical } = repeated;
+  return [
+    { count: success, what: "texts that fool the model, recomputed", isVerified: true },
+    { count: skipped, what: "texts misclassified before the attack, recomputed", isVerified: true },
+    { count: robust, what: "texts recorded as robust and searched again", isVerified: true },
+    { count: searches - robust, what: "successes searched again with the same outcome", isVerified: true },
+    { count: identical, what: "searches with the same queries and all other fields", isVerified: true },
+    { count: failed - robust, what: "texts recorded as robust and not searched again", isVerified: false },
+    {
+      count: success + failed + skipped - identical,
+      what: "lines whose queries and search space are recorded",
+      isVerified: false,
+    },
+  ].filter(({ count }) => count > 0);
 }
 
 const budgetSchema = z.union([z.number(), z.object({ perWord: z.number() })]);
@@ -125,30 +162,66 @@ export function checkHashes(header: JournalHeader, expected: Hashes, path: strin
   }
 }
 
+/** The characters of texts that belong to no word, without white space, which edits change. */
+function listGapCharacters({ pieces }: TextTemplate, words: readonly string[]): string {
+  const gaps = pieces(words)
+    .flat()
+    .filter(({ word }) => word === null);
+  const characters = gaps.flatMap(({ text }) => [...text.replaceAll(/\s/g, "")]);
+  return characters.sort().join("");
+}
+
+function readWords(texts: readonly string[], { findWords }: AbleVictim): EditedText {
+  return EditedText.create(texts, ...(findWords ? [findWords] : []));
+}
+
+/** What only a search can tell. A verification counts the lines whose search it has not repeated. */
+export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties", "space", "density"] as const;
+
 /**
- * The edits must turn the original words into the final ones, and the final texts contain these.
- * With a table, every new word is a substitute of the original one.
+ * Computes what a line says about its texts and its goal, which all lines share. The model answers
+ * for the probabilities and the outcome, and the search, which is not repeated, for the rest.
  */
-function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, location: string): void {
-  const { words, edits, finalWords, finalTexts } = result;
-  const before = words.map((): string[] => []);
-  const after: string[] = [];
-  const remaining: (string | null)[] = [...words];
-  for (const { position, from, to } of edits) {
-    if (from === "") (before[position] ?? after).push(to);
-    else if (words[position] !== from)
-      throw new UserError(
-        `${location}: the edit at word ${position} replaces "${from}", but the word is "${words[position]}"`,
-      );
-    else remaining[position] = to === "" ? null : to;
-  }
-  const found = [...remaining.flatMap((word, i) => [...before[i]!, ...(word === null ? [] : [word])]), ...after];
-  const different = found.findIndex((word, i) => word !== finalWords[i]);
-  if (different !== -1 || found.length !== finalWords.length)
-    throw new UserError(`${location}: the edits do not produce the final text (word ${different})`);
-  const rendered = createTextTemplate(finalTexts, finalWords, getWordFields(result.finalFieldSizes)).render(finalWords);
-  if (rendered.some((text, field) => text !== finalTexts[field]))
+function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | undefined): AttackResult {
+  const { goal: _, isAttacked: recorded, fresh, ...rest } = result;
+  const { texts, finalWords, origins, label, outcome } = result;
+  const original = readWords(texts, victim);
+  const target = readTarget(goal);
+  // A goal of another module may leave out any label.
+  const isOutside = target === null ? goal !== undefined && recorded === false : label === target;
+  return {
+    ...rest,
+    outcome: isOutside && outcome === "success" ? "failed" : outcome,
+    words: original.words,
+    fieldSizes: countFieldWords(original),
+    edits: listWordChanges(original.words, finalWords, origins),
+    ...(goal !== undefined && { goal }),
+    ...(isOutside && outcome !== "skipped" && { isAttacked: false }),
+    ...(victim.predictFresh && (fresh ?? outcome === "success") && { fresh: fresh ?? noFresh }),
+  };
+}
+
+const noFresh = { evaluations: 0, fooled: 0 };
+
+/**
+ * The final texts must consist of the final words and of what was between the original ones. With a
+ * table, every new word is a substitute of the original one.
+ */
+function checkEdits(
+  result: AttackResult,
+  victim: AbleVictim,
+  substitutions: Substitutions | undefined,
+  location: string,
+): void {
+  const { texts, words, fieldSizes, finalWords, finalTexts } = result;
+  const template = createTextTemplate(finalTexts, finalWords, getWordFields(result.finalFieldSizes));
+  if (template.render(finalWords).some((text, field) => text !== finalTexts[field]))
     throw new UserError(`${location}: the final text does not contain the final words in their order`);
+  const original = createTextTemplate(texts, words, getWordFields(fieldSizes));
+  const isKept = listGapCharacters(template, finalWords) === listGapCharacters(original, words);
+  // A text that was written anew is read as it is.
+  if (!isKept && readWords(finalTexts, victim).words.join("\n") !== finalWords.join("\n"))
+    throw new UserError(`${location}: the final text has other characters between its words than the original one`);
   if (substitutions) checkSubstitutes(result, substitutions, location);
 }
 
@@ -194,7 +267,7 @@ function checkReplay(
 ): void {
   const { outcome, label, goal } = result;
   const fooledSearch = result.fresh !== undefined;
-  const target = Number(/^targeted-(\d+)/.exec(goal ?? "")?.[1] ?? Number.NaN);
+  const target = readTarget(goal);
   const texts = [
     { which: "original", recorded: result.before, probabilities: before, isFooled: outcome === "skipped" },
     // The search took a text that fresh evaluations did not confirm for a success.
@@ -212,9 +285,13 @@ function checkReplay(
   const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
   for (const { which, probabilities, isFooled } of texts) {
     // A failed attack on one class may end in another wrong class.
-    if (which === "final" && !Number.isNaN(target) && outcome === "failed" && !fooledSearch) {
-      if (margin({ probabilities }, target) < minMargin || result.isAttacked === false) continue;
-      throw new UserError(`${location}: the journal records "failed", but the model returns the class of the goal`);
+    if (which === "final" && target !== null && outcome !== "skipped" && !fooledSearch) {
+      const isReached = outcome === "success";
+      const gap = margin({ probabilities }, target);
+      if (gap > 0 === isReached || Math.abs(gap) < minMargin || result.isAttacked === false) continue;
+      throw new UserError(
+        `${location}: the journal records "${outcome}", but the model returns ${isReached ? "another class than that" : "the class"} of the goal`,
+      );
     }
     const gap = margin({ probabilities }, label);
     if (gap < 0 === isFooled || Math.abs(gap) < minMargin) continue;

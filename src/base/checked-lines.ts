@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { UserError } from "./errors.js";
-import { createFileError, openForAppending, replaceFile, streamFile } from "./files.js";
+import { createFileError, exists, openForAppending, readFolder, replaceFile, streamFile } from "./files.js";
 import { validate } from "./validate.js";
 
 /** The first line of a file: everything that decides the lines below it. */
@@ -91,6 +91,22 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
 /** Returns true if a value is the header of a format, of any version. */
 export function isHeaderOf(value: unknown, { format }: Pick<LineFormat<Header>, "format">): boolean {
   return typeof value === "object" && value !== null && "format" in value && value.format === format;
+}
+
+/** The files of a format in a folder, in the order of their names. */
+export async function findLineFiles(folder: string, format: Pick<LineFormat<Header>, "format">): Promise<string[]> {
+  if (!(await exists(folder))) return [];
+  const names = (await readFolder(folder)).map(({ name }) => name).filter((name) => name.endsWith(".jsonl"));
+  const found: string[] = [];
+  for (const path of names.sort().map((name) => join(folder, name)))
+    if (await isLineFile(path, format)) found.push(path);
+  return found;
+}
+
+/** Returns true if the first line of a file is the header of a format, of any version. */
+export async function isLineFile(path: string, format: Pick<LineFormat<Header>, "format">): Promise<boolean> {
+  for await (const { value } of readLineEntries(path)) return isHeaderOf(value, format);
+  return false;
 }
 
 /** Returns the header of a file from its first line. */

@@ -56,7 +56,7 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
   },
   verify: {
     group: "Attack",
-    summary: "replay the journal of an attack against its model",
+    summary: "compute attacks, proofs and certificates again from model and text",
     load: () => import("./commands/verify.js"),
   },
   exact: {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type JournalHeader, readJournal } from "../attacks/journal.js";
 import { resourceCostsSchema } from "../attacks/query-counters.js";
-import type { AttackResult } from "../attacks/result.js";
+import { type AttackResult, readTarget } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../base/errors.js";
 import { Rng } from "../base/rng.js";
@@ -287,12 +287,6 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       ...(sums.ties > 0 && { ties: sums.ties }),
     },
   };
-}
-
-/** The class that a goal such as "targeted-0" wants. */
-function readTarget(goal: string | undefined): number | null {
-  const [, target] = /^targeted-(\d+)/.exec(goal ?? "") ?? [];
-  return target === undefined ? null : Number(target);
 }
 
 function computeRecall(results: readonly ExampleResult[], target: number): NonNullable<AttackSummary["recall"]> {

@@ -5,7 +5,6 @@
 export {
   type CertificateHeader,
   certificateFormat,
-  isCertificateJournal,
   readCertificates,
 } from "./certificates/journal.js";
 export { countCombinations } from "./exact/combinations.js";
@@ -29,4 +28,13 @@ export {
   measureDecidedMargin,
 } from "./exact/score-candidates.js";
 export { reduceSpace, type TokenReader, type WordSubstitutes } from "./exact/substitution-space.js";
+export {
+  describeProof,
+  type FoundText,
+  getAttackPath,
+  type ProofDetails,
+  type ProofSummary,
+  readFoundTexts,
+  summarizeProof,
+} from "./exact/summarize-proof.js";
 export { type ProofVerification, type VerifyProofOptions, verifyProof } from "./exact/verify-proof.js";

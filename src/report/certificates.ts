@@ -15,7 +15,7 @@ export interface RunCertificates {
 
 /** Reads the certificates of a run. */
 export async function readRunCertificates(run: RunFolder, { journals }: AttackFolder): Promise<RunCertificates[]> {
-  const reports = await readCertificateReports(run.path("certificates"));
+  const reports = await readCertificateReports(run.path("certificates"), await run.labels());
   return Promise.all(
     reports.map(async (report) => {
       const attacked = new Map<string, readonly (number | null)[]>();

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
-import { readExactReports } from "../runs/exact-folder.js";
+import { summarizeProofs } from "../runs/exact-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
@@ -37,7 +37,7 @@ export async function readReportRun(run: RunFolder) {
     warnings: await collectWarnings(run, attacks),
     figures: await run.figures(),
     certificates: await readRunCertificates(run, attacks),
-    exact: await readExactReports(run.path("exact")),
+    exact: await summarizeProofs(run.path("exact")),
   };
 }
 

@@ -1,38 +1,90 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { findLineFiles, readHeader } from "../base/checked-lines.js";
 import { lockFolder } from "../base/lock.js";
-import { readJsonFiles, writeJson } from "../base/read-json.js";
-import { certificateSummarySchema } from "../proofs/certificates/index.js";
-
-/** KIND.json: what `certify` found, beside its journal KIND.jsonl. */
-export const certificateReportSchema = certificateSummarySchema.extend({
-  /** The reason why the model is degenerate, so that no number counts; null if it is not. */
-  degeneracy: z.string().nullable().default(null),
-  task: z.string(),
-  split: z.string(),
-  /** SHA-256 of the texts. */
-  data: z.string(),
-  journal: z.string(),
-});
+import { writeJson } from "../base/read-json.js";
+import { validate } from "../base/validate.js";
+import { describeDegeneratePredictions } from "../evaluation/degenerate.js";
+import {
+  type CertificateDefinition,
+  type CertificateSummary,
+  certificates,
+  createCertificate,
+} from "../proofs/certificates/index.js";
+import { certificateFormat, readCertificates } from "../proofs/index.js";
 
 /**
  * Certified accuracy of a model by the number of edits.
  *
  *     const { clean, certified }: CertificateReport = await certify({ model: "runs/voting" });
  */
-export type CertificateReport = Readonly<z.output<typeof certificateReportSchema>>;
+export interface CertificateReport extends CertificateSummary {
+  /** The reason why the model is degenerate, so that no number counts; null if it is not. */
+  readonly degeneracy: string | null;
+  readonly task: string;
+  readonly split: string;
+  /** SHA-256 of the texts. */
+  readonly data: string;
+  readonly journal: string;
+}
 
 export function getCertificateJournalPath(folder: string, kind: string): string {
   return join(folder, `${kind}.jsonl`);
 }
 
-export async function writeCertificateReport(folder: string, report: CertificateReport): Promise<void> {
-  await writeJson(join(folder, `${report.kind}.json`), report);
+/** KIND.json: the result of `certify`, beside its journal KIND.jsonl. It is written for other programs and never read. */
+export function getCertificateReportPath(journal: string): string {
+  return journal.replace(/\.jsonl$/, ".json");
 }
 
-/** Reads what `certify` found, by kind in the order of their names. */
-export async function readCertificateReports(folder: string): Promise<CertificateReport[]> {
-  return readJsonFiles(folder, ".json", certificateReportSchema, "certificates");
+export async function writeCertificateReport(report: CertificateReport): Promise<void> {
+  await writeJson(getCertificateReportPath(report.journal), report);
+}
+
+const sampleSchema = z.looseObject({ task: z.string(), split: z.string() });
+
+/** Computes what a journal proves from its lines; null if lines are missing. `labels` are the names of the classes. */
+export async function summarizeCertificates(
+  journal: string,
+  definition: CertificateDefinition,
+  labels: readonly string[],
+): Promise<CertificateReport | null> {
+  const header = await readHeader(journal, certificateFormat);
+  const certificate = createCertificate(definition, header.certificate, `${journal}:1: certificate`);
+  const { task, split } = validate(sampleSchema, header.settings, `${journal}:1: settings`);
+  const lines = await readCertificates(journal, certificate);
+  if (lines.length !== header.examples) return null;
+  const predicted = lines.map((line) => line.predicted);
+  const gold = lines.map(({ label }) => label);
+  const names = Array.from({ length: certificate.options.numLabels }, (_, i) => labels[i] ?? `label ${i}`);
+  return {
+    ...certificate.summarize(lines),
+    degeneracy: describeDegeneratePredictions(predicted, gold, names),
+    task,
+    split,
+    data: header.hashes.data!,
+    journal,
+  };
+}
+
+/** The journals of certificates in a folder, in the order of their names. */
+export function findCertificateJournals(folder: string): Promise<string[]> {
+  return findLineFiles(folder, certificateFormat);
+}
+
+/**
+ * Summarizes the journals of a folder. Those of certificates that are not built in are left out,
+ * because only their own code can read them.
+ */
+export async function readCertificateReports(folder: string, labels: readonly string[]): Promise<CertificateReport[]> {
+  const found: CertificateReport[] = [];
+  for (const journal of await findCertificateJournals(folder)) {
+    const { certificate } = await readHeader(journal, certificateFormat);
+    const definition = certificates.get(certificate.kind);
+    const report = definition && (await summarizeCertificates(journal, definition, labels));
+    if (report) found.push(report);
+  }
+  return found;
 }
 
 /** Creates a folder for certificates and keeps other processes out until the returned function is called. */

@@ -173,9 +173,9 @@ describe("temper exact", () => {
     const { code, stdout, stderr } = await verify(proof);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /all lines of 24 texts are complete, every candidate is in .*table\.json; (\d+) of \1 blocks/,
+      /: 1 summary recomputed, 24 complete texts with results that follow from their blocks, \d+ blocks scored again with the same line and SHA-256, .*; every substitute is in .*table\.json/,
     );
-    expect(stdout).not.toContain("differ in the last bits");
+    expect(stdout).not.toContain("other last bits");
     expect(stdout).toContain("1%: 100.0%, 5%: 100.0%, 10%: 100.0%");
     const [few] = JSON.parse((await verify(proof, "--blocks", "2", "--json")).stdout) as [ProofVerification];
     expect(few.checkedBlocks).toBeLessThanOrEqual(2);
@@ -213,7 +213,7 @@ describe("temper exact", () => {
     );
     await expectError(
       forge((line) => line.kind === "block" && Number(line.margin) > 0, { margin: 9 }),
-      /expected the recorded margin 9/,
+      /margin: the journal says 9, the model gives/,
     );
     await expectError(
       forge(({ kind }) => kind === "text", { words: [] }),
@@ -239,7 +239,7 @@ describe("temper exact", () => {
     };
     const { code, stdout, stderr } = await verify(0.9);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toContain("differ in the last bits");
+    expect(stdout).toContain("blocks scored again with other last bits");
     expect((await verify(1.1)).stderr).toMatch(/expected the recorded margin .* of the most promising candidate/);
   });
 

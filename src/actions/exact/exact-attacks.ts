@@ -1,17 +1,19 @@
 import { maxWordsChanged, onlyFields } from "../../attacks/constraints/words.js";
 import type { Attack } from "../../attacks/define-attack.js";
-import { readJournal } from "../../attacks/journal.js";
 import { equipAttack } from "../../attacks/load-attack.js";
 import { SearchPool } from "../../attacks/pool.js";
 import type { AttackResources } from "../../attacks/resources.js";
-import type { AttackOutcome } from "../../attacks/result.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { UserError } from "../../base/errors.js";
 import { reportProgress } from "../../base/events.js";
-import { mcNemar } from "../../evaluation/statistics.js";
-import { listSubstitutions, type ResultLine, type Substitutions } from "../../proofs/index.js";
+import {
+  type FoundText,
+  getAttackPath,
+  listSubstitutions,
+  readFoundTexts,
+  type Substitutions,
+} from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
-import type { ExactReport } from "../../runs/exact-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
@@ -28,12 +30,6 @@ export interface PreparedExact {
   readonly texts: readonly PreparedText[];
   readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
-}
-
-/** The substitutions of each text that an attack fooled, otherwise null. */
-interface FoundTexts {
-  readonly name: string;
-  readonly results: readonly { readonly outcome: AttackOutcome; readonly edits: Substitutions }[];
 }
 
 /** Attacks all examples, because levels from a success on need no enumeration. */
@@ -63,7 +59,7 @@ export async function runAttacks(
         pool,
         examples,
         seed,
-        journalPath: getJournalPath(proofPath, name),
+        journalPath: getAttackPath(proofPath, name),
         resume: true,
       },
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
@@ -78,24 +74,10 @@ export async function runAttacks(
   }
 }
 
-/** Reads what the attacks have found. */
-export async function readAttacks({ request, attacks }: PreparedExact, proofPath: string): Promise<FoundTexts[]> {
-  const found: FoundTexts[] = [];
-  if (request.maxChanges === 0) return found;
-  for (const { name } of attacks) {
-    const results: FoundTexts["results"][number][] = [];
-    for await (const { result } of readJournal(getJournalPath(proofPath, name)))
-      results.push({
-        outcome: result.outcome,
-        edits: result.edits.map(({ position, to }) => [position, to] as const),
-      });
-    found.push({ name, results });
-  }
-  return found;
-}
-
-function getJournalPath(proofPath: string, attack: string): string {
-  return proofPath.replace(/\.jsonl$/, `-${attack}.jsonl`);
+/** Reads what the attacks have found: for each attack, its texts. */
+export async function readAttacks({ request, attacks }: PreparedExact, proofPath: string): Promise<FoundText[][]> {
+  if (request.maxChanges === 0) return [];
+  return Promise.all(attacks.map(({ name }) => readFoundTexts(proofPath, name)));
 }
 
 /**
@@ -103,33 +85,17 @@ function getJournalPath(proofPath: string, attack: string): string {
  * substitutes, the reduced space has only one. A set with another one is left out.
  */
 export function chooseBound(
-  found: readonly FoundTexts[],
+  found: readonly (readonly FoundText[])[],
   { words }: PreparedText,
   index: number,
 ): Substitutions | null {
   const allowed = new Set(listSubstitutions({ words }).map(([position, word]) => `${position} ${word}`));
   const sets = found
-    .map(({ results }) => results[index]!)
+    .map((texts) => texts[index]!)
     .filter(({ outcome, edits }) => outcome === "success" && edits.every((edit) => allowed.has(edit.join(" "))))
     .map(({ edits }) => edits)
     .sort((a, b) => a.length - b.length);
   return sets[0] ?? null;
-}
-
-/** Compares an attack with the exact result. */
-export function measureGap(
-  { results }: FoundTexts,
-  exactResults: readonly ResultLine[],
-): ExactReport["attacks"][string] {
-  const count = results.length;
-  const isRobust = ({ outcome }: FoundTexts["results"][number]): boolean => outcome === "failed";
-  const missed = results.filter((result, i) => isRobust(result) && exactResults[i]!.minChanges !== null).length;
-  return {
-    accuracyUnderAttack: results.filter(isRobust).length / count,
-    gap: missed / count,
-    // No attack fools a text that is proven robust.
-    p: mcNemar(missed, 0).exact,
-  };
 }
 
 /** Stops with what is done, if the user wants it. */

@@ -8,19 +8,15 @@ import { type Callbacks, reportProgress } from "../../base/events.js";
 import { createFolder } from "../../base/files.js";
 import { acquireLock } from "../../base/lock.js";
 import { validate } from "../../base/validate.js";
-import { computeBracket, countMinChanges } from "../../evaluation/bracket.js";
-import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
-import { toPredictions } from "../../evaluation/metrics.js";
-import { wilsonInterval } from "../../evaluation/statistics.js";
 import {
-  applySubstitutions,
   countCandidates,
+  describeProof,
   measureDecidedMargin,
   openProof,
   proofLineSchema,
   proveText,
-  type ResultLine,
   readProof,
+  summarizeProof,
 } from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import { type ExactReport, writeExactReport } from "../../runs/exact-folder.js";
@@ -28,14 +24,7 @@ import type { Example } from "../../tasks/index.js";
 import { getModelFolder } from "../attack/prepare-attack.js";
 import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
 import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
-import {
-  chooseBound,
-  measureGap,
-  type PreparedExact,
-  readAttacks,
-  runAttacks,
-  stopIfAborted,
-} from "./exact-attacks.js";
+import { chooseBound, type PreparedExact, readAttacks, runAttacks, stopIfAborted } from "./exact-attacks.js";
 import { computeParts, countOpenTexts, type PartedProof, readParts, removeParts } from "./exact-parts.js";
 import {
   type ExactCallbacks,
@@ -192,8 +181,6 @@ async function runInProcesses(
 }
 
 async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
-  const { request, task, examples, texts } = prepared;
-  const { maxChanges } = request;
   const plan = planProof(prepared);
   const { path } = plan;
   const release = acquireLock(
@@ -202,30 +189,12 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
   );
   try {
     await runAttacks(prepared, path, callbacks);
-    const found = await readAttacks(prepared, path);
     const parted = await createPartedProof(prepared, plan, () => undefined);
     if (callbacks.runParts) await runInProcesses(prepared, path, parted, callbacks);
-    const { results, repeated, textsPerSecond } = await writeProof(prepared, plan, parted, callbacks);
-    const { victim } = prepared.victim;
-    const answers = await victim.predict(victim.prepare(examples.map((example) => example.texts)));
-    const rows = answers.map(({ probabilities }) => probabilities);
-    const gold = examples.map(({ label }) => label);
-    const report: ExactReport = {
-      examples: examples.length,
-      degeneracy: describeDegeneratePredictions(toPredictions(rows), gold, task.labels),
-      exact: summarizeResults(results, maxChanges),
-      texts: results.map((result, i) => createText(result, examples[i]!, texts[i]!)),
-      bracket: computeBracket(results, maxChanges),
-      distribution: countMinChanges(results, maxChanges),
-      attacks: Object.fromEntries(found.map((each) => [each.name, measureGap(each, results)])),
-      task: task.name,
-      split: request.split,
-      data: hashExamples(examples),
-      scored: results.reduce((sum, { scored }) => sum + scored, 0),
-      repeated,
-      textsPerSecond,
-      proof: path,
-    };
+    const textsPerSecond = await writeProof(prepared, plan, parted, callbacks);
+    const summary = (await summarizeProof(path))!;
+    const details = await describeProof(path, prepared.victim.victim, prepared.task.labels);
+    const report: ExactReport = { ...summary, ...details, textsPerSecond };
     await writeExactReport(report);
     return report;
   } finally {
@@ -267,7 +236,7 @@ async function writeProof(
   { path, header }: ProofPlan,
   parted: PartedProof,
   callbacks: ExactCallbacks,
-): Promise<{ results: ResultLine[] } & Pick<ExactReport, "repeated" | "textsPerSecond">> {
+): Promise<ExactReport["textsPerSecond"]> {
   const { maxChanges } = request;
   const budget = request.budget ?? Number.POSITIVE_INFINITY;
   const writer = await openProof(path, header);
@@ -280,14 +249,14 @@ async function writeProof(
       return Math.min(budget, countCandidates(words, levels));
     });
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    const results: ResultLine[] = [];
+    let results = 0;
     // The most that can be left. A text that is fooled early needs less.
     const isFinished = (index: number): boolean => written.get(index)?.at(-1)?.kind === "result";
     callbacks.onStart?.(
       sizes.reduce((sum, size, index) => sum + (isFinished(index) ? size : 0), 0),
       total,
     );
-    let [finished, scored, repeated] = [0, 0, 0];
+    let [finished, scored] = [0, 0];
     const start = performance.now();
     for (const [index, { original, words }] of texts.entries()) {
       const lines = written.get(index) ?? [];
@@ -300,43 +269,21 @@ async function writeProof(
         scored += count;
         inText += count;
         reportProgress(callbacks, "exact", Math.min(finished + inText, total), total);
-        stopIfAborted(callbacks, results.length, examples);
+        stopIfAborted(callbacks, results, examples);
       };
       let position = 0;
       for await (const line of proveText(victim.victim, problem, { maxChanges, budget, onCall }, known)) {
         // The keys have one order, whether the line was computed here or read from a part.
         if (position++ >= lines.length) writer.append(proofLineSchema.parse(line));
-        if (line.kind === "block") repeated += line.repeated;
-        if (line.kind === "result") results.push(line);
+        if (line.kind === "result") results++;
       }
       finished += sizes[index]!;
       reportProgress(callbacks, "exact", finished, total);
-      stopIfAborted(callbacks, results.length, examples);
+      stopIfAborted(callbacks, results, examples);
     }
     await removeParts(parted);
-    const textsPerSecond = scored > 0 ? (1000 * scored) / (performance.now() - start) : null;
-    return { results, repeated, textsPerSecond };
+    return scored > 0 ? (1000 * scored) / (performance.now() - start) : null;
   } finally {
     writer.close();
   }
-}
-
-function createText(
-  { index, minChanges, provenUpTo, edits }: ResultLine,
-  { id }: Example,
-  text: PreparedText,
-): ExactReport["texts"][number] {
-  const finalTexts = edits && applySubstitutions(text.original, edits).texts;
-  return { index, id, minChanges, provenUpTo, finalTexts };
-}
-
-/** Robust accuracy at 0 … `maxChanges` substitutions. */
-function summarizeResults(results: readonly ResultLine[], maxChanges: number): ExactReport["exact"] {
-  const count = results.length;
-  return Array.from({ length: maxChanges + 1 }, (_, changes) => {
-    const proven = results.filter(({ provenUpTo }) => provenUpTo >= changes).length;
-    const fooled = results.filter(({ minChanges }) => minChanges !== null && minChanges <= changes).length;
-    const interval = wilsonInterval(proven, count);
-    return { changes, accuracy: proven / count, interval, open: count - proven - fooled };
-  });
 }

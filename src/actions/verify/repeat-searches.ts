@@ -4,11 +4,13 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { type JournalHeader, readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
+import type { RepeatedSearches } from "../../attacks/verify.js";
 import { checkSameHeader } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { Rng } from "../../base/rng.js";
 import { isModulePath } from "../../base/trust.js";
+import { findDifference } from "../../base/verification.js";
 import { getJournalPath, readAttackReport } from "../../runs/attack-folder.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
@@ -16,15 +18,6 @@ import { createTask } from "../../tasks/task.js";
 import { attack } from "../attack/attack.js";
 import { attackOutputOptions } from "../attack/attack-outputs.js";
 import { type AttackRequest, toBudgetKeys } from "../attack/attack-request.js";
-
-/** Searches that were run again, all with the recorded outcome. */
-export interface RepeatedSearches {
-  readonly searches: number;
-  /** Those of texts that the journal records as robust. */
-  readonly robust: number;
-  /** Those that also made as many queries and ended with the same text. */
-  readonly identical: number;
-}
 
 interface RepeatOptions extends Pick<RuntimeOptions, "device" | "threads"> {
   readonly model: string;
@@ -136,7 +129,9 @@ function compareSearches(
         `${journal}:${line}: the journal records "${result.outcome}" after ${result.queries} queries, but the same ` +
           `search ends with "${now?.outcome ?? "skipped"}"${now ? ` after ${now.queries}` : ""}.`,
       );
-    if (now.queries === result.queries && now.finalTexts.join("\n") === result.finalTexts.join("\n")) identical++;
+    // The last digit of a probability may be another one.
+    const { before, after } = result;
+    if (findDifference(result, [{ ...now, before, after }]) === null) identical++;
   }
   const robust = drawn.filter(({ result }) => result.outcome === "failed").length;
   return { searches: drawn.length, robust, identical };

@@ -1,23 +1,31 @@
 import { readHeader } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
-import { hashModelFolder, type Model } from "../../models/index.js";
-import { certifyInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
+import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
+import { hashModelFolder } from "../../models/index.js";
+import { checkInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
 import { type CertificateHeader, certificateFormat, readCertificates } from "../../proofs/index.js";
+import { getCertificateReportPath, summarizeCertificates } from "../../runs/certificate-folder.js";
 import { hashExamples } from "../../runs/environment.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
-import { loadClassifier } from "../predict/text-classifier.js";
+import { findModifiableFields } from "../../tasks/index.js";
+import { findTraining } from "../certify.js";
+import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { checkSummary, summaryClass } from "./check-summary.js";
 
-/** A journal of certificates of which every line was reproduced. */
+/** A journal of certificates of which every line was computed again. */
 export interface CertificateVerification {
   readonly journal: string;
   readonly header: CertificateHeader;
   readonly lines: number;
+  /** What was computed again, and what was not. */
+  readonly classes: readonly VerifiedClass[];
 }
 
 /**
- * Computes every certificate of a journal again. A UserError names the first line that is not
- * confirmed.
+ * Computes every certificate of a journal again, and the summary beside it. A UserError names the
+ * first line that is not confirmed.
  */
 export async function verifyCertificates(
   journal: string,
@@ -30,10 +38,7 @@ export async function verifyCertificates(
   const definition = findCertificate(header.certificate.kind, location);
   const certificate = createCertificate(definition, header.certificate, location);
   const precision = header.settings.precision === "bf16" ? "bf16" : "fp32";
-  checkMargin(header, precision, journal);
   await using classifier = await loadClassifier(reference, { ...runtime, precision, onEvent: callbacks.onEvent });
-  await checkModel(header, classifier.model, journal);
-  definition.checkModel?.({ normalize: classifier.model.normalize ?? "none" });
   const lines = await readCertificates(journal, certificate);
   if (lines.length !== header.examples)
     throw new UserError(
@@ -41,38 +46,66 @@ export async function verifyCertificates(
     );
   if (hashExamples(lines) !== header.hashes.data)
     throw new UserError(`${journal}: its texts are not those of its header. Run temper certify again.`);
-  const rounds = certifyInRounds(certificate, lines, {
+  const { kind } = certificate.options;
+  await checkHeader({ ...header, certificate: certificate.options }, lines[0]!.texts.length, classifier, journal);
+  definition.checkModel?.({ normalize: classifier.model.normalize ?? "none" });
+  let nearTies = 0;
+  for await (const { index, error, isNearTie } of checkInRounds(certificate, lines, {
     seed: header.seed,
     scoreTexts: classifier.score.bind(classifier),
-    onProgress: (done) => reportProgress(callbacks, `verify ${header.certificate.kind}`, done, lines.length),
-  });
-  for await (const { start, lines: computed } of rounds)
-    for (const [i, line] of computed.entries()) {
-      const difference = certificate.findDifference(lines[start + i]!, line);
-      if (difference !== null) throw new UserError(`${journal}:${start + i + 2}: ${difference}.`);
-    }
-  return { journal, header, lines: lines.length };
+    onProgress: (done) => reportProgress(callbacks, `verify ${kind}`, done, lines.length),
+  })) {
+    if (error !== null) throw new UserError(`${journal}:${index + 2}: ${error}.`);
+    nearTies += Number(isNearTie);
+  }
+  const summary = await summarizeCertificates(journal, definition, classifier.labels);
+  const hasSummary = await checkSummary(getCertificateReportPath(journal), summary!, ["journal"]);
+  const classes = [
+    { count: lines.length - nearTies, what: `${kind} certificates recomputed from model and text`, isVerified: true },
+    ...(hasSummary ? [summaryClass] : []),
+    { count: nearTies, what: "certificates of near ties, which certify something else here", isVerified: false },
+  ];
+  return { journal, header, lines: lines.length, classes: classes.filter(({ count }) => count > 0) };
 }
 
-/** Without a margin, a certificate would not hold for texts in other batches. */
-function checkMargin({ certificate }: CertificateHeader, precision: string, journal: string): void {
-  if (certificate.minMargin < getTieMargin(precision))
+/**
+ * The header must be that of the model and of its training: with other options, the certificates would be about
+ * another model. Only the model knows them, because the lines follow from the header.
+ */
+async function checkHeader(
+  { hashes, certificate, settings }: CertificateHeader,
+  numFields: number,
+  { model }: TextClassifier,
+  journal: string,
+): Promise<void> {
+  const found = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash, data: hashes.data };
+  const other = findDifference(hashes, [found]);
+  if (other)
     throw new UserError(
-      `${journal}:1: minMargin is ${certificate.minMargin}, but certificates in ${precision} need at least ` +
-        `${getTieMargin(precision)}. Run temper certify again.`,
+      `${journal}: it was written with a different ${other.path || "model"} than that of ${model.reference}.`,
     );
-}
-
-async function checkModel({ hashes, certificate }: CertificateHeader, model: Model, journal: string): Promise<void> {
-  const found: Record<string, string> = {
-    model: await hashModelFolder(model.folder),
-    tokenizer: model.tokenizer.hash,
+  const run = await RunFolder.containing(model.folder);
+  const definition = findCertificate(certificate.kind, `${journal}:1`);
+  const task = run?.config.task ?? null;
+  const allFields = Array.from({ length: numFields }, (_, field) => field);
+  const fields = task === null ? null : findModifiableFields(task);
+  const expected = {
+    maxLength: model.maxLength,
+    certificate: {
+      ...certificate,
+      ...(run && findTraining(definition, run, run.folder, `${journal}:1`)),
+      numLabels: model.labels.length,
+      // With a smaller one, a certificate would not hold for texts in other batches.
+      minMargin: getTieMargin(String(settings.precision)),
+    },
   };
-  for (const [name, hash] of Object.entries(found))
-    if (hashes[name] !== hash)
-      throw new UserError(`${journal}: it was written with a different ${name} than that of ${model.reference}.`);
-  if (certificate.numLabels !== model.labels.length)
-    throw new UserError(
-      `${journal}:1: numLabels is ${certificate.numLabels}, but ${model.reference} has ${model.labels.length} labels.`,
-    );
+  const difference = findDifference(
+    { maxLength: settings.maxLength, certificate },
+    [allFields, fields ?? allFields].map((editableFields) => ({
+      ...expected,
+      certificate: { ...expected.certificate, editableFields },
+    })),
+  );
+  if (difference)
+    throw new UserError(`${journal}:1: ${describeDifference(difference, model.reference)}. Run temper certify again.`);
 }

@@ -2,19 +2,23 @@ import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
 import { type JournalHeader, parseJournalHeader } from "../../attacks/journal.js";
-import { type JournalVerification, verifyJournal } from "../../attacks/verify.js";
-import { isHeaderOf, parseHeader, readLineEntries } from "../../base/checked-lines.js";
+import { type JournalVerification, listClasses, type RepeatedSearches, verifyJournal } from "../../attacks/verify.js";
+import { isHeaderOf, isLineFile, parseHeader, readLineEntries } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
 import {
-  isCertificateJournal,
+  certificateFormat,
+  describeProof,
   type ProofVerification,
   proofFormat,
+  summarizeProof,
   type VerifyProofOptions,
   verifyProof,
 } from "../../proofs/index.js";
-import { expandJournals } from "../../runs/expand-journals.js";
+import { findJournals, getJournalPath } from "../../runs/attack-folder.js";
+import { findCertificateJournals } from "../../runs/certificate-folder.js";
+import { findProofs, getExactReportPath } from "../../runs/exact-folder.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { resolveTablePath } from "../../settings/read-config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
@@ -26,7 +30,8 @@ import { recipeResourceOptions } from "../load/load-resources.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type OpenVictim, openVictim } from "../load/open-victim.js";
 import { noiseOptions } from "../load/random-victim.js";
-import { type RepeatedSearches, repeatSearches } from "./repeat-searches.js";
+import { checkSummary, summaryClass } from "./check-summary.js";
+import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
 /** What `verify` accepts. */
@@ -86,12 +91,12 @@ export async function verify(
 ): Promise<(Verification | CertificateVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
   const done: (Verification | CertificateVerification)[] = [];
-  const journals = (await Promise.all(parsed.journals.map(expandJournals))).flat();
+  const journals = (await Promise.all(parsed.journals.map(listJournals))).flat();
   for (const journal of journals) {
     reportProgress(callbacks, "verify", done.length, journals.length);
     const { device, threads } = parsed;
     const model = parsed.model ?? (await findModel(journal));
-    const isCertified = await isCertificateJournal(journal);
+    const isCertified = await isLineFile(journal, certificateFormat);
     done.push(
       isCertified
         ? await verifyCertificates(journal, model, { device, threads }, callbacks)
@@ -100,6 +105,20 @@ export async function verify(
   }
   reportProgress(callbacks, "verify", done.length, journals.length);
   return done;
+}
+
+/** The journals that a path means: attacks, proofs and certificates of a run, or the journal itself. */
+async function listJournals(path: string): Promise<string[]> {
+  const run = await RunFolder.containing(path);
+  if (!run) return [path];
+  const found = [];
+  for (const folder of [run.path("attacks"), run.path("exact")])
+    for (const name of await findJournals(folder)) found.push(getJournalPath(folder, name));
+  found.push(...(await findProofs(run.path("exact"))), ...(await findCertificateJournals(run.path("certificates"))));
+  if (found.length > 0) return found;
+  throw new UserError(
+    `${path}: this run has no attack, proof or certificate. Run temper attack ${path}, temper exact or temper certify first.`,
+  );
 }
 
 /** The run whose folder attacks/ has a journal. */
@@ -140,7 +159,8 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     exportedFrom: victim.local?.model.session?.exportedFrom,
   });
   const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
-  return { journal, substitutions: substitutions?.name ?? null, ...verification, repeated };
+  const classes = listClasses(verification.outcomes, repeated ?? undefined);
+  return { journal, substitutions: substitutions?.name ?? null, ...verification, classes, repeated };
 }
 
 /** Scores random blocks of a proof again, after its candidates were listed again. */
@@ -158,6 +178,16 @@ async function verifyExact(
   const isSame = header.hashes.victim === victim.victim.hash;
   // The margin that low precision does not decide is twice its largest error, so results of two hosts are within it.
   const lowPrecisionTolerance = Math.max(sameMarginTolerance, decidedMargin ?? 0);
+  const labels = victim.local?.model.labels ?? [];
+  const checkReport = async (verification: ProofVerification): Promise<ProofVerification> => {
+    const report = { ...(await summarizeProof(path)), ...(await describeProof(path, victim.victim, labels)) };
+    const hasReport = await checkSummary(getExactReportPath(path), report, [
+      "textsPerSecond",
+      "proof",
+      ...(victim.local ? [] : ["degeneracy"]),
+    ]);
+    return hasReport ? { ...verification, classes: [summaryClass, ...verification.classes] } : verification;
+  };
   const check = (listWords?: VerifyProofOptions["listWords"]): Promise<ProofVerification> =>
     verifyProof(
       path,
@@ -171,17 +201,18 @@ async function verifyExact(
         onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
       },
     );
-  if (!substitutions) return check();
+  if (!substitutions) return await checkReport(await check());
   const needs = minContextSimilarity > -1 ? (["encoder"] as const) : [];
   const request = { ...z.object(recipeResourceOptions).parse({}), substitutions: substitutions.name };
   const { encoder } = (await victim.loadAttacks([], request, [], needs)).resources;
   const context = encoder && { encoder, minSimilarity: minContextSimilarity };
   const resources = { substitutions, ...(context && { context }) };
-  return check(async (texts) => {
+  const verification = await check(async (texts) => {
     const examples = texts.map((each) => ({ texts: each }));
     const prepared = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
     return prepared.map(({ words }) => words);
   });
+  return await checkReport(verification);
 }
 
 const proofSettingsSchema = z.looseObject({

@@ -1,18 +1,20 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type Verification, verify, verifyRequestSchema } from "../../actions/verify/verify.js";
+import { verify, verifyRequestSchema } from "../../actions/verify/verify.js";
 import { formatCount, formatPercent } from "../../base/format.js";
+import type { VerifiedClass } from "../../base/verification.js";
 import { type Io, write } from "../io.js";
 import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note =
-  "Each line is replayed: its edits must lead from the original to the final text,\n" +
-  "and the model must return the recorded probabilities. Of a proof, all candidates are\n" +
-  "listed again, and random blocks are scored again. Certificates are computed again.\n" +
-  "The exit code is 2 if a line fails.\n" +
-  "This proves every text that fooled the model. A text that is recorded as robust is only as robust as the\n" +
-  "journal says, unless --repeat runs its search again, with the recorded settings and seed.";
+  "Computes each line again from model and text, and compares every field. The exit code is 2 if one differs.\n" +
+  "attacks       words, edits, final texts, probabilities, successes and errors are computed again. That a text\n" +
+  "              is robust, and what the search cost, is only recorded: --repeat runs searches again.\n" +
+  "proofs        candidates are listed again and random blocks (--blocks) are scored again.\n" +
+  "certificates  every certificate is computed again.\n" +
+  "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
+  '"not verified" what nothing but the file says. The header says which task and split the texts are from.';
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
   "temper verify runs/sst2-standard-seed0 --repeat 50",
@@ -42,44 +44,29 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatVerification(verification: Awaited<ReturnType<typeof verify>>[number]): string {
-  if ("blocks" in verification) return formatProof(verification);
-  if ("outcomes" in verification) return formatAttack(verification);
-  const { journal, header, lines } = verification;
-  return `${journal}: all ${formatCount(lines)} certificates of ${header.certificate.kind} verified\n`;
+type Verified = Awaited<ReturnType<typeof verify>>[number];
+
+function formatVerification(verification: Verified): string {
+  const { journal, classes } = verification;
+  const table = "substitutions" in verification ? verification.substitutions : null;
+  const edits = table === null ? "" : `; every substitute is in ${table}`;
+  return `${journal}: ${formatClasses(classes)}${edits}\n${"blocks" in verification ? formatDetection(verification) : ""}`;
 }
 
-function formatAttack({
-  journal,
-  header,
-  lines,
-  outcomes,
-  substitutions,
-  repeated,
-}: Extract<Verification, { outcomes: unknown }>): string {
-  const edits = substitutions === null ? "" : `, every edit is in ${substitutions}`;
-  const counts =
-    `${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} recorded as robust ` +
-    `(${repeated ? formatCount(repeated.robust) : "not"} searched again), ` +
-    `${formatCount(outcomes.skipped)} misclassified before the attack`;
-  const searches = repeated
-    ? `; ${formatCount(repeated.searches)} searches repeated with the same outcomes, ${formatCount(repeated.identical)} ` +
-      "with the same queries and texts"
-    : "";
-  return `${journal}: all ${formatCount(lines)} lines of ${header.attack} verified${edits} (${counts})${searches}\n`;
+/** What was verified, then what nothing but the file says. */
+function formatClasses(classes: readonly VerifiedClass[]): string {
+  const [verified, recorded] = [true, false].map((wanted) =>
+    classes
+      .filter(({ isVerified }) => isVerified === wanted)
+      .map(({ count, what }) => `${formatCount(count)} ${what}`)
+      .join(", "),
+  );
+  return `${verified}${recorded === "" ? "" : `; not verified: ${recorded}`}`;
 }
 
-function formatProof(proof: Extract<Verification, { readonly blocks: number }>): string {
-  const { journal, texts, blocks, checkedBlocks, identicalBlocks, detection, substitutions } = proof;
-  const space = substitutions === null ? "" : `, every candidate is in ${substitutions}`;
-  const different = checkedBlocks - identicalBlocks;
-  const bits = different > 0 ? ` (${formatCount(different)} differ in the last bits of their scores)` : "";
+function formatDetection({ detection }: Extract<Verified, { readonly blocks: number }>): string {
   const found = detection.map(
     ({ falseFraction, probability }) => `${formatPercent(falseFraction, 0)}: ${formatPercent(probability)}`,
   );
-  return (
-    `${journal}: all lines of ${formatCount(texts)} texts are complete${space}; ${formatCount(checkedBlocks)} of ` +
-    `${formatCount(blocks)} blocks were scored again and agree${bits}\n` +
-    `probability that a proof with this fraction of false blocks is found: ${found.join(", ")}\n`
-  );
+  return `probability that a proof with this fraction of false blocks is found: ${found.join(", ")}\n`;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import { canonicalize } from "../../text/canonicalize.js";
-import { compareFields, defineCertificate, scoreTolerance } from "./define-certificate.js";
+import { defineCertificate } from "./define-certificate.js";
 import { findLargestScore, isUndecided } from "./scoring.js";
 
 /** The certificate of a model that reads canonical forms. All texts with the same form get the same answer. */
@@ -29,9 +29,5 @@ export const canonical = defineCertificate({
       return { predicted, undecided: isUndecided(scores!, minMargin), probability: scores![predicted]! };
     },
     isCertified: ({ undecided }) => !undecided,
-    findDifference(recorded, computed) {
-      if (computed.undecided) return null;
-      return compareFields(recorded, computed, ["predicted", "probability"], scoreTolerance);
-    },
   }),
 });

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
-import { intervalSchema, wilsonInterval } from "../../evaluation/statistics.js";
+import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
 import type { Normalization } from "../../text/canonical-tokenizer.js";
 import type { CertifiedModel } from "./certified-model.js";
-import { type Guard, guardSummarySchema } from "./guard.js";
+import type { Guard, GuardSummary } from "./guard.js";
 import type { ScoringProcess, TextFields } from "./scoring.js";
 import type { NoiseKernel } from "./smoothing.js";
 import type { WordEdits } from "./words.js";
@@ -48,38 +48,31 @@ export interface EditRow extends WordEdits {
   readonly name?: string | undefined;
 }
 
-const certifiedRowSchema = z.object({
-  substitutions: z.int(),
-  /** Insertions and deletions together. */
-  insertions: z.int(),
-  /** The name of the row, if both numbers are 0. */
-  name: z.string().optional(),
-  /** The fraction of texts whose prediction is correct and certified for these edits. */
-  accuracy: z.number(),
-  /** The 95% CI of the accuracy over texts. */
-  interval: intervalSchema,
-  /** For statistical certificates: the accuracy by those that hold all together with 95% confidence. */
-  together: z.number().optional(),
-});
 /** A row of a table of certified accuracy. */
-export type CertifiedRow = Readonly<z.output<typeof certifiedRowSchema>>;
+export interface CertifiedRow extends EditRow {
+  /** The fraction of texts whose prediction is correct and certified for these edits. */
+  readonly accuracy: number;
+  /** The 95% CI of the accuracy over texts. */
+  readonly interval: Interval;
+  /** For statistical certificates: the accuracy by those that hold all together with 95% confidence. */
+  readonly together?: number;
+}
 
 /** Describes the certificates of all texts together. */
-export const certificateSummarySchema = z.object({
-  kind: z.string(),
-  examples: z.int(),
+export interface CertificateSummary {
+  readonly kind: string;
+  readonly examples: number;
   /** The accuracy of the certified model without edits. */
-  clean: z.number(),
-  certified: z.array(certifiedRowSchema),
-  cleanInterval: intervalSchema,
+  readonly clean: number;
+  readonly certified: readonly CertifiedRow[];
+  readonly cleanInterval: Interval;
   /** The edits that the certificates are about. */
-  covers: z.string(),
+  readonly covers: string;
   /** The confidence of a statistical certificate; null for a proof. */
-  confidence: z.string().nullable(),
+  readonly confidence: string | null;
   /** The recall and the false-positive rate, if a guard is certified. Its rows are then about the positive label. */
-  guard: guardSummarySchema.optional(),
-});
-export type CertificateSummary = Readonly<z.output<typeof certificateSummarySchema>>;
+  readonly guard?: GuardSummary;
+}
 
 /** The certificate that a model was trained for. Its training method names it. */
 export interface TrainedCertificate {
@@ -120,11 +113,6 @@ export interface CertificateParts<Found extends z.ZodRawShape = z.ZodRawShape> {
   certify(text: LabeledText, rng: Rng): ScoringProcess<Output<Found> & { readonly predicted: number }>;
   /** Returns true if the edits of a row, by its index, cannot change the prediction. */
   isCertified(line: CertificateLine & Output<Found>, row: number): boolean;
-  /**
-   * Returns why a line differs from the one that was computed again; null if it does not. Near ties
-   * may differ.
-   */
-  findDifference(recorded: CertificateLine & Output<Found>, computed: CertificateLine & Output<Found>): string | null;
   /** Adds what only this certificate reports. */
   extendSummary?(summary: CertificateSummary, lines: readonly (CertificateLine & Output<Found>)[]): CertificateSummary;
 }
@@ -181,8 +169,6 @@ export interface Certificate {
   /** Certifies one text. `rng` is the stream of this text. */
   certify(text: LabeledText, rng: Rng): ScoringProcess<CertificateLine>;
   summarize(lines: readonly CertificateLine[]): CertificateSummary;
-  /** Returns why a line differs from the one that was computed again; null if it does not. */
-  findDifference(recorded: CertificateLine, computed: CertificateLine): string | null;
 }
 
 /** Creates a certificate from the options that a journal records. `location` is for error messages. */
@@ -190,7 +176,7 @@ export function createCertificate(definition: CertificateDefinition, recorded: o
   const { name, covers, line, recorded: shape } = definition;
   const schema = z.strictObject({ kind: z.literal(name), ...modelShape, ...shape });
   const options = validate(schema, recorded, location);
-  const { rows, certify, isCertified, findDifference, extendSummary } = definition.create(options);
+  const { rows, certify, isCertified, extendSummary } = definition.create(options);
   return {
     options,
     // Each certificate reads only the lines that it has written.
@@ -217,7 +203,6 @@ export function createCertificate(definition: CertificateDefinition, recorded: o
       };
       return extendSummary?.(summary, lines) ?? summary;
     },
-    findDifference,
   };
 }
 
@@ -250,32 +235,4 @@ export function describeEdits({ substitutions, insertions, name }: EditRow): str
   if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
   if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;
   return name ?? "without a limit";
-}
-
-/** Scores on another host may differ by this. */
-export const scoreTolerance = 1e-3;
-
-/**
- * Compares keys of a line with those that were computed again. Returns a message about the first
- * one that differs by more than `tolerance`; null if none does.
- */
-export function compareFields<Line>(
-  recorded: Line,
-  computed: Line,
-  keys: readonly (keyof Line & string)[],
-  tolerance = 0,
-): string | null {
-  const key = keys.find((each) => !isNear(recorded[each], computed[each], tolerance));
-  return key === undefined ? null : describeDifference(key, recorded[key], computed[key]);
-}
-
-function isNear(first: unknown, second: unknown, tolerance: number): boolean {
-  if (typeof first === "number" && typeof second === "number") return Math.abs(first - second) <= tolerance;
-  if (!Array.isArray(first) || !Array.isArray(second)) return first === second;
-  return first.length === second.length && first.every((each, i) => isNear(each, second[i], tolerance));
-}
-
-/** Describes a value of a line that was not computed again. */
-export function describeDifference(key: string, recorded: unknown, computed: unknown): string {
-  return `${key}: the journal says ${JSON.stringify(recorded)}, the model gives ${JSON.stringify(computed)}`;
 }

@@ -1,11 +1,5 @@
 import { z } from "zod";
-import {
-  compareFields,
-  defineCertificate,
-  listEditRows,
-  maxEditsSchema,
-  type TrainedCertificate,
-} from "./define-certificate.js";
+import { defineCertificate, listEditRows, maxEditsSchema, type TrainedCertificate } from "./define-certificate.js";
 import type { TextFields } from "./scoring.js";
 import { certifySmoothed, type NoiseKernel, selectCertified } from "./smoothing.js";
 import { coversWordEdits, mapFieldWords, splitFields, type WordEdits } from "./words.js";
@@ -102,11 +96,6 @@ export const deletion = defineCertificate({
         return { predicted, samples, successes, undecided, lowerBound, pValues: [...pValues] };
       },
       isCertified: ({ lowerBound }, row) => lowerBound > thresholds[row]!,
-      findDifference(recorded, computed) {
-        const { undecided, samples } = computed;
-        if (undecided > 0) return compareFields(recorded, computed, ["lowerBound"], undecided / samples);
-        return compareFields(recorded, computed, ["predicted", "samples", "successes", "lowerBound"]);
-      },
       extendSummary: (summary, lines) => ({
         ...summary,
         certified: summary.certified.map((row, i) => {

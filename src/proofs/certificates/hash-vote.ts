@@ -1,14 +1,6 @@
 import { z } from "zod";
 import type { CertifiedModel } from "./certified-model.js";
-import {
-  compareFields,
-  defineCertificate,
-  describeDifference,
-  listEditRows,
-  maxEditsSchema,
-  scoreTolerance,
-  type TrainedCertificate,
-} from "./define-certificate.js";
+import { defineCertificate, listEditRows, maxEditsSchema, type TrainedCertificate } from "./define-certificate.js";
 import { certifyGroupRows, scoreDeletions } from "./group-deletions.js";
 import { findLargestScore, type LabelScores } from "./scoring.js";
 import {
@@ -78,19 +70,6 @@ export const hashVote = defineCertificate({
       },
       isCertified: ({ margins, changeableGroups }, row) =>
         margins ? margins[row]! > 0 : coversEdits({ changeableGroups }, rows[row]!),
-      // With near ties, a line may differ by as many votes.
-      findDifference(recorded, computed) {
-        const limit = computed.undecided;
-        const voters = countVoters(options.groups, listVoters(computed.texts, options).length);
-        const tolerance = options.clip === null ? 0 : scoreTolerance * voters;
-        const difference =
-          compareFields(recorded, computed, ["votes"], limit + tolerance) ??
-          compareFields(recorded, computed, ["margins"], 2 * limit + tolerance);
-        if (difference !== null) return difference;
-        if (recorded.changeableGroups > computed.changeableGroups + 2 * limit + Math.ceil(tolerance))
-          return describeDifference("changeableGroups", recorded.changeableGroups, computed.changeableGroups);
-        return limit + tolerance === 0 ? compareFields(recorded, computed, ["predicted", "changeableGroups"]) : null;
-      },
     };
   },
 });

@@ -16,7 +16,7 @@ export { findHiddenText, type HiddenKind, type HiddenText } from "../../text/hid
 export { canonical } from "./canonical.js";
 export { certificates, findCertificate } from "./certificates.js";
 export type { CertifiedAnswer, CertifiedEdits, CertifiedModel } from "./certified-model.js";
-export { certifyInRounds } from "./certify-texts.js";
+export { certifyInRounds, checkInRounds } from "./certify-texts.js";
 export {
   calibrateLabelSets,
   calibrateThreshold,
@@ -32,8 +32,6 @@ export {
   type CertificateParts,
   type CertificateSummary,
   type CertifiedRow,
-  certificateSummarySchema,
-  compareFields,
   computeCertifiedAccuracy,
   createCertificate,
   defineCertificate,
@@ -41,7 +39,6 @@ export {
   type EditRow,
   type LabeledText,
   type ModelFacts,
-  scoreTolerance,
   type TrainedCertificate,
 } from "./define-certificate.js";
 export {

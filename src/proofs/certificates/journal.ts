@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isHeaderOf, type LineFormat, readCheckedLines, readLineEntries } from "../../base/checked-lines.js";
+import { type LineFormat, readCheckedLines } from "../../base/checked-lines.js";
 import { type Certificate, type CertificateLine, certificateOptionsSchema } from "./define-certificate.js";
 
 const headerSchema = z.object({
@@ -26,12 +26,6 @@ export const certificateFormat: LineFormat<CertificateHeader> = {
   header: headerSchema,
   parts: ["settings", "certificate", "hashes"],
 };
-
-/** Returns true if a file is a journal of certificates. */
-export async function isCertificateJournal(path: string): Promise<boolean> {
-  for await (const { value } of readLineEntries(path)) return isHeaderOf(value, certificateFormat);
-  return false;
-}
 
 /** Reads the lines of a journal in order. Each is checked against its checksum and the certificate. */
 export async function readCertificates(path: string, { lineSchema }: Certificate): Promise<CertificateLine[]> {

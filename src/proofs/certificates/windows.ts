@@ -3,7 +3,7 @@ import { UserError } from "../../base/errors.js";
 import { countSchema, orNull } from "../../base/validate.js";
 import { findWords } from "../../text/find-words.js";
 import type { CertifiedModel } from "./certified-model.js";
-import { compareFields, computeCertifiedAccuracy, defineCertificate, scoreTolerance } from "./define-certificate.js";
+import { computeCertifiedAccuracy, defineCertificate } from "./define-certificate.js";
 import { type Guard, summarizeGuard } from "./guard.js";
 import type { LabelScores, ScoringProcess } from "./scoring.js";
 
@@ -107,7 +107,6 @@ export const windows = defineCertificate({
         return { predicted: found.score > threshold ? positiveLabel : 1 - positiveLabel, ...found };
       },
       isCertified,
-      findDifference: (recorded, computed) => compareFields(recorded, computed, ["windows", "score"], scoreTolerance),
       extendSummary: (summary, lines) => ({
         ...summary,
         // Of the texts of the positive label: a guard is evaded, not triggered.

@@ -101,7 +101,8 @@ export async function* proveText(
     }
     if (done < total) return yield finish(bound, changes - 1, found);
     if (changes > 1 || last === 1) continue;
-    const order = take("order")?.order ?? (await sortByMargin(victim, original, label, substitutions, margins));
+    const order =
+      take("order")?.order ?? sortByMargin(await scoreSingles(victim, original, label, substitutions, margins));
     yield { kind: "order", index, order };
     substitutions = order.map((each) => substitutions[each]!);
   }
@@ -120,22 +121,25 @@ async function scoreStart(
   return { margin: margin!, attack: attacked < 0 ? attack : null };
 }
 
-/** Indices of the substitutions, the smallest margin first. A resumed level is scored again. */
-async function sortByMargin(
+/** The margins of all single substitutions. A resumed level is scored again. */
+async function scoreSingles(
   victim: AbleVictim,
   original: EditedText,
   label: number,
   substitutions: Substitutions,
   known: readonly number[],
-): Promise<number[]> {
-  let margins = known;
-  if (margins.length < substitutions.length) {
-    margins = [];
-    const end = substitutions.length;
-    const level = new LevelScorer(victim, { original, label, index: 0, changes: 1, substitutions, end });
-    while (await level.scoreBlock(() => undefined, margins as number[]));
-  }
-  return [...substitutions.keys()].sort((a, b) => margins[a]! - margins[b]! || a - b);
+): Promise<readonly number[]> {
+  if (known.length === substitutions.length) return known;
+  const margins: number[] = [];
+  const end = substitutions.length;
+  const level = new LevelScorer(victim, { original, label, index: 0, changes: 1, substitutions, end });
+  while (await level.scoreBlock(() => undefined, margins));
+  return margins;
+}
+
+/** Indices of substitutions, the smallest margin first. */
+export function sortByMargin(margins: readonly number[]): number[] {
+  return [...margins.keys()].sort((a, b) => margins[a]! - margins[b]! || a - b);
 }
 
 /** Finds the words of a text as the victim does. */

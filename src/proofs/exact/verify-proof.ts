@@ -8,6 +8,7 @@ import type { AbleVictim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
+import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
 import { formatExample } from "../../tasks/example.js";
 import { countCombinations } from "./combinations.js";
 import { type Proof, readProof } from "./proof-file.js";
@@ -17,9 +18,10 @@ import {
   maxSubstitutions,
   type ProofLine,
   type ResultLine,
+  type Substitutions,
   type TextLine,
 } from "./proof-lines.js";
-import { createOriginal, limitLevel, proveText } from "./prove-text.js";
+import { createOriginal, limitLevel, proveText, sortByMargin } from "./prove-text.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
@@ -31,8 +33,10 @@ export interface ProofVerification {
   /** Blocks in the proof, and blocks that were scored again. */
   readonly blocks: number;
   readonly checkedBlocks: number;
-  /** Checked blocks whose scores have the recorded hash, bit by bit. */
+  /** Checked blocks whose line is the recorded one, with the hash of all scores. */
   readonly identicalBlocks: number;
+  /** What was computed again, and what was not. */
+  readonly classes: readonly VerifiedClass[];
   /** The probability that the check finds a proof of which this fraction of blocks is false. */
   readonly detection: readonly { readonly falseFraction: number; readonly probability: number }[];
 }
@@ -83,22 +87,58 @@ export async function verifyProof(
   checkHashes(header, { ...victim.hashes, ...(substitutionsHash && { substitutions: substitutionsHash }) }, path);
   const texts = await checkTexts(path, proof, victim, options);
   for (const text of texts) await checkWitnesses(text, victim, options.tolerance);
+  const isSameVictim = header.hashes.victim === victim.hash;
   const all = texts.flatMap((text) => text.blocks.map((block) => ({ text, block })));
   const drawn = drawBlocks(all, options);
-  let identicalBlocks = 0;
+  let [identicalBlocks, identicalOrders] = [0, 0];
   for (const [i, { text, block }] of drawn.entries()) {
-    if (await checkBlock(text, block, victim, options.tolerance)) identicalBlocks++;
+    const margins: number[] = [];
+    if (await checkBlock(text, block, victim, { ...options, isSameVictim, margins })) identicalBlocks++;
+    if (block.changes === 1 && checkOrder(text, margins, options.tolerance)) identicalOrders++;
     options.onBlock?.(i + 1, drawn.length);
   }
   const isComplete = drawn.length === all.length;
   const lines = [...proof.texts.values()].reduce((sum, each) => sum + each.length, 0);
   return {
     ...{ header, lines, texts: texts.length, blocks: all.length, checkedBlocks: drawn.length, identicalBlocks },
+    classes: listClasses(texts, {
+      identicalBlocks,
+      identicalOrders,
+      checkedBlocks: drawn.length,
+      hasTable: options.listWords !== undefined,
+    }),
     detection: falseFractions.map((falseFraction) => ({
       falseFraction,
       probability: isComplete ? 1 : 1 - (1 - falseFraction) ** options.blocks,
     })),
   };
+}
+
+/** Counts what was verified. A block of another host has other last bits, and so has its order. */
+function listClasses(
+  texts: readonly CheckedText[],
+  counts: {
+    readonly identicalBlocks: number;
+    readonly identicalOrders: number;
+    readonly checkedBlocks: number;
+    readonly hasTable: boolean;
+  },
+): VerifiedClass[] {
+  const { identicalBlocks, identicalOrders, checkedBlocks, hasTable } = counts;
+  const blocks = texts.reduce((sum, text) => sum + text.blocks.length, 0);
+  const orders = texts.filter(({ order }) => order !== null).length;
+  const attacks = texts.filter(({ start }) => start.attack !== null).length;
+  return [
+    { count: texts.length, what: "complete texts with results that follow from their blocks", isVerified: true },
+    { count: identicalBlocks, what: "blocks scored again with the same line and SHA-256", isVerified: true },
+    { count: identicalOrders, what: "orders of substitutions recomputed", isVerified: true },
+    { count: attacks, what: "attacks that fooled the model, scored again", isVerified: true },
+    { count: checkedBlocks - identicalBlocks, what: "blocks scored again with other last bits", isVerified: false },
+    { count: blocks - checkedBlocks, what: "blocks not scored again", isVerified: false },
+    { count: orders - identicalOrders, what: "orders of substitutions not confirmed", isVerified: false },
+    { count: texts.length - attacks, what: "attacks recorded as failed and not repeated", isVerified: false },
+    { count: hasTable ? 0 : texts.length, what: "lists of substitutes without their table", isVerified: false },
+  ].filter(({ count }) => count > 0);
 }
 
 /** Draws blocks with replacement, as the probability of a detection assumes. */
@@ -187,22 +227,32 @@ function sumOf(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0);
 }
 
-/** Scores the original text and the text that is said to fool the victim. */
+/** Scores the original text, and the texts with which the attack and the proof fool the victim. */
 async function checkWitnesses(
   { location, original, start, result }: CheckedText,
   victim: AbleVictim,
   tolerance: number,
 ): Promise<void> {
-  const allowed = new Set(listSubstitutions(start).map(([position, word]) => `${position} ${word}`));
-  if (result.edits?.some(([position, word]) => !allowed.has(`${position} ${word}`)))
-    throw new UserError(`${location}: the text that fools the victim is not one of the candidates.`);
-  const texts = result.edits ? [original, applySubstitutions(original, result.edits)] : [original];
-  for (const [i, text] of texts.entries()) {
-    const [margin] = await computeMargins(victim, [text], start.label);
-    if (i === 0) checkMargin(location, "the original text", start.margin, margin!, tolerance);
-    else if (margin! >= 0)
-      throw new UserError(`${location}: expected a text that fools the victim, received a margin of ${margin}.`);
+  const [margin] = await computeMargins(victim, [original], start.label);
+  checkMargin(location, "the original text", start.margin, margin!, tolerance);
+  for (const edits of [result.edits, start.attack]) {
+    // The original text itself fools the victim if it is misclassified.
+    if (!edits || (edits === result.edits && edits.length === 0)) continue;
+    if (!isCandidate(start, edits, edits.length))
+      throw new UserError(`${location}: the text that fools the victim is not one of the candidates.`);
+    const [found] = await computeMargins(victim, [applySubstitutions(original, edits)], start.label);
+    if (found! >= 0)
+      throw new UserError(`${location}: expected a text that fools the victim, received a margin of ${found}.`);
   }
+}
+
+/** Returns true if the edits are so many substitutions of a text, each of another word, in their order. */
+function isCandidate(start: TextLine, edits: Substitutions, changes: number): boolean {
+  const allowed = new Set(listSubstitutions(start).map((edit) => JSON.stringify(edit)));
+  const isSorted = edits.every(([position], i) => i === 0 || position > edits[i - 1]![0]);
+  return (
+    isSorted && edits.length === changes && changes > 0 && edits.every((edit) => allowed.has(JSON.stringify(edit)))
+  );
 }
 
 function checkMargin(location: string, what: string, recorded: number, found: number, tolerance: number): void {
@@ -219,12 +269,23 @@ function checkMargin(location: string, what: string, recorded: number, found: nu
     );
 }
 
-/** Scores a block again. Returns whether its scores are the recorded ones, bit by bit. */
+interface BlockCheck {
+  readonly tolerance: number;
+  /** True if the proof is of this victim in the same precision. */
+  readonly isSameVictim: boolean;
+  /** Receives the margins of all candidates. */
+  readonly margins: number[];
+}
+
+/**
+ * Scores a block again and compares every key. Returns false if the scores have another hash: then
+ * the rest of the line may differ by their rounding.
+ */
 async function checkBlock(
   { location, original, start, order }: CheckedText,
   block: BlockLine,
   victim: AbleVictim,
-  tolerance: number,
+  { tolerance, isSameVictim, margins }: BlockCheck,
 ): Promise<boolean> {
   const listed = listSubstitutions(start);
   const substitutions = block.changes === 1 || !order ? listed : order.map((each) => listed[each]!);
@@ -232,9 +293,35 @@ async function checkBlock(
   const first = block.block * blockSize;
   const ranks = { start: first, end: first + block.count };
   const level = new LevelScorer(victim, { original, label: start.label, index, changes, substitutions, ...ranks });
-  const found = await level.scoreBlock(() => undefined);
+  const found = await level.scoreBlock(() => undefined, margins);
   const where = `${location}, ${changes} substitutions, block ${block.block}`;
   if (!found) throw new UserError(`${where}: the block has no candidates. The proof was changed.`);
+  if (found.hash === block.hash) {
+    // Another precision scores other candidates again.
+    const repeated = isSameVictim ? found.repeated : block.repeated;
+    const difference = findDifference(block, [{ ...found, repeated }]);
+    if (difference) throw new UserError(`${where}: ${describeDifference(difference, "the model")}.`);
+    return true;
+  }
   checkMargin(where, "the most promising candidate", block.margin, found.margin, tolerance);
-  return found.hash === block.hash && found.count === block.count;
+  if (!isCandidate(start, block.edits, changes))
+    throw new UserError(`${where}: its most promising candidate is not one of the candidates.`);
+  const [margin] = await computeMargins(victim, [applySubstitutions(original, block.edits)], start.label);
+  checkMargin(where, "the recorded candidate", block.margin, margin!, tolerance);
+  if (block.repeated > block.count)
+    throw new UserError(`${where}: ${block.repeated} of ${block.count} candidates cannot be scored again.`);
+  return false;
+}
+
+/**
+ * Compares the order of the substitutions of a text with the margins of its first level. Returns
+ * false if they differ by their rounding, or if not all margins are known.
+ */
+function checkOrder({ location, order }: CheckedText, margins: readonly number[], tolerance: number): boolean {
+  if (order === null || order.length !== margins.length) return false;
+  const sorted = sortByMargin(margins);
+  if (isDeepStrictEqual(sorted, order)) return true;
+  for (const [i, each] of order.entries())
+    checkMargin(location, `substitution ${i} in the order`, margins[each]!, margins[sorted[i]!]!, 2 * tolerance);
+  return false;
 }

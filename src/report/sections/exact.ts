@@ -1,5 +1,6 @@
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
-import { type ExactReport, tabulateExact } from "../../runs/exact-folder.js";
+import type { ProofSummary } from "../../proofs/index.js";
+import { tabulateExact } from "../../runs/exact-folder.js";
 import { type Html, html, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
@@ -12,7 +13,7 @@ export function renderExactSection(runs: readonly ReportRun[]): Html | null {
   return parts.length > 0 ? html`${parts}` : null;
 }
 
-function renderExact(folder: string, report: ExactReport): Html {
+function renderExact(folder: string, report: ProofSummary): Html {
   const { distribution, attacks, examples, task, split, scored } = report;
   const { head, rows } = tabulateExact(report);
   const gaps = Object.entries(attacks).map(([name, { accuracyUnderAttack, gap, p }]) => [

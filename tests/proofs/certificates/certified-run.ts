@@ -26,9 +26,14 @@ export function writeReviewFile(path: string, count: number, seed: number | stri
 }
 
 /** Trains a model of a few hundred weights on such texts. */
-export async function trainCertified(folder: string, name: string, methods: readonly MethodSpec[]): Promise<string> {
+export async function trainCertified(
+  folder: string,
+  name: string,
+  methods: readonly MethodSpec[],
+  normalize: "none" | "canonical" = "none",
+): Promise<string> {
   const data = writeReviewFile(join(folder, "long-reviews.tsv"), 400, "train");
-  const config = await tinyRun(folder, { data, methods: [...methods] });
+  const config = await tinyRun(folder, { data, methods: [...methods], normalize });
   const out = join(folder, name);
   await train({ ...config, out });
   return out;

@@ -214,7 +214,9 @@ test("verify computes certificates again, and names the line that is forged", as
     "--quiet",
   ]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(stdout).toContain("hash-vote.jsonl: all 20 certificates of hash-vote verified");
+  expect(stdout).toContain(
+    "hash-vote.jsonl: 20 hash-vote certificates recomputed from model and text, 1 summary recomputed\n",
+  );
   const forged = join(folder, "forged.jsonl");
   writeForged(journals[0]!, forged, (line) => ({ ...line, changeableGroups: 3 }));
   await expect(verify({ ...runtime, journals: [forged], model: voting })).rejects.toThrow(
@@ -270,7 +272,7 @@ test("attacks attack the vote, never below its certificates, and the report show
   await certify({ ...runtime, model: voting, numExamples });
   const common = { ...runtime, model: voting, numExamples, substitutions: table, minContextSimilarity: -1 };
   const report = await attack({ ...common, attacks: ["pwws"], precision: "fp32" });
-  const [certified] = await readCertificateReports(join(voting, "certificates"));
+  const [certified] = await readCertificateReports(join(voting, "certificates"), []);
   expect(report.clean).toBe(certified!.clean);
   for await (const { result } of readJournal(join(voting, "attacks", "pwws.jsonl"))) {
     if (result.outcome !== "success") continue;

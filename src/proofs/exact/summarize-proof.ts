@@ -1,0 +1,188 @@
+import { z } from "zod";
+import { type JournalHeader, readJournal } from "../../attacks/journal.js";
+import type { AttackOutcome } from "../../attacks/result.js";
+import type { AbleVictim } from "../../attacks/victim.js";
+import { exists } from "../../base/files.js";
+import { validate } from "../../base/validate.js";
+import { computeBracket, countMinChanges } from "../../evaluation/bracket.js";
+import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
+import { toPredictions } from "../../evaluation/metrics.js";
+import { type Interval, mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
+import { readProof } from "./proof-file.js";
+import type { BlockLine, ProofLine, ResultLine, Substitutions, TextLine } from "./proof-lines.js";
+import { createOriginal } from "./prove-text.js";
+import { applySubstitutions } from "./score-candidates.js";
+
+/** What the lines of a proof say together. */
+export interface ProofSummary {
+  readonly examples: number;
+  readonly exact: readonly {
+    readonly changes: number;
+    /** The fraction of texts of which it is proven that no set of at most so many substitutions fools. */
+    readonly accuracy: number;
+    readonly interval: Interval;
+    /** Texts that the budget left open: neither fooled nor proven. */
+    readonly open: number;
+  }[];
+  /** Robust accuracy is between what is proven and what no attack has broken. */
+  readonly bracket: ReturnType<typeof computeBracket>;
+  /** Texts by the smallest number of substitutions that fools the model. */
+  readonly distribution: ReturnType<typeof countMinChanges>;
+  /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
+  readonly attacks: Readonly<Record<string, AttackGap>>;
+  readonly task: string;
+  readonly split: string;
+  /** SHA-256 of the examples. */
+  readonly data: string;
+  /** Texts that the enumeration scored. */
+  readonly scored: number;
+  /** How many of them were scored again, because a rough score could not decide them. */
+  readonly repeated: number;
+  /** Path of the proof, for `temper verify`. */
+  readonly proof: string;
+}
+
+interface AttackGap {
+  readonly accuracyUnderAttack: number;
+  /** The fraction of texts that the attack did not fool, although some substitutions do. */
+  readonly gap: number;
+  /** McNemar's exact p-value of the gap. */
+  readonly p: number;
+}
+
+/** What a proof says of each text, besides its summary. */
+export interface ProofDetails {
+  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  readonly degeneracy: string | null;
+  readonly texts: readonly {
+    readonly index: number;
+    readonly id: string;
+    /**
+     * The smallest known number of substitutions that fools the model; null if none is known. It
+     * is the smallest possible one if `provenUpTo` is one less.
+     */
+    readonly minChanges: number | null;
+    /** No set of at most this many substitutions fools the model; -1 for a misclassified text. */
+    readonly provenUpTo: number;
+    /** The text that fools the model; null if none is known. */
+    readonly finalTexts: readonly string[] | null;
+  }[];
+}
+
+const optionsSchema = z.looseObject({
+  maxChanges: z.int().min(0),
+  attacks: z.array(z.looseObject({ name: z.string() })),
+});
+const settingsSchema = z.looseObject({ task: z.string(), split: z.string() });
+
+/** Summarizes a proof and the attacks beside it from their lines; null if the proof is not complete. */
+export async function summarizeProof(path: string): Promise<ProofSummary | null> {
+  const { header, texts } = await readProof(path);
+  const results = listLines(header, texts, "result");
+  if (!results) return null;
+  const blocks = [...texts.values()].flat().filter((line) => line.kind === "block");
+  const { maxChanges, attacks } = validate(optionsSchema, header.options, `${path}:1: options`);
+  const { task, split } = validate(settingsSchema, header.settings, `${path}:1: settings`);
+  const gaps: [string, AttackGap][] = [];
+  for (const { name } of maxChanges === 0 ? [] : attacks) {
+    // The proof itself holds without the journals of the attacks.
+    if (!(await exists(getAttackPath(path, name)))) continue;
+    gaps.push([name, measureGap(await readFoundTexts(path, name), results)]);
+  }
+  return {
+    examples: results.length,
+    exact: summarizeResults(results, maxChanges),
+    bracket: computeBracket(results, maxChanges),
+    distribution: countMinChanges(results, maxChanges),
+    attacks: Object.fromEntries(gaps),
+    task,
+    split,
+    data: header.hashes.data!,
+    scored: results.reduce((sum, { scored }) => sum + scored, 0),
+    repeated: blocks.reduce((sum, { repeated }: BlockLine) => sum + repeated, 0),
+    proof: path,
+  };
+}
+
+/** Describes the texts of a complete proof. The model says how it classifies them. */
+export async function describeProof(
+  path: string,
+  victim: AbleVictim,
+  labels: readonly string[],
+): Promise<ProofDetails> {
+  const { header, texts } = await readProof(path);
+  const [starts, results] = [listLines(header, texts, "text")!, listLines(header, texts, "result")!];
+  const answers = await victim.predict(victim.prepare(starts.map((start) => start.texts)));
+  const rows = answers.map(({ probabilities }) => probabilities);
+  const gold = starts.map(({ label }) => label);
+  const names = Array.from(rows[0] ?? [], (_, label) => labels[label] ?? `label ${label}`);
+  return {
+    degeneracy: describeDegeneratePredictions(toPredictions(rows), gold, names),
+    texts: results.map(({ index, minChanges, provenUpTo, edits }, i) => {
+      const { id, texts: fields } = starts[i]!;
+      const finalTexts = edits && applySubstitutions(createOriginal(victim, fields), edits).texts;
+      return { index, id, minChanges, provenUpTo, finalTexts };
+    }),
+  };
+}
+
+interface LineByKind {
+  readonly text: TextLine;
+  readonly result: ResultLine;
+}
+
+/** The first or the last lines of all texts; null if one is missing. */
+function listLines<Kind extends keyof LineByKind>(
+  { examples }: JournalHeader,
+  texts: ReadonlyMap<number, readonly ProofLine[]>,
+  kind: Kind,
+): LineByKind[Kind][] | null {
+  const found = Array.from({ length: examples }, (_, index) => texts.get(index)?.find((line) => line.kind === kind));
+  return found.every((line) => line !== undefined) ? (found as LineByKind[Kind][]) : null;
+}
+
+/** Robust accuracy at 0 … `maxChanges` substitutions. */
+function summarizeResults(results: readonly ResultLine[], maxChanges: number): ProofSummary["exact"] {
+  const count = results.length;
+  return Array.from({ length: maxChanges + 1 }, (_, changes) => {
+    const proven = results.filter(({ provenUpTo }) => provenUpTo >= changes).length;
+    const fooled = results.filter(({ minChanges }) => minChanges !== null && minChanges <= changes).length;
+    const interval = wilsonInterval(proven, count);
+    return { changes, accuracy: proven / count, interval, open: count - proven - fooled };
+  });
+}
+
+/** What an attack found of a text: the substitutions, if it fooled the model. */
+export interface FoundText {
+  readonly outcome: AttackOutcome;
+  readonly edits: Substitutions;
+}
+
+/** The journal of an attack beside a proof. */
+export function getAttackPath(proofPath: string, attack: string): string {
+  return proofPath.replace(/\.jsonl$/, `-${attack}.jsonl`);
+}
+
+/** Reads what an attack has found, in the order of the texts. */
+export async function readFoundTexts(proofPath: string, attack: string): Promise<FoundText[]> {
+  const found: FoundText[] = [];
+  for await (const { result } of readJournal(getAttackPath(proofPath, attack)))
+    found.push({
+      outcome: result.outcome,
+      edits: result.edits.map(({ position, to }) => [position, to] as const),
+    });
+  return found;
+}
+
+/** Compares an attack with the exact result. */
+function measureGap(found: readonly FoundText[], exactResults: readonly ResultLine[]): AttackGap {
+  const count = found.length;
+  const isRobust = ({ outcome }: FoundText): boolean => outcome === "failed";
+  const missed = found.filter((text, i) => isRobust(text) && exactResults[i]?.minChanges !== null).length;
+  return {
+    accuracyUnderAttack: found.filter(isRobust).length / count,
+    gap: missed / count,
+    // No attack fools a text that is proven robust.
+    p: mcNemar(missed, 0).exact,
+  };
+}
