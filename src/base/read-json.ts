@@ -1,7 +1,6 @@
-import { join } from "node:path";
 import type { z } from "zod";
 import { UserError } from "./errors.js";
-import { exists, readFolder, readJson, readText, writeFileAtomic } from "./files.js";
+import { exists, readJson, readText, writeFileAtomic } from "./files.js";
 import { validate } from "./validate.js";
 
 /** Reads and validates a JSON file; null if there is none. `what` names it in messages. */
@@ -11,22 +10,6 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
   what: string,
 ): Promise<z.output<Schema> | null> {
   return (await exists(path)) ? validate(schema, await readJson(path, what, { kind: "settings" }), path) : null;
-}
-
-/** Reads the JSON files in a folder whose names have an ending, in the order of their names. */
-export async function readJsonFiles<Schema extends z.ZodType>(
-  folder: string,
-  ending: string,
-  schema: Schema,
-  what: string,
-): Promise<z.output<Schema>[]> {
-  const names = (await exists(folder)) ? (await readFolder(folder)).map(({ name }) => name).sort() : [];
-  const found = await Promise.all(
-    names
-      .filter((name) => name.endsWith(ending))
-      .map((name) => readJsonIfExists(join(folder, name), schema, `${what} ${name}`)),
-  );
-  return found.filter((each) => each !== null);
 }
 
 export async function writeJson(path: string, value: unknown): Promise<void> {

@@ -15,13 +15,11 @@ export {
   maxSubstitutions,
   type ProofLine,
   proofLineSchema,
-  type ResultLine,
   type Substitutions,
   type TextLine,
 } from "./exact/proof-lines.js";
 export { countCandidates, createOriginal, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";
 export {
-  applySubstitutions,
   type Level,
   LevelScorer,
   listSubstitutions,
