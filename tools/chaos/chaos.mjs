@@ -129,7 +129,8 @@ async function waitForGroup(/** @type {number} */ group) {
 async function resume(/** @type {Workload} */ workload, /** @type {string} */ out) {
   for (let attempt = 1; ; attempt++) {
     const ended = await start(workload.getCommand(out, temper), {}).ended;
-    if (attempt === 30 || !/is writing there/.test(ended.stderr)) return ended;
+    // A rank that outlived its launcher can have begun the run meanwhile, which is then resumed.
+    if (attempt === 30 || !/is writing there|already contains a run/.test(ended.stderr)) return ended;
     await delay(1000);
   }
 }
