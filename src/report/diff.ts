@@ -60,7 +60,7 @@ function markPieces(
  * context.
  */
 function shortenText(text: string, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Html {
-  const words = text.match(/\s*\S+\s*/g) ?? [];
+  const words = text.match(/(?:^\s*)?\S+\s*/g) ?? [];
   if (words.length <= 3 * contextWords) return html`${text}`;
   // Of a text without any change, the beginning is shown.
   const before = isFirst && !isLast ? 0 : isFirst ? 2 * contextWords : contextWords;

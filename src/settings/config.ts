@@ -47,8 +47,11 @@ const methodSchema = z
 const labelMapSchema = z.union(
   [
     z.string().transform((text, context) => {
-      const pairs = text.split(",").map((pair) => /^\s*([^=]+?)\s*=\s*(.+?)\s*$/.exec(pair)?.slice(1));
-      if (pairs.every((pair) => pair !== undefined)) return Object.fromEntries(pairs) as Record<string, string>;
+      const pairs = text.split(",").map((pair) => {
+        const [value = "", ...label] = pair.split("=");
+        return [value.trim(), label.join("=").trim()] as const;
+      });
+      if (pairs.every(([value, label]) => value !== "" && label !== "")) return Object.fromEntries(pairs);
       context.addIssue({ code: "custom", message: labelMapError });
       return z.NEVER;
     }),

@@ -3,13 +3,13 @@ import type { Constraint } from "../protocol.js";
 
 /** Parts of any text that should stay as they are. */
 const patterns = {
-  code: /```[\s\S]*?```|`[^`\n]+`|(?<![\p{L}\p{N}])[\w.$-]+\([^()\n]*\)|(?<!\S)(?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)+/gu,
+  code: /```[\s\S]*?```|`[^`\n]+`|(?:(?<![\p{L}\p{N}\w.$-])|(?<=(?!\w)[\p{L}\p{N}][_.$-]))[\w.$-]+\([^()\n]*\)|(?<!\S)(?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)+/gu,
   url: /\b(?:https?|ftp):\/\/\S+|\bwww\.\S+/giu,
-  email: /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/gu,
+  email: /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/gu,
   number: /(?<![\p{L}])[$€£]?\d[\d.,:/%-]*/gu,
   quote: /"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»/gu,
   // A capital letter in the middle of a sentence begins a name.
-  name: /(?<=[\p{Ll}\p{N},;:)]\s+)\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*/gu,
+  name: /(?=\p{Lu})(?<=[\p{Ll}\p{N},;:)]\s+)\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*/gu,
 } as const;
 
 /** The kinds of text that can be protected. */
@@ -32,14 +32,17 @@ export function protectSpans(kinds: readonly ProtectedKind[], custom: readonly R
 }
 
 function findProtectedWords(original: EditedText, expressions: readonly RegExp[]): Set<number> {
-  const spans = original.texts.map((text) =>
-    expressions.flatMap((expression) =>
-      [...text.matchAll(expression)].map(({ index, 0: { length } }) => [index, index + length] as const),
-    ),
-  );
+  // How many characters before each position are protected.
+  const counts = original.texts.map((text) => {
+    const count = new Uint32Array(text.length + 1);
+    for (const expression of expressions)
+      for (const { index, 0: match } of text.matchAll(expression)) count.fill(1, index + 1, index + match.length + 1);
+    for (let i = 1; i < count.length; i++) count[i]! += count[i - 1]!;
+    return count;
+  });
   return new Set(
     original.slots
-      .filter(({ field, start, end }) => spans[field]!.some(([from, to]) => start < to && end > from))
+      .filter(({ field, start, end }) => counts[field]![end]! > counts[field]![start]!)
       .map(({ origin }) => origin),
   );
 }

@@ -176,7 +176,7 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
 
 /** Splits a text where it begins and ends to differ from the other one. */
 function splitShared(text: string, other: string): readonly [string, string, string] {
-  const split = (each: string): readonly string[] => each.match(/\s*\S+/g) ?? [];
+  const split = (each: string): readonly string[] => each.trimEnd().match(/\s*\S+/g) ?? [];
   const [words, others] = [split(text), split(other)];
   let start = 0;
   while (start < words.length && words[start] === others[start]) start++;
