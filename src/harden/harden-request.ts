@@ -64,7 +64,9 @@ export const choiceTable = {
   },
   epochs: {
     title: "epochs",
-    schema: orNull(epochs.unwrap(), "enough for 75 steps, at least 2").describe("passes over the training data"),
+    schema: orNull(epochs.unwrap(), "enough for 75 steps of 32 texts, at least 2").describe(
+      "passes over the training data",
+    ),
     reason: "",
   },
   learningRate: {

@@ -168,7 +168,9 @@ function chooseBatches(
     { batchSampler, batchSize, groupByLength: false },
     new Rng("harden"),
   ).length;
-  const epochs = request.epochs ?? Math.max(minEpochs, Math.ceil(steps / perEpoch));
+  // Smaller batches are noisier: 16 texts need 107 steps where 32 need 75.
+  const needed = Math.ceil(steps * Math.sqrt(Math.max(1, largestBatch / batchSize)));
+  const epochs = request.epochs ?? Math.max(minEpochs, Math.ceil(needed / perEpoch));
   const total = Math.round(perEpoch * epochs);
   return {
     sampler: { batchSampler },
@@ -181,7 +183,7 @@ function chooseBatches(
     },
     epochs: {
       value: epochs,
-      reason: `${formatCount(train.length)} training texts give ${formatCount(total)} steps; a small model needs about 75`,
+      reason: `${formatCount(train.length)} training texts give ${formatCount(total)} steps; a small model needs about ${formatCount(needed)}`,
     },
   };
 }

@@ -114,6 +114,26 @@ describe("temper harden", () => {
     });
   });
 
+  it("chooses sizes for 600 reviews of 120 words that two cores train and attack in less than ten minutes", async () => {
+    const long = reviews(3600).flatMap((_, i, all) =>
+      i % 6 === 0
+        ? [
+            {
+              text: `${i} ${all
+                .slice(i, i + 30)
+                .map(({ text }) => text)
+                .join(" ")}`,
+              label: i % 12 ? "good" : "bad",
+            },
+          ]
+        : [],
+    );
+    const { settings: chosen, numExamples, choices } = await plan(writeCsv("long", long));
+    expect(chosen).toMatchObject({ maxLength: 96, train: { batchSize: 16, epochs: 5 } });
+    expect(numExamples).toBe(100);
+    expect(choices.find(({ name }) => name === "epochs")!.reason).toContain("give 120 steps");
+  });
+
   it("reports typos before it trains or writes anything", async () => {
     const out = join(folder, "typos");
     const command = ["harden", "--data", writeCsv("typos", balanced), ...settings(), "--out", out];
