@@ -13,9 +13,10 @@ export class LineIndex {
     for (let start = 0, end = 0; start < text.length; start = end + 1) {
       end = this.#findEnd(start);
       if (end === start || text[start] === " ") continue;
-      let keyEnd = start - 1;
-      for (let i = 0; i < keyWords; i++) keyEnd = text.indexOf(" ", keyEnd + 1);
-      this.#starts.set(text.slice(start, keyEnd), start);
+      const line = text.slice(start, end);
+      let keyEnd = -1;
+      for (let i = 0; i < keyWords; i++) keyEnd = line.indexOf(" ", keyEnd + 1);
+      this.#starts.set(line.slice(0, keyEnd), start);
     }
   }
 
