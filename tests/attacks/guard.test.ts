@@ -95,6 +95,10 @@ describe("guard", () => {
     const { outcome, queries, finalTexts } = await attackGuard(flags);
     expect(outcome).toBe("success");
     expect(await attackGuard(flags, {}, queries)).toMatchObject({ outcome, queries, finalTexts });
-    expect(await attackGuard(flags, {}, queries - 1)).toMatchObject({ outcome: "failed", exhausted: true });
+    const outcomes: string[] = [];
+    for (let budget = 1; budget <= 2 * queries; budget += Math.ceil(queries / 12))
+      outcomes.push((await attackGuard(flags, {}, budget)).outcome);
+    expect([outcomes[0], outcomes.at(-1)]).toEqual(["failed", "success"]);
+    expect(outcomes).toEqual([...outcomes].sort());
   });
 });
