@@ -71,11 +71,14 @@ export class HardenEstimator {
     const known = this.#benchmarks.get(key);
     if (known) return known;
     if (this.#callbacks.signal?.aborted) throw new Interrupted("Stopped before the training. No model was trained.");
-    reportProgress(this.#callbacks, "measure a few steps", this.#benchmarks.size, modelNames.length);
+    const report = (): void =>
+      reportProgress(this.#callbacks, "measure a few steps", this.#benchmarks.size, modelNames.length);
+    report();
     const options = { sample, stepsPerEpoch, seconds: benchmarkSeconds };
     // What the runs warn about is said when they start.
     const measured = await measureRun(config, options, {});
     this.#benchmarks.set(key, measured);
+    report();
     return measured;
   }
 

@@ -84,7 +84,10 @@ export class CallProcess<Api> {
       this.#waiting.clear();
     };
     child.on("message", (answer: Answer) => this.#receive(answer));
-    child.once("error", (error) => end(`The process of the models could not be started: ${error.message}`));
+    // A process that ended cannot be written to, either. Its end says why.
+    child.on("error", (error) => {
+      if (child.pid === undefined) end(`The process of the models could not be started: ${error.message}`);
+    });
     child.once("exit", (code, signal) =>
       end(`The process of the models ended: ${signal ? describeCrash(signal) : `exit code ${code}`}. Try again.`),
     );
