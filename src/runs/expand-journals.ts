@@ -4,12 +4,17 @@ import { findJournals, getJournalPath } from "./attack-folder.js";
 import { findRunFolders } from "./run-files.js";
 import { RunFolder } from "./run-folder.js";
 
+/** The runs that a path means: one run, or all in a folder. None if it is neither. */
+export async function findRunsAt(path: string): Promise<RunFolder[]> {
+  const run = await RunFolder.containing(path);
+  if (run) return [run];
+  const isFolder = (await stat(path).catch(() => null))?.isDirectory() ?? false;
+  return isFolder ? Promise.all((await findRunFolders(path)).map(RunFolder.open)) : [];
+}
+
 /** The journals that a path means: those of a run, those of all runs in a folder, or the journal itself. */
 export async function expandJournals(path: string): Promise<string[]> {
-  const run = await RunFolder.containing(path);
-  const isFolder = (await stat(path).catch(() => null))?.isDirectory() ?? false;
-  if (!run && !isFolder) return [path];
-  const runs = run ? [run] : await Promise.all((await findRunFolders(path)).map(RunFolder.open));
+  const runs = await findRunsAt(path);
   // A folder of journals alone is no run: its reader says what it expected.
   if (runs.length === 0) return [path];
   const folders = runs.map((each) => each.path("attacks"));
@@ -18,8 +23,9 @@ export async function expandJournals(path: string): Promise<string[]> {
   );
   const found = journals.flat();
   if (found.length > 0) return found;
-  const [subject, command] = run
-    ? ["this run was", `temper attack ${path}`]
-    : ["none of its runs was", `temper attack ${runs[0]!.folder}`];
+  const [subject, command] =
+    runs.length === 1
+      ? ["this run was", `temper attack ${path}`]
+      : ["none of its runs was", `temper attack ${runs[0]!.folder}`];
   throw new UserError(`${path}: ${subject} attacked yet. Run ${command} first.`);
 }

@@ -328,7 +328,7 @@ describe("temper attack", () => {
         ...flags.filter((flag) => flag !== "--in-vocab-substitutes"),
         ...cpu,
       ]);
-      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit is in") });
+      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every substitute is in") });
       expect(verified.stdout.includes("vocabulary")).toBe(flags.includes("--in-vocab-substitutes"));
       return readFileSync(journal, "utf8")
         .trimEnd()

@@ -19,6 +19,7 @@ import {
 import { findJournals, getJournalPath } from "../../runs/attack-folder.js";
 import { findCertificateJournals } from "../../runs/certificate-folder.js";
 import { findProofs, getExactReportPath } from "../../runs/exact-folder.js";
+import { findRunsAt } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { resolveTablePath } from "../../settings/read-config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
@@ -107,14 +108,16 @@ export async function verify(
   return done;
 }
 
-/** The journals that a path means: attacks, proofs and certificates of a run, or the journal itself. */
+/** The journals that a path means: attacks, proofs and certificates of a run or of all in a folder, or the journal itself. */
 async function listJournals(path: string): Promise<string[]> {
-  const run = await RunFolder.containing(path);
-  if (!run) return [path];
+  const runs = await findRunsAt(path);
+  if (runs.length === 0) return [path];
   const found = [];
-  for (const folder of [run.path("attacks"), run.path("exact")])
-    for (const name of await findJournals(folder)) found.push(getJournalPath(folder, name));
-  found.push(...(await findProofs(run.path("exact"))), ...(await findCertificateJournals(run.path("certificates"))));
+  for (const run of runs) {
+    for (const folder of [run.path("attacks"), run.path("exact")])
+      for (const name of await findJournals(folder)) found.push(getJournalPath(folder, name));
+    found.push(...(await findProofs(run.path("exact"))), ...(await findCertificateJournals(run.path("certificates"))));
+  }
   if (found.length > 0) return found;
   throw new UserError(
     `${path}: this run has no attack, proof or certificate. Run temper attack ${path}, temper exact or temper certify first.`,
