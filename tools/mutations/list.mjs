@@ -193,7 +193,7 @@ export const mutations = [
   {
     name: "RIFT's scores are not divided by the temperature",
     file: "methods/rift/rift.ts",
-    find: "anchors.matmul(candidates.t()).div(options.tau)",
+    find: "anchors.matmul(candidates.t()).div(tau)",
     replace: "anchors.matmul(candidates.t())",
     tests: [riftTraining],
   },
