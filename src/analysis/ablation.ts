@@ -6,7 +6,6 @@ import { mean, standardDeviation } from "../evaluation/statistics.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
 import { type AttackedRun, findAttackedRuns, listAttacks } from "./tradeoff.js";
 
@@ -91,7 +90,7 @@ function summarizeAblation({ by, metrics, values }: AblationData): string {
 }
 
 async function createAblationFigure({ by, metrics, values }: AblationData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, plotPanel } = await import("./plot-panel.js");
   const marks = metrics.flatMap((id, i) => {
     const color = getColor(i);
     const toPoints = (value: number | string, y: number | undefined) =>

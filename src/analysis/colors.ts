@@ -56,11 +56,3 @@ export function getHeatColor(fraction: number): string {
   const channels = from.map((value, i) => Math.round(value + (position - below) * (to[i]! - value)));
   return `#${channels.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
-
-/** A color for an angle in turns, [0, 1): all hues at one lightness. */
-export function getWheelColor(turn: number): string {
-  const angle = 2 * Math.PI * turn;
-  const channel = (offset: number): number => Math.round(128 + 82 * Math.cos(angle - offset));
-  const third = (2 * Math.PI) / 3;
-  return `#${[0, third, 2 * third].map((offset) => channel(offset).toString(16).padStart(2, "0")).join("")}`;
-}

@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { ablation } from "./ablation.js";
 import { consistency } from "./consistency.js";
 import type { AnalysisDefinition } from "./define-analysis.js";
@@ -6,8 +7,6 @@ import { geometry } from "./geometry.js";
 import { interpolation } from "./interpolation.js";
 import { landscape } from "./landscape.js";
 import { preference } from "./preference.js";
-import { probe } from "./probe.js";
-import { teacher } from "./teacher.js";
 import { tradeoff } from "./tradeoff.js";
 
 export const definitions = {
@@ -17,11 +16,12 @@ export const definitions = {
   geometry,
   landscape,
   interpolation,
-  probe,
   preference,
   consistency,
-  teacher,
 };
 export type AnalysisName = keyof typeof definitions;
 
-export const analyses: ReadonlyMap<string, AnalysisDefinition> = new Map(Object.entries(definitions));
+export const analyses = new Map(Object.entries(definitions)) as ReadonlyMap<
+  string,
+  AnalysisDefinition<string, z.ZodObject>
+>;

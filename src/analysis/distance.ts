@@ -1,10 +1,7 @@
 import { z } from "zod";
 import { formatPercent } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
-import type { Model } from "../models/index.js";
-import type { RunFolder } from "../runs/run-folder.js";
-import { type Device, free } from "../tensor/index.js";
-import { CheckpointStore } from "../train/checkpoint.js";
+import type { Device } from "../tensor/index.js";
 import { computeRelativeDistances, type Distances } from "../train/weight-distance.js";
 import { assignColors } from "./colors.js";
 import {
@@ -16,9 +13,8 @@ import {
   runsOption,
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { loadPlot } from "./load-plot.js";
+import type { Point } from "./plot-panel.js";
 import { getOption, labelGroups } from "./run-labels.js";
-import { type BandPoint, joinSeeds } from "./seed-bands.js";
 import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
 const distancesSchema = z.record(z.string(), z.number());
@@ -32,11 +28,11 @@ const dataSchema = z.object({
     z.object({
       label: z.string(),
       /** Equal for runs that differ only in their seed. */
-      group: z.string().default(""),
-      method: z.string().default(""),
+      group: z.string(),
+      method: z.string(),
       folder: z.string(),
       option: z.union([z.number(), z.string()]).nullable(),
-      /** During training, starting with 0 at step 0. */
+      /** At each evaluation, starting with 0 at step 0. */
       curve: z.array(pointSchema),
       last: pointSchema,
       /** The step of the model that was kept, and its distances. */
@@ -87,10 +83,9 @@ async function measureDistances(
     freeAfter(await loadInitialModel(run, model.labels, device), async (initial) => {
       const final = computeRelativeDistances(model.weights, initial.weights);
       const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
-      const logged = (await run.events()).flatMap(({ step, distance: logged }) =>
+      const points = (await run.events()).flatMap(({ step, distance: logged }) =>
         logged ? [{ step, distance: logged as Distances }] : [],
       );
-      const points = logged.length > 0 ? logged : await measureCheckpoints(run, initial);
       return {
         curve: [{ step: 0, distance: zero }, ...points],
         last: points.at(-1) ?? { step: bestStep, distance: final },
@@ -99,17 +94,6 @@ async function measureDistances(
       };
     }),
   );
-}
-
-async function measureCheckpoints(run: RunFolder, initial: Model): Promise<{ step: number; distance: Distances }[]> {
-  const checkpoints = new CheckpointStore(run.path("checkpoints"));
-  const points: { step: number; distance: Distances }[] = [];
-  for (const step of await checkpoints.listSteps()) {
-    const weights = await checkpoints.readTensors(step, "weights");
-    points.push({ step, distance: computeRelativeDistances(weights, initial.weights) });
-    free(weights);
-  }
-  return points;
 }
 
 function summarizeDistance({ runs }: DistanceData): string {
@@ -123,37 +107,40 @@ function summarizeDistance({ runs }: DistanceData): string {
   return `${lead}: ${each.join(", ")}. Each is one run; another seed may give another distance.`;
 }
 
+/** Measurements that a line needs. Between fewer of them, it would claim a course that nobody measured. */
+const minPointsOfLine = 4;
+
 async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, plotPanel, drawLine, joinSeeds } = await import("./plot-panel.js");
   const percent = (value: number): number => 100 * value;
   const y = { label: "relative L2 distance (%)", grid: true, zero: true, nice: true, ticks: 5 };
   const groups = [...groupBy(runs, ({ group }) => group)].map(([label, seeds]) => ({ label, seeds }));
   const colors = assignColors(groups.map(({ label, seeds }) => ({ label, method: seeds[0]!.method })));
   const colorOf = new Map(groups.map(({ label }, i) => [label, colors[i]!]));
-  const join = (read: (run: DistanceData["runs"][number]) => { x: number; y: number }[]): GroupPoint[] =>
-    groups.flatMap(({ label, seeds }, i) =>
-      joinSeeds(seeds.map(read)).map((point) => ({ ...point, label, color: colors[i]! })),
-    );
-  const curves = join(({ curve }) => curve.map(({ step, distance }) => ({ x: step, y: percent(distance.all!) })));
+  const drawGroups = (read: (run: DistanceData["runs"][number]) => readonly Point[], minPoints: number) =>
+    groups.map(({ seeds }, i) => {
+      const points = joinSeeds(seeds.map(read));
+      return drawLine(points, { color: colors[i]!, r: 3, isConnected: points.length >= minPoints });
+    });
   const kept = runs.map(({ final, bestStep: x, group }) => ({ x, y: percent(final.all!), color: colorOf.get(group)! }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
   const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", ""));
-  const layers = join(({ final }) => parts.map((part, at) => ({ x: at, y: percent(final[part] ?? 0) })));
-  const drawLines = (points: readonly GroupPoint[], r: number) => [
-    Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill: "color", z: "label", fillOpacity: 0.18 }),
-    Plot.line(points, { x: "x", y: "y", stroke: "color", z: "label", strokeWidth: 2 }),
-    Plot.dot(points, { x: "x", y: "y", fill: "color", r }),
-  ];
   const panels = [
-    plotPanel("over training", {
+    plotPanel("at each evaluation", {
       x: { label: "step", ticks: 5 },
       y,
-      marks: [...drawLines(curves, 2), Plot.dot(kept, { x: "x", y: "y", stroke: "color", r: 5, strokeWidth: 1.5 })],
+      marks: [
+        ...drawGroups(
+          ({ curve }) => curve.map(({ step: x, distance }) => ({ x, y: percent(distance.all!) })),
+          minPointsOfLine,
+        ),
+        Plot.dot(kept, { x: "x", y: "y", stroke: "color", r: 5, strokeWidth: 1.5 }),
+      ],
     }),
     plotPanel("by layer, of the kept model", {
       x: { label: "layer", ticks: parts.map((_, at) => at), tickFormat: (at: number) => names[at] ?? "", inset: 8 },
       y,
-      marks: drawLines(layers, 3),
+      marks: drawGroups(({ final }) => parts.map((part, x) => ({ x, y: percent(final[part] ?? 0) })), 2),
     }),
   ];
   const withOption = runs.flatMap(({ last, option, group }) =>
@@ -169,15 +156,12 @@ async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure>
       }),
     );
   }
+  const hasSeeds = groups.some(({ seeds }) => seeds.length > 1);
   return {
     title: "Distance from the pre-trained weights",
     caption:
-      "Relative L2 distance of the encoder's weights from those before fine-tuning. " +
-      `A ring marks the model that was kept.${
-        groups.some(({ seeds }) => seeds.length > 1)
-          ? " Lines are means over seeds; bands reach from the lowest to the highest."
-          : ""
-      }`,
+      "Relative L2 distance of the encoder's weights from those before fine-tuning. A ring marks the model that was kept." +
+      (hasSeeds ? " Lines are means over seeds; bands reach from the lowest to the highest." : ""),
     legend: groups.map(({ label, seeds }, i) => ({
       label: seeds.length > 1 ? `${label}, ${seeds.length} seeds` : label,
       color: colors[i]!,
@@ -186,9 +170,4 @@ async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure>
     panels,
     columns: 3,
   };
-}
-
-interface GroupPoint extends BandPoint {
-  readonly label: string;
-  readonly color: string;
 }

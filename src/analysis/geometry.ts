@@ -5,10 +5,9 @@ import { Rng } from "../base/rng.js";
 import { bootstrapIntervals, intervalSchema, mean } from "../evaluation/statistics.js";
 import type { Model } from "../models/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { getWheelColor } from "./colors.js";
+import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { loadPlot } from "./load-plot.js";
 import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
 import { squaredDistance, type TsneOptions, tsne } from "./tsne.js";
 
@@ -209,25 +208,24 @@ function summarizeGeometry({ models, classes }: GeometryData): string {
   return `Over ${classes.length} examples, with 95% CIs: ${each.join("; ")}. ${meaning}`;
 }
 
-/** The mark of each class. More classes than marks share them. */
-const symbols = ["triangle", "square", "circle"] as const;
+/** The mark of each class, besides its color. More classes than marks share them. */
+const symbols = ["circle", "triangle", "square"] as const;
+const getSymbol = (label: number): (typeof symbols)[number] => symbols[label % symbols.length]!;
 
 async function createGeometryFigure({ task, split, labels, classes, models }: GeometryData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, plotPanel } = await import("./plot-panel.js");
   const size = 250;
   const margin = 14;
-  // Neighbors before fine-tuning have similar colors, so that they can be followed.
-  const colors = (models[0]?.student ?? []).map(getWheelColor);
   const drawRing = (turns: readonly number[], radius: number, r: number) => {
     const marks = turns.map((turn, i) => ({
       x: radius * Math.cos(2 * Math.PI * turn),
       y: radius * Math.sin(2 * Math.PI * turn),
-      color: colors[i]!,
-      symbol: symbols[classes[i]! % symbols.length]!,
+      color: getColor(classes[i]!),
+      symbol: getSymbol(classes[i]!),
     }));
     return [
       Plot.dot([[0, 0]], { r: radius * (size / 2 - margin), stroke: "currentColor", strokeOpacity: 0.15 }),
-      Plot.dot(marks, { x: "x", y: "y", symbol: "symbol", fill: "color", fillOpacity: 0.8, r }),
+      Plot.dot(marks, { x: "x", y: "y", symbol: "symbol", fill: "color", fillOpacity: 0.7, r }),
     ];
   };
   const axis = { axis: null, domain: [-1, 1] };
@@ -253,11 +251,8 @@ async function createGeometryFigure({ task, split, labels, classes, models }: Ge
     title: "Geometry of the features",
     caption:
       `t-SNE of the features of ${classes.length} examples (${split} split of ${task}), mapped onto the circle. ` +
-      "Outer ring: the model. Inner ring: the pre-trained model. " +
-      "Colors show the position of the example before fine-tuning.",
-    legend: symbols.flatMap((shape, i) =>
-      i < labels.length ? { label: labels[i]!, color: "currentColor", shape } : [],
-    ),
+      "Outer ring: the model. Inner ring: the pre-trained model. Colors and marks are the classes.",
+    legend: labels.map((label, i) => ({ label, color: getColor(i), shape: getSymbol(i) })),
     panels,
     columns: Math.min(4, models.length),
   };

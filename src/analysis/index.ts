@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -75,13 +74,7 @@ export async function analyze(
   });
   const getPath = (extension: string): string => join(out, `${name}.${extension}`);
   const svg = renderFigure(figure);
-  const content = {
-    format: 2,
-    analysis: name,
-    title: figure.title,
-    summary,
-    ...(definition.data.parse(data) as object),
-  };
+  const content = { analysis: name, title: figure.title, summary, ...(definition.data.parse(data) as object) };
   // The files are one set: an older figure must not stay next to newer data.
   const png = parsed.png ? renderPng(svg) : null;
   for (const extension of ["svg", "png"]) await rm(getPath(extension), { force: true });
@@ -92,19 +85,16 @@ export async function analyze(
   return { name, summary, data, files };
 }
 
-/** What every request of an analysis has, and what some have. */
+/** What every request of an analysis has. */
 interface OutputRequest {
+  readonly runs: readonly string[];
   readonly out: string | null;
   readonly png: boolean;
-  readonly runs?: readonly string[];
-  readonly model?: string;
 }
 
-/** analysis/ of the first run, where `temper report` finds it, or of the model folder. */
-async function getDefaultFolder({ runs, model = "." }: OutputRequest): Promise<string> {
-  if (runs) return (await RunFolder.findFinished(runs[0]!))[0]!.run.path("analysis");
-  const run = await RunFolder.containing(model);
-  return run?.path("analysis") ?? join(existsSync(model) ? model : ".", "analysis");
+/** analysis/ of the first run, where `temper report` finds it. */
+async function getDefaultFolder({ runs }: OutputRequest): Promise<string> {
+  return (await RunFolder.findFinished(runs[0]!))[0]!.run.path("analysis");
 }
 
 function createContext(name: string, out: string, callbacks: Callbacks): AnalysisContext {

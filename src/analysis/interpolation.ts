@@ -10,8 +10,7 @@ import { scope } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { loadPlot } from "./load-plot.js";
-import type { BandPoint } from "./seed-bands.js";
+import type { BandPoint } from "./plot-panel.js";
 import { type ExampleLosses, freeAfter, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
@@ -23,9 +22,7 @@ const dataSchema = z.object({
   split: z.string(),
   examples: z.number(),
   /** `lossError` is the standard error of the loss over the examples. */
-  points: z.array(
-    z.object({ alpha: z.number(), loss: z.number(), accuracy: z.number(), lossError: z.number().default(0) }),
-  ),
+  points: z.array(z.object({ alpha: z.number(), loss: z.number(), accuracy: z.number(), lossError: z.number() })),
   /** The highest loss between the two models minus the higher of their losses; at least 0. */
   barrier: z.number(),
 });
@@ -126,50 +123,27 @@ function summarizeInterpolation({ from, to, barrier, points, examples }: Interpo
   return `Between ${from} and ${to}, ${rise}. The ${lowest} (${interval}).`;
 }
 
-/** The range of the values, widened to a minimum span so that a flat line looks flat. */
-function computeAxisDomain(values: readonly number[], span: number): [number, number] {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const missing = Math.max(0, span - (high - low)) / 2;
-  return [low - missing, high + missing];
+/** A y axis of the values, with a minimum span so that a flat line looks flat. */
+function createAxis(label: string, values: readonly BandPoint[], minSpan: number) {
+  const low = Math.min(...values.map((point) => point.low));
+  const high = Math.max(...values.map((point) => point.high));
+  const missing = Math.max(0, minSpan - (high - low)) / 2;
+  return { label, domain: [low - missing, high + missing], grid: true, nice: true, ticks: 5 };
 }
 
-async function createInterpolationFigure({
-  from,
-  to,
-  task,
-  split,
-  examples,
-  points,
-}: InterpolationData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
-  const low = Math.min(...points.map(({ alpha }) => alpha));
-  const high = Math.max(...points.map(({ alpha }) => alpha));
-  const names = [
-    { alpha: 0, name: from },
-    { alpha: 1, name: to },
-  ];
-  const ends = Plot.ruleX([0, 1], { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" });
+async function createInterpolationFigure(data: InterpolationData): Promise<Figure> {
+  const { from, to, task, split, examples, points } = data;
+  const { Plot, plotPanel, drawLine } = await import("./plot-panel.js");
+  const names = [`0: ${from}`, `1: ${to}`].join(", ");
   const panel = (title: string, label: string, minSpan: number, values: readonly BandPoint[]) =>
     plotPanel(title, {
       width: 380,
       height: 240,
-      marginTop: 34,
-      x: { label: "alpha", domain: [low, high], ticks: 6 },
-      y: {
-        label,
-        domain: computeAxisDomain(
-          values.flatMap((point) => [point.low, point.high]),
-          minSpan,
-        ),
-        grid: true,
-        nice: true,
-        ticks: 5,
-      },
+      x: { label: `alpha (${names})`, domain: [points[0]!.alpha, points.at(-1)!.alpha], ticks: 6 },
+      y: createAxis(label, values, minSpan),
       marks: [
-        ends,
-        Plot.text(names, { x: "alpha", text: "name", frameAnchor: "top", dy: -8, fillOpacity: 0.75 }),
-        Plot.areaY(values, { x: "x", y1: "low", y2: "high", fill: lineColor, fillOpacity: 0.18 }),
-        Plot.line(values, { x: "x", y: "y", stroke: lineColor, strokeWidth: 2 }),
+        Plot.ruleX([0, 1], { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" }),
+        ...drawLine(values, { color: lineColor }),
         Plot.dot(
           values.filter(({ x }) => x === 0 || x === 1),
           { x: "x", y: "y", fill: lineColor, r: 4 },

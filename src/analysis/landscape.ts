@@ -8,6 +8,7 @@ import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { hashExamples } from "../runs/environment.js";
 import { free, keep, noGrad, operator, Rng, randn, scope, seedGenerator, type Tensor } from "../tensor/index.js";
+import { getHeatColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import {
@@ -17,7 +18,12 @@ import {
   loadSharedSample,
   withModel,
 } from "./shared-sample.js";
-import type { SurfaceGrid } from "./surface-plots.js";
+
+/** A square grid of values: one row per value of beta, one column per value of alpha, both at `axis`. */
+export interface SurfaceGrid {
+  readonly axis: readonly number[];
+  readonly values: readonly (readonly number[])[];
+}
 
 /** A direction in the space of a model's weights. It contains only the weights that it changes. */
 type Direction = ReadonlyMap<string, Tensor>;
@@ -320,12 +326,63 @@ function summarizeLandscape({ models, examples }: LandscapeData): string {
   );
 }
 
+const width = 292;
+const formatTick = (value: number): string => String(Number(value.toPrecision(2)));
+
 async function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Promise<Figure> {
-  const { renderColorScale, renderContourPanel, renderSurfacePanel } = await import("./surface-plots.js");
+  const { Plot, plotPanel } = await import("./plot-panel.js");
   const all = models.flatMap(({ losses }) => losses.flat());
-  const span = { low: Math.min(...all), high: Math.max(...all) };
-  const levels = Array.from({ length: 14 }, (_, i) => span.low + ((span.high - span.low) * (i + 1)) / 15);
-  const grids = models.map(({ losses }) => ({ axis, values: losses }));
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const thresholds = Array.from({ length: 15 }, (_, i) => low + ((high - low) * i) / 15);
+  const end = axis.at(-1)!;
+  // Plot places a value in the middle of its cell. The outer half of the border cells is no data.
+  const edge = end + end / (axis.length - 1);
+  const side = { domain: [-end, end], ticks: [-end, 0, end], tickFormat: formatTick, tickSize: 0 };
+  const centered = { labelAnchor: "center", labelArrow: "none" } as const;
+  const panels = models.map(({ label, meanChange, intervals, losses }) =>
+    plotPanel(`${label}: mean change ${formatWithInterval(meanChange, intervals.meanChange)}`, {
+      width,
+      height: 270,
+      marginTop: 8,
+      x: { ...side, ...centered, label: "alpha" },
+      y: { ...side, ...centered, label: "beta" },
+      color: { type: "linear", domain: [low, high], clamp: true, interpolate: getHeatColor },
+      marks: [
+        Plot.contour(losses.flat(), {
+          width: axis.length,
+          height: axis.length,
+          x1: -edge,
+          x2: edge,
+          y1: -edge,
+          y2: edge,
+          clip: true,
+          fill: Plot.identity,
+          thresholds,
+          stroke: "#ffffff",
+          strokeOpacity: 0.55,
+          strokeWidth: 0.7,
+        }),
+        Plot.dot([[0, 0]], { symbol: "plus", r: 4, stroke: "#ffffff" }),
+      ],
+    }),
+  );
+  const fractions = thresholds.map((_, i) => i / thresholds.length);
+  const scale = plotPanel("cross-entropy (nats)", {
+    width,
+    height: 36,
+    marginTop: 4,
+    marginBottom: 20,
+    x: { label: null, ticks: [0, 0.5, 1], tickFormat: (at: number) => formatTick(low + at * (high - low)) },
+    y: { axis: null },
+    marks: [
+      Plot.barX(fractions, {
+        x1: (at) => at,
+        x2: (at) => at + 1 / fractions.length,
+        insetRight: -0.5,
+        fill: getHeatColor,
+      }),
+    ],
+  });
   return {
     title: "Loss around each model",
     caption:
@@ -334,18 +391,7 @@ async function createLandscapeFigure({ task, split, examples, axis, models }: La
       "All panels have the same examples, directions, levels and colors. " +
       "In parentheses: 95% CI over the examples, for this plane only. " +
       "Closer lines are a steeper surface.",
-    panels: [
-      ...models.map(({ label, meanChange, intervals }, i) =>
-        renderContourPanel(
-          `${label}: mean change ${formatWithInterval(meanChange, intervals.meanChange)}`,
-          grids[i]!,
-          levels,
-          span,
-        ),
-      ),
-      ...models.map(({ label }, i) => renderSurfacePanel(label, grids[i]!, span)),
-      renderColorScale("cross-entropy (nats)", span),
-    ],
+    panels: [...panels, scale],
     columns: Math.min(4, models.length),
   };
 }

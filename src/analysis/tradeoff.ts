@@ -8,7 +8,6 @@ import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { assignColors } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
 
 /** tradeoff.json: accuracy under each attack and accuracy without one, run by run. */
@@ -24,7 +23,7 @@ const dataSchema = z.object({
       /** On the test split, without an attack, with the 95% CI. */
       accuracy: z.number(),
       examples: z.number(),
-      interval: intervalSchema.optional(),
+      interval: intervalSchema,
       degeneracy: z.string().nullable(),
       /** By attack, with the 95% CI. If only one label was attacked, the accuracy is its recall. */
       robust: z.record(
@@ -164,7 +163,7 @@ function describeAttack(
 }
 
 async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Figure> {
-  const { Plot, plotPanel } = await loadPlot();
+  const { Plot, plotPanel } = await import("./plot-panel.js");
   const methods = [...new Set(runs.map(({ method }) => method))];
   const colors = assignColors(methods.map((method) => ({ method, label: method })));
   const panels = attacks.map((attack) => {
@@ -182,8 +181,8 @@ async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Fi
           y: 100 * accuracy,
           low: 100 * low,
           high: 100 * high,
-          left: 100 * (interval?.low ?? clean),
-          right: 100 * (interval?.high ?? clean),
+          left: 100 * interval.low,
+          right: 100 * interval.high,
           color: colors[methods.indexOf(method)]!,
           isSound: degeneracy === null,
         },

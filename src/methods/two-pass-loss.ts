@@ -14,6 +14,6 @@ export function computeTwoPassLoss(context: BatchContext): Tensor {
 export const disagreementMetric = "disagreement";
 
 /** The fraction of examples whose predicted class differs between two passes. */
-export function computeDisagreement(first: Tensor, second: Tensor): Tensor {
+function computeDisagreement(first: Tensor, second: Tensor): Tensor {
   return scope(() => noGrad(() => first.argmax(-1).ne(second.argmax(-1)).to("float32").mean()));
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { analyses } from "../analysis/definitions.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { isModulePath } from "../base/trust.js";
@@ -11,7 +12,7 @@ import { formatConfigIdentity, formatMethodNames, type RunConfig } from "../sett
 import { type ConfigObject, resolveRun, type SettingsSource } from "../settings/read-config.js";
 import { ConfigOverlay } from "./config-overlay.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
-import { type Grid, type GridPoint, runAnalyses, type SweepCell, type SweepPlan } from "./schema.js";
+import type { Grid, GridPoint, SweepCell, SweepPlan } from "./schema.js";
 import { linkToStageRuns, parseStageModel, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
@@ -228,7 +229,7 @@ function resolveTableMetrics(file: SweepFile): string[] {
   if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks, ...exact];
   const known = [
     ...Object.keys(metrics),
-    ...evaluation.analyses.flatMap(({ kind, options }) => runAnalyses.get(kind)!.listMetrics?.(options) ?? []),
+    ...evaluation.analyses.flatMap(({ kind, options }) => analyses.get(kind)!.listMetrics?.(options) ?? []),
     ...(evaluation.advglue ? ["advglue", "drop"] : []),
     ...attacks,
     ...Array.from({ length: evaluation.exact?.maxChanges ?? 0 }, (_, i) => `${exactPrefix}${i + 1}`),

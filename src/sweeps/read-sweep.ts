@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { analyses } from "../analysis/definitions.js";
 import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
@@ -10,14 +11,7 @@ import { validate } from "../base/validate.js";
 import { type KeyPath, parseAssignment, readYaml } from "../base/yaml.js";
 import type { ConfigObject } from "../settings/read-config.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
-import {
-  attackOptionsSchema,
-  listBaselines,
-  runAnalyses,
-  runConfigKeys,
-  type SweepSettings,
-  sweepFileSchema,
-} from "./schema.js";
+import { attackOptionsSchema, listBaselines, runConfigKeys, type SweepSettings, sweepFileSchema } from "./schema.js";
 
 const folder = fileURLToPath(new URL("../../experiments", import.meta.url));
 
@@ -182,7 +176,7 @@ async function checkEvaluation(
   for (const [column, options] of Object.entries(evaluation.columns))
     validate(attackOptionsSchema, options, (path) => locate(["evaluation", "columns", column, ...path]));
   for (const [i, { kind, options }] of evaluation.analyses.entries()) {
-    const schema = runAnalyses.get(kind)!.request.omit({ analysis: true, runs: true, out: true });
+    const schema = analyses.get(kind)!.request.omit({ analysis: true, runs: true, out: true });
     validate(schema, options, (path) => `${locate(["evaluation", "analyses", i, "options", ...path])}: ${kind}`);
   }
   return names;

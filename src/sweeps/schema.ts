@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
-import type { AnalysisDefinition } from "../analysis/define-analysis.js";
 import { analyses } from "../analysis/definitions.js";
 import { parseSpec } from "../base/spec.js";
 import { acceptOne, countSchema, orNull, seedSchema } from "../base/validate.js";
@@ -76,17 +75,9 @@ export const attackOptionsSchema = attackRequestSchema.omit({
   endpoint: true,
 });
 
-/** The analyses that take runs. A sweep has nothing else to analyze. */
-export const runAnalyses: ReadonlyMap<string, AnalysisDefinition<string, z.ZodObject>> = new Map(
-  [...analyses].filter(
-    (entry): entry is [string, AnalysisDefinition<string, z.ZodObject>] =>
-      entry[1].request instanceof z.ZodObject && "runs" in entry[1].request.shape,
-  ),
-);
-
 /** A figure over the named rows, one per column. Default: all rows and all columns. */
 const analysisSchema = z.strictObject({
-  kind: z.enum([...runAnalyses.keys()]),
+  kind: z.enum([...analyses.keys()]),
   rows: acceptOne(z.array(z.string()).min(1).optional()),
   columns: acceptOne(z.array(z.string()).min(1).optional()),
   /** Analyze the runs of one seed, or of all seeds. */

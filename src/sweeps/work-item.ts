@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { analyses as knownAnalyses } from "../analysis/definitions.js";
 import { exists } from "../base/files.js";
 import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
@@ -7,7 +8,7 @@ import type { RunConfig } from "../settings/config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readPlannedConfig } from "./plan.js";
-import { attackOptionsSchema, runAnalyses, type SweepCell, type SweepPlan } from "./schema.js";
+import { attackOptionsSchema, type SweepCell, type SweepPlan } from "./schema.js";
 import { listTrainingLevels } from "./stages.js";
 
 /**
@@ -41,7 +42,7 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   const evaluations = seeds.flatMap((seed) => plan.cells.flatMap((cell) => listEvaluations(plan, cell, seed)));
   const analyses = evaluation.analyses.flatMap((analysis, index) =>
     (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
-      runAnalyses.get(analysis.kind)!.isPerRun
+      knownAnalyses.get(analysis.kind)!.isPerRun
         ? listAnalyzedCells(plan, index).map((cell) => ({ kind: "analyze", index, column, ...cell }))
         : [{ kind: "analyze", index, column }],
     ),
@@ -225,7 +226,7 @@ async function resolveAnalysis(
   const number = analyses.slice(0, item.index + 1).filter((analysis) => analysis.kind === kind).length;
   const suffix = number === 1 ? "" : String(number);
   const request = { ...options, analysis: kind, runs, out: join(getRunPath(folder, "analysis"), suffix) };
-  const analysis = runAnalyses.get(kind)!;
+  const analysis = knownAnalyses.get(kind)!;
   const dependsOn: string[] = [];
   if (analysis.readsAttacks)
     for (const run of names) {

@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
 import { train } from "../../src/actions/train/train.js";
+import { palette } from "../../src/analysis/colors.js";
 import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
 import { type JournalHeader, openJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
@@ -116,28 +117,29 @@ describe("temper analyze", () => {
       expect(curve.length).toBeGreaterThan(3);
       expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBe(final.all);
     }
-    expectFigure(svg, "against alpha", "over training");
+    expectFigure(svg, "against alpha", "at each evaluation");
     expect(stdout).toMatch(/standard \S+% \(\S+% to \S+% by layer\), .*Each is one run/);
     expect(stdout).not.toMatch(/farther|farthest|closer/);
     expect(stdout).toContain(data.summary as string);
-    expect(data).toMatchObject({ format: 2, analysis: "distance", title: "Distance from the pre-trained weights" });
+    expect(data).toMatchObject({ analysis: "distance", title: "Distance from the pre-trained weights" });
   });
 
-  it("distance: the curve comes from checkpoints if the events have no distances", async () => {
+  it("distance: three measurements are points, and only four or more make a line", async () => {
     const events = join(getRun("low"), "events.jsonl");
     const before = readFileSync(events, "utf8");
-    const logged = (
-      (await runCommand("distance", getRun("low"))).data.runs as { curve: { step: number; distance: object }[] }[]
-    )[0]!.curve;
-    writeFileSync(events, before.replace(/,"distance":\{[^}]*\}/g, ""));
-    const kept = (
-      (await runCommand("distance", getRun("low"))).data.runs as typeof logged extends infer C ? { curve: C }[] : never
-    )[0]!.curve;
+    const countLines = async (): Promise<number> => {
+      const { svg } = await runCommand("distance", getRun("low"));
+      return svg.match(/aria-label="line"/g)!.length;
+    };
+    expect(await countLines()).toBe(2);
+    // With the start, two measurements are left.
+    let left = 2;
+    writeFileSync(
+      events,
+      before.replace(/,"distance":\{[^}]*\}/g, (all) => (left-- > 0 ? all : "")),
+    );
+    expect(await countLines()).toBe(1);
     writeFileSync(events, before);
-    expect(kept.length).toBeGreaterThan(1);
-    expect(kept.length).toBeLessThan(logged.length);
-    for (const { step, distance } of kept)
-      expect(distance).toEqual(logged.find((point) => point.step === step)!.distance);
   });
 
   it("tradeoff and ablation read the attacks of each run", async () => {
@@ -186,6 +188,11 @@ describe("temper analyze", () => {
       expect(overall.alignment).toBeGreaterThan(0);
     }
     expectFigure(svg, "uniformity");
+    // Points have the colors of their classes, which the legend names.
+    for (const [i, label] of ["negative", "positive"].entries()) {
+      expect(svg.match(new RegExp(`fill="${palette[i]}"`, "g"))!.length).toBeGreaterThan(2);
+      expect(svg).toContain(`>${label}</text>`);
+    }
     const number = "-?[\\d.]+ \\(-?[\\d.]+ to -?[\\d.]+\\)";
     expect(data.summary).toMatch(
       new RegExp(`^Over 12 examples, with 95% CIs: .*standard: alignment ${number}, uniformity ${number}, within`),
@@ -302,31 +309,10 @@ describe("temper analyze", () => {
     expect([existsSync(join(out, "tradeoff.png")), existsSync(join(out, "tradeoff.svg"))]).toEqual([false, true]);
   });
 
-  it("consistency: reads the events of a two-pass run, otherwise trains again", async () => {
+  it("consistency: reads the events of a run with two passes", async () => {
     const { data, svg } = await runCommand("consistency", getRun("low"), "--steps", "2,4");
     expect((data.first as { steps: number }[]).map(({ steps }) => steps)).toEqual([2, 4]);
     expectFigure(svg, "differ");
-    const again = await runCommand(...words`consistency ${getRun("standard")} --steps 3 --device cpu --threads 1`);
-    expect(again.data.steps).toHaveLength(3);
-  });
-
-  it("probe: every run is a point and is kept", async () => {
-    const probe = "control_raising_length";
-    const data = join(folder, "msgs");
-    writeProbe(join(data, probe));
-    const argv = words`probe ${join(folder, "tiny-bert")} --probe ${probe} --method standard --method r-drop:alpha=0.1 --seeds
-2 --data ${data}`;
-    const first = await runCommand(...argv, "--device", "cpu", "--threads", "1");
-    const runs = first.data.runs as { method: string; seed: number; score: number }[];
-    expect(runs.map(({ method, seed }) => `${method} ${seed}`)).toEqual([
-      "standard 0",
-      "standard 1",
-      "r-drop:alpha=0.1 0",
-      "r-drop:alpha=0.1 1",
-    ]);
-    for (const { score } of runs) expect(Math.abs(score)).toBeLessThanOrEqual(1);
-    expectFigure(first.svg, "Matthews correlation", "r-drop:alpha=0.1");
-    expect(readFileSync(join(first.out, "probe.runs.jsonl"), "utf8").trim().split("\n")).toHaveLength(4);
   });
 
   it("writes into the folder of the first run by default, and prints JSON", async () => {
@@ -368,7 +354,7 @@ describe("errors", () => {
       ["interpolation", "RUN/standard", "RUN/low", "--from", "1", "--to", "1"],
       /--from 1 --to 1: expected --from to be smaller than --to/,
     ],
-    [["probe", "no-such-folder/model", "--method", "rosy"], /probe: methods\[0\] \(rosy\)/],
+    [["consistency", "RUN/standard"], /standard has one dropout pass per step.* Choose a run of rose or r-drop/],
     [["consistency", "RUN/standard", "--steps", "many"], /Expected a number/],
     [["consistency", "RUN"], /Expected one run, found 3/],
   ])("temper analyze %j", async (argv, message) => {
@@ -421,22 +407,3 @@ describe("analyze", () => {
     expect(analysisRequestSchema.safeParse({ analysis: "tradeoff", runs: ["a"], seed: 1 }).success).toBe(false);
   });
 });
-
-/** Writes a probe of a few sentences in the layout of MSGS. */
-function writeProbe(path: string): void {
-  mkdirSync(path, { recursive: true });
-  const line = (i: number, condition: string): string =>
-    JSON.stringify({
-      sentence: `${i % 2 ? "the" : "a"} film was ${i % 2 ? "good" : "bad"}`,
-      linguistic_feature_label: i % 2,
-      condition,
-    });
-  const lines = (count: number, condition: string): string[] =>
-    Array.from({ length: count }, (_, i) => line(i, condition));
-  writeFileSync(join(path, "train.jsonl"), `${lines(16, "training").join("\n")}\n`);
-  writeFileSync(join(path, "inoculating.jsonl"), `${lines(4, "training").join("\n")}\n`);
-  writeFileSync(
-    join(path, "test.jsonl"),
-    `${[...lines(8, "training"), ...lines(8, "test"), ...lines(8, "control")].join("\n")}\n`,
-  );
-}

@@ -1,7 +1,16 @@
 import { expect, it } from "vitest";
 import { invoke } from "../cli/invoke.js";
 
-const names = ["distance", "tradeoff", "ablation", "geometry", "landscape", "interpolation", "probe", "consistency"];
+const names = [
+  "distance",
+  "tradeoff",
+  "ablation",
+  "geometry",
+  "landscape",
+  "interpolation",
+  "preference",
+  "consistency",
+];
 
 /** Each analysis with all its flags, besides --out, --png, --json and --quiet. */
 const flags: Readonly<Record<string, string>> = {
@@ -11,8 +20,7 @@ const flags: Readonly<Record<string, string>> = {
   geometry: "--split --num-examples --seed --device --threads --perplexity --iterations",
   landscape: "--pretrained --points --range --split --num-examples --seed --device --threads",
   interpolation: "--points --from --to --split --num-examples --seed --device --threads",
-  probe:
-    "--method --probe --seeds --data --max-train-samples --epochs --batch-size --learning-rate --max-length --device --threads",
+  preference: "",
   consistency: "--steps",
 };
 

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
 import { linspace } from "../../src/analysis/define-analysis.js";
 import { measureLine } from "../../src/analysis/interpolation.js";
 import {
@@ -10,15 +9,12 @@ import {
   shiftWeights,
 } from "../../src/analysis/landscape.js";
 import { createFixedBatch } from "../../src/analysis/shared-sample.js";
-import { listen } from "../../src/base/events.js";
 import { standardDeviation } from "../../src/evaluation/statistics.js";
-import { createMethods } from "../../src/methods/index.js";
 import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
-import { train } from "../../src/train/index.js";
 import { computeRelativeDistances, type Distances } from "../../src/train/weight-distance.js";
-import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
+import { texts, tinyDataset, tinyModel } from "../methods/tiny.js";
 import { expectClose, expectComputed, expectComputedAsync, getLargest } from "../rounding.js";
 
 const examples = tinyDataset(texts).items.map((item) => item.example);
@@ -157,37 +153,5 @@ describe("landscape", () => {
     await expect(measure(entries, 4)).rejects.toThrow("killed");
     expect(entries.size).toBe(4);
     expect(await measure(entries, 5)).toEqual(await measure(new Map()));
-  });
-});
-
-describe("consistency", () => {
-  const createAll = (...names: string[]) => createMethods(names.map((name) => ({ name, options: {} })));
-
-  it.each([[[]], [["r-drop"]], [["freelb"]]])("the observer does not change training with %j", async (names) => {
-    const [plain, observed] = [tinyModel(), tinyModel()];
-    await train(tinyJob(plain, createAll(...names)));
-    await train(tinyJob(observed, [...createAll(...names), createDropoutObserver()]));
-    expect(readValues(observed.weights)).toEqual(readValues(plain.weights));
-  });
-
-  it("measures the fraction of predictions that differ", async () => {
-    const steps = await observeConsistency(tinyJob(tinyModel(), [], {}, { learningRate: 0 }));
-    expect(steps).toHaveLength(6);
-    expect(steps.map(({ examples: count }) => count)).toEqual([4, 4, 4, 4, 4, 4]);
-    for (const { rate } of steps) expect([0, 0.25, 0.5, 0.75, 1]).toContain(rate);
-  });
-
-  it("is 0 without dropout", async () => {
-    const steps = await observeConsistency(tinyJob(tinyModel(), [], {}, { dropout: false }));
-    expect(steps.map(({ rate }) => rate)).toEqual([0, 0, 0, 0, 0, 0]);
-  });
-
-  it("equals the rate that a two-pass method logs", async () => {
-    const logged: unknown[] = [];
-    await train(
-      tinyJob(tinyModel(), createAll("r-drop"), listen({ log: ({ entry }) => logged.push(entry.disagreement) })),
-    );
-    const observed = await observeConsistency(tinyJob(tinyModel(), createAll("r-drop")));
-    expect(observed.map(({ rate }) => rate)).toEqual(logged);
   });
 });

@@ -211,8 +211,7 @@ const readers: Record<string, (poison: Data) => Promise<unknown>> = {
   "a worker's analysis": (poison) =>
     request(poison, {
       kind: "analyze",
-      analysis: "teacher",
-      attack: "greedy",
+      analysis: "distance",
       runs: [victim.run],
       out: createFolder(),
     }),

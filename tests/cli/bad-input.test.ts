@@ -213,11 +213,6 @@ describe("options", () => {
   });
 });
 
-test("an analysis needs no map of labels", async () => {
-  const { code, stderr } = await invoke(["analyze", "teacher", tiny, "--data", join(folder, "missing.csv")]);
-  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("missing.csv") });
-});
-
 describe("options that need another one", () => {
   test.each([
     [["train", "--model", "m", "--task", "spam", "--row", "rift"], "--row is about a cell of a sweep"],

@@ -57,6 +57,7 @@ describe("the experiments", () => {
       "published.yaml",
       "robust-transfer.yaml",
       "spam.yaml",
+      "teacher.yaml",
     ]);
   });
 

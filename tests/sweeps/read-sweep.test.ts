@@ -209,11 +209,6 @@ profiles:
       /:3:28: evaluation\.analyses\[0\]\.kind: expected one of "distance"/,
     ],
     [
-      "an analysis that takes no runs",
-      "evaluation: { analyses: [{ kind: probe }] }\n",
-      /:3:28: evaluation\.analyses\[0\]\.kind: expected one of "distance"/,
-    ],
-    [
       "an unknown option of the attack request",
       "evaluation: { options: { substitutons: wordnet } }\n",
       /:3:26: unknown key evaluation\.options\.substitutons \(did you mean "substitutions"\?\)/,

