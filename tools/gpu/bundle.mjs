@@ -72,7 +72,6 @@ for (const path of [
   "scripts/action",
   "tools/gpu",
   "tools/check-guard.mjs",
-  "tools/equal-clean.mjs",
   "tools/bench",
   "tools/fuzz",
   "tools/chaos",
