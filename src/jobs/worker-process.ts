@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, writeSync } from "node:fs";
+import { closeSync, existsSync, writeSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { getErrorMessage } from "../base/errors.js";
 import { createFileError, openForAppending, writeFileAtomic } from "../base/files.js";
@@ -17,7 +17,12 @@ export interface WorkerSettings {
   readonly program?: readonly string[];
   /** True if the worker may run the modules that a request names. Default: data. */
   readonly trust?: Trust;
+  /** How long a worker may take to answer after its result, or to end. */
+  readonly patienceMilliseconds?: number;
 }
+
+/** The driver of a GPU may need seconds to free its memory. */
+const defaultPatienceMilliseconds = 30_000;
 
 export interface WorkSignals {
   /** Aborted: the worker saves its work and stops. */
@@ -61,15 +66,38 @@ export class Worker {
     }
   }
 
+  /**
+   * Lets the worker end by itself. If a process that uses a GPU together with others is killed, the others may
+   * wait for it forever.
+   */
   async close(): Promise<void> {
-    this.#child?.kill("SIGTERM");
+    const child = this.#child;
+    if (!child) return;
+    child.send("end", () => undefined);
+    const timer = setTimeout(() => child.kill("SIGKILL"), this.#patience);
     await this.#ending;
+    clearTimeout(timer);
+  }
+
+  get #patience(): number {
+    return this.#settings.patienceMilliseconds ?? defaultPatienceMilliseconds;
+  }
+
+  /** Kills a worker that has written its result, but does not answer: it is stuck in the driver of its GPU. */
+  #watch(child: ChildProcess, resultPath: string): NodeJS.Timeout {
+    let waited = 0;
+    const interval = Math.min(1000, this.#patience);
+    return setInterval(() => {
+      if (existsSync(resultPath)) waited += interval;
+      if (waited > this.#patience) child.kill("SIGKILL");
+    }, interval);
   }
 
   /** Waits until the request is done, or until the process ends, and says how it ended. */
   async #send(files: WorkFiles, { stop, kill }: WorkSignals): Promise<string> {
     this.#child ??= this.#start();
     const child = this.#child;
+    const timer = this.#watch(child, files.resultPath);
     const onStop = (): void => void child.kill("SIGTERM");
     const onKill = (): void => void child.kill("SIGKILL");
     stop?.addEventListener("abort", onStop);
@@ -80,6 +108,7 @@ export class Worker {
       child.send(files, () => undefined);
       return await Promise.race([done, this.#ending]);
     } finally {
+      clearInterval(timer);
       child.removeAllListeners("message");
       stop?.removeEventListener("abort", onStop);
       kill?.removeEventListener("abort", onKill);

@@ -1,7 +1,7 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { type WorkRequest, workRequestSchema } from "../../src/jobs/work-request.js";
+import { hashRequest, type WorkRequest, workRequestSchema } from "../../src/jobs/work-request.js";
 import { runWorker, type Work, Worker } from "../../src/jobs/worker-process.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -43,4 +43,39 @@ it("a request that fails ends the process, and the next request gets a new one",
   const work = { ...missing, resultPath: join(folder, "log.txt", "result.json") };
   await expect(worker.execute(work, log)).rejects.toThrow(/result\.json/);
   expect(readFileSync(log, "utf8")).toMatch(/^temper: .*result\.json/m);
+});
+
+/** A worker that writes its result, then does what `rest` says. */
+function writeProgram(name: string, work: Work, rest: string): string[] {
+  const path = join(folder, `${name}.mjs`);
+  const result = { format: 1, hash: hashRequest(work.request), status: "done" };
+  const write = `writeFileSync(${JSON.stringify(work.resultPath)}, ${JSON.stringify(JSON.stringify(result))})`;
+  writeFileSync(path, `import { writeFileSync } from "node:fs";\nconst write = () => ${write};\n${rest}`);
+  return [process.execPath, path];
+}
+
+it("a worker that is stuck after its result is killed, and its result counts", async () => {
+  const work = await writeTraining("stuck", 1);
+  const program = writeProgram(
+    "stuck",
+    work,
+    `process.on("SIGTERM", () => undefined); process.on("message", () => { write(); for (;;); });`,
+  );
+  expect(await runWorker(work, log, { program, patienceMilliseconds: 50 })).toMatchObject({ status: "done" });
+});
+
+it("a worker ends by itself, not by a signal", async () => {
+  const work = await writeTraining("gentle", 1);
+  const ended = join(folder, "ended.txt");
+  const program = writeProgram(
+    "gentle",
+    work,
+    `process.on("message", (message) => {
+      if (message === "end") { writeFileSync(${JSON.stringify(ended)}, "by itself"); process.exit(); }
+      write();
+      process.send("done");
+    });`,
+  );
+  expect(await runWorker(work, log, { program })).toMatchObject({ status: "done" });
+  expect(existsSync(ended)).toBe(true);
 });

@@ -8,7 +8,10 @@ const library = new URL("../../dist/jobs/work-request.js", import.meta.url).href
 const { hashRequest } = await import(library);
 if (process.argv[2] !== "worker") throw new Error(`expected the command worker, received ${process.argv[2]}`);
 process.on("SIGTERM", () => process.exit(130));
-process.on("message", execute);
+process.on("message", (/** @type {import("../../src/jobs/work-request.js").WorkFiles | "end"} */ files) => {
+  if (files === "end") process.exit();
+  execute(files);
+});
 
 /**
  * A run with 10 steps per epoch at a batch size of 8, with 100 FLOPs per text.

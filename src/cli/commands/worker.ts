@@ -69,13 +69,14 @@ function recordProgress(path: string) {
   };
 }
 
-/** Executes each request that the parent process sends, and answers when it is done. */
+/** Executes each request that the parent process sends, and answers when it is done. "end" ends it. */
 async function executeMessages(io: Io, trust: Trust): Promise<void> {
   const { channel } = process;
   if (!process.send || !channel) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
   channel.ref();
   try {
     for await (const [message] of on(process, "message") as AsyncIterable<[unknown]>) {
+      if (message === "end") break;
       const { requestPath, resultPath } = validate(workFilesSchema, message, "message");
       await runRequest(io, requestPath, resultPath, trust);
       // The worker may wait for its next request, and others may need the memory.
