@@ -156,16 +156,6 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "remove files that finished runs no longer need",
     load: () => import("./commands/prune.js"),
   },
-  encode: {
-    group: "Research",
-    summary: "print tokens and features of texts",
-    load: () => import("./commands/encode.js"),
-  },
-  fill: {
-    group: "Research",
-    summary: "print the most probable words behind a mask",
-    load: () => import("./commands/fill.js"),
-  },
   substitutions: {
     group: "Research",
     summary: "build substitution tables and language-model constraints",

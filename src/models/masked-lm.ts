@@ -38,7 +38,8 @@ export interface MaskedLm {
  *
  * @example
  * const model = await loadMaskedLm("bert-base-uncased");
- * const [tokens] = await fillMasks(model, [model.tokenizer.encode(["A [MASK] film."], 16)], 5);
+ * const encoding = model.tokenizer.encode(["A [MASK] film."], 16);
+ * const [tokens] = predictAtPositions(model, [{ encoding, positions: [2] }], 5)[0]!;
  */
 export async function loadMaskedLm(
   reference: string,
@@ -149,21 +150,6 @@ export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Fl
     },
   );
   return rows;
-}
-
-/** Predicts the most probable tokens for every mask: predictions[text][mask]. */
-export function fillMasks(
-  model: MaskedLm,
-  encodings: readonly Encoding[],
-  topK: number,
-): (readonly TokenPrediction[])[][] {
-  const findMasks = ({ ids }: Encoding): number[] =>
-    [...ids.keys()].filter((position) => ids[position] === model.maskId);
-  return predictAtPositions(
-    model,
-    encodings.map((encoding) => ({ encoding, positions: findMasks(encoding) })),
-    topK,
-  );
 }
 
 /** Computes log p(target | text) of one token per position: values[text][place]. */

@@ -125,7 +125,6 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   calibrate: (run) => ["calibrate", run, "--benign", write("benign.txt", "a film\n".repeat(4)), "--fpr", "0.5", ...cpu],
   certify: (run) => ["certify", run, "--kind", "windows", "--num-examples", "4", "--resume", ...cpu],
   compare: (run) => ["compare", run, victim.run],
-  encode: (run) => ["encode", run, ...cpu],
   evaluate: (run) => ["evaluate", run, ...cpu],
   exact: (run) => ["exact", run, "--attack", "greedy", "--max-changes", "1", ...sample],
   export: (run, out) => ["export", run, "--out", out, "--num-examples", "2"],
@@ -148,7 +147,6 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   verify: (run) => ["verify", run, "--repeat", "2", ...cpu],
   // They read texts and models only.
   augment: null,
-  fill: null,
   pretrain: null,
   substitutions: null,
   // They read nothing.

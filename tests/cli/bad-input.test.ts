@@ -4,13 +4,13 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { SafetensorsTensor } from "../../src/models/checkpoint/safetensors-writer.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
-import { tinyConfig, writeTinyModel } from "./tiny-model.js";
+import { tinyConfig, writeTinyClassifier } from "./tiny-model.js";
 
 const folder = temporaryFolder();
 let tiny: string;
 
 beforeAll(async () => {
-  tiny = await writeTinyModel(join(folder, "tiny"));
+  tiny = await writeTinyClassifier(join(folder, "tiny"));
 });
 
 /** The message of a command line that must fail: exit code 2, nothing on stdout, no stack trace. */
@@ -53,15 +53,15 @@ const scale = "bert.embeddings.LayerNorm.weight";
 
 describe("models", () => {
   test("a folder that does not exist or contains no model", async () => {
-    expect(await getError(["encode", "./no-such-folder"])).toContain("./no-such-folder: no such folder");
-    expect(await getError(["encode", folder])).toContain("expected config.json (a model folder)");
-    expect(await getError(["encode", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
+    expect(await getError(["predict", "./no-such-folder"])).toContain("./no-such-folder: no such folder");
+    expect(await getError(["predict", folder])).toContain("expected config.json (a model folder)");
+    expect(await getError(["predict", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
   });
 
   test("truncated weights", async () => {
     for (const kept of [0, 5, 200, weights().length - 1]) {
       const message = await getError([
-        "encode",
+        "predict",
         copy(`cut-${kept}`, { "model.safetensors": weights().subarray(0, kept) }),
       ]);
       expect(message).toMatch(/model\.safetensors: .*(damaged or incomplete|empty)/s);
@@ -78,19 +78,19 @@ describe("models", () => {
     for (const [at, bit] of places) {
       const flipped = Buffer.from(bytes);
       flipped[at] = flipped[at]! ^ bit;
-      await getError(["encode", copy(`flipped-${at}`, { "model.safetensors": flipped })]);
+      await getError(["predict", copy(`flipped-${at}`, { "model.safetensors": flipped })]);
     }
   });
 
   test("weights that are not finite", async () => {
-    const broken = await writeTinyModel(join(folder, "infinite"), (tensors) =>
+    const broken = await writeTinyClassifier(join(folder, "infinite"), (tensors) =>
       tensors.map((tensor) =>
         tensor.name === scale
           ? { ...tensor, bytes: () => new Uint8Array(new Float32Array(8).fill(Infinity).buffer) }
           : tensor,
       ),
     );
-    expect(await getError(["encode", broken])).toContain(`tensor ${scale} contains NaN or infinity`);
+    expect(await getError(["predict", broken])).toContain(`tensor ${scale} contains NaN or infinity`);
   });
 
   test.each<[string, Parameters<typeof changeHeader>[0]]>([
@@ -109,7 +109,7 @@ describe("models", () => {
     ["an unknown number type", (header) => Object.assign(header[word]!, { dtype: "F31" })],
   ])("an inconsistent header: %s", async (name, change) => {
     const message = await getError([
-      "encode",
+      "predict",
       copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": changeHeader(change) }),
     ]);
     expect(message).toContain("model.safetensors");
@@ -117,11 +117,11 @@ describe("models", () => {
 
   test("a tensor that is missing or of another shape", async () => {
     const without = (tensors: SafetensorsTensor[]) => tensors.filter(({ name }) => name !== word);
-    expect(await getError(["encode", await writeTinyModel(join(folder, "missing"), without)])).toContain(
+    expect(await getError(["predict", await writeTinyClassifier(join(folder, "missing"), without)])).toContain(
       `The checkpoint lacks ${word} [10,8]`,
     );
     const config = JSON.stringify({ ...tinyConfig, intermediate_size: 32 });
-    expect(await getError(["encode", copy("other-shape", { "config.json": config })])).toMatch(
+    expect(await getError(["predict", copy("other-shape", { "config.json": config })])).toMatch(
       /tensor bert\.encoder\.layer\.0\.intermediate\.dense\.weight has shape \[16,8\], but config\.json requires \[32,8\]/,
     );
   });
@@ -132,31 +132,31 @@ describe("models", () => {
     copyFileSync(join(tiny, "config.json"), join(target, "config.json"));
     copyFileSync(join(tiny, "vocab.txt"), join(target, "vocab.txt"));
     writeFileSync(join(target, "pytorch_model.bin"), "PK");
-    expect(await getError(["encode", target])).toMatch(/pytorch_model\.bin.*safetensors/s);
+    expect(await getError(["predict", target])).toMatch(/pytorch_model\.bin.*safetensors/s);
   });
 
   test("an architecture that is not supported", async () => {
     const config = JSON.stringify({ ...tinyConfig, model_type: "gpt2" });
-    expect(await getError(["encode", copy("gpt", { "config.json": config })])).toContain(
+    expect(await getError(["predict", copy("gpt", { "config.json": config })])).toContain(
       'received "gpt2". It is a decoder-only model',
     );
-    expect(await getError(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
+    expect(await getError(["predict", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
       /config\.json:1:16: /,
     );
   });
 
   test("a broken tokenizer", async () => {
     expect(
-      await getError(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
+      await getError(["predict", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
     ).toMatch(/tokenizer\.json:1:\d+: /);
-    expect(await getError(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
+    expect(await getError(["predict", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
       /tokenizer\.json: .*expected/,
     );
   });
 
   test("a tokenizer of another model", async () => {
     const vocabulary = `${readFileSync(join(tiny, "vocab.txt"), "utf8")}more\nwords\n`;
-    expect(await getError(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
+    expect(await getError(["predict", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
       /12 tokens.*vocab_size.*10/,
     );
   });
@@ -164,37 +164,36 @@ describe("models", () => {
 
 describe("texts", () => {
   test("no texts", async () => {
-    expect(await getError(["encode", tiny, "--json"], "")).toContain("standard input: no text found");
-    expect(await getError(["encode", tiny, "-"], "\n \n")).toContain("standard input: no text found");
-    expect(await getError(["encode", tiny, join(folder, "no-file.txt")])).toContain(
+    expect(await getError(["predict", tiny, "--json"], "")).toContain("standard input: no text found");
+    expect(await getError(["predict", tiny, "-"], "\n \n")).toContain("standard input: no text found");
+    expect(await getError(["predict", tiny, join(folder, "no-file.txt")])).toContain(
       "no-file.txt: there is no such file",
     );
   });
 
   test("bytes that are not UTF-8, with their line", async () => {
     const file = join(folder, "latin1.txt");
-    writeFileSync(file, Buffer.from("a film\nun caf\xe9\n", "latin1"));
-    expect(await getError(["encode", tiny, file, "--json"])).toContain(`${file}:2: the line is not valid UTF-8`);
+    writeFileSync(file, Buffer.from("un caf\xe9\na film\n", "latin1"));
+    expect(await getError(["predict", tiny, file, "--json"])).toContain(`${file}:1: the line is not valid UTF-8`);
   });
 
   test("JSON lines of another form, with their line", async () => {
     const file = join(folder, "other.jsonl");
-    writeFileSync(file, '{"text": "a film"}\n{"sentence": "a film"}\n');
-    expect(await getError(["encode", tiny, file])).toContain(`${file}:2: expected {"text": "…"}`);
+    writeFileSync(file, '{"sentence": "a film"}\n{"text": "a film"}\n');
+    expect(await getError(["predict", tiny, file])).toContain(`${file}:1: expected {"text": "…"}`);
   });
 });
 
 describe("options", () => {
   test.each([
-    [["--batch-size", "0"], "Expected an integer from 1 to 65536."],
+    [["--concurrency", "0"], "Expected an integer from 1 to 100000."],
     [["--max-length", "3"], "Expected an integer of at least 8."],
-    [["--max-length", "13"], "supports at most 12 tokens, received 13"],
     [["--device", "gpu"], 'expected auto, cpu, cuda or cuda:N, received "gpu"'],
     [["--device", "cuda:99"], "cuda:99 is not available"],
     [["--tokenization", "words"], "Expected subword, word, released-word."],
     [["--jsn"], "(Did you mean --json?)"],
   ])("%j", async (options, expected) => {
-    expect(await getError(["encode", tiny, ...options])).toContain(expected);
+    expect(await getError(["attack", tiny, "--task", "spam", ...options])).toContain(expected);
   });
 
   test("a tokenization other than the one in training", async () => {
@@ -207,7 +206,7 @@ describe("options", () => {
       labels: ["ham", "spam"],
     };
     const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
-    expect(await getError(["encode", trained, "--tokenization", "word"])).toContain(
+    expect(await getError(["attack", trained, "--tokenization", "word"])).toContain(
       "was trained with subword, received word",
     );
   });

@@ -6,7 +6,7 @@ import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { main } from "./built.js";
-import { writeTinyModel } from "./tiny-model.js";
+import { writeTinyClassifier } from "./tiny-model.js";
 
 const folder = temporaryFolder();
 
@@ -25,11 +25,11 @@ testLong("npx finds the program in a checkout", () => {
 });
 
 test("exit codes and streams of the real process", async () => {
-  const model = await writeTinyModel(join(folder, "tiny"));
-  const good = temper(["encode", model, "--json", "--quiet"], "a quiet film .\n");
+  const model = await writeTinyClassifier(join(folder, "tiny"));
+  const good = temper(["predict", model, "--json", "--quiet"], "a quiet film .\n");
   expect(good).toMatchObject({ status: 0, stderr: "" });
-  expect(JSON.parse(good.stdout)).toMatchObject({ tokens: ["[CLS]", "a", "quiet", "film", ".", "[SEP]"] });
-  expect(temper(["encode", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
+  expect(JSON.parse(good.stdout)).toMatchObject({ text: "a quiet film .", label: "LABEL_0" });
+  expect(temper(["predict", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
     status: 2,
     stdout: "",
     stderr: "temper: standard input:1: the line is not valid UTF-8. Save the text as UTF-8.\n",
@@ -51,8 +51,8 @@ test("the package can be imported by its name and its subpaths", () => {
 });
 
 test("a reader that stops early is not an error", async () => {
-  const model = await writeTinyModel(join(folder, "tiny"));
-  const child = spawn(process.execPath, [main, "encode", model, "--json", "--quiet"]);
+  const model = await writeTinyClassifier(join(folder, "tiny"));
+  const child = spawn(process.execPath, [main, "predict", model, "--json", "--quiet"]);
   let stderr = "";
   child.stderr.on("data", (chunk: Buffer) => {
     stderr += chunk;
@@ -65,9 +65,9 @@ test("a reader that stops early is not an error", async () => {
 });
 
 test("an output that cannot be written is reported in one line", async () => {
-  const model = await writeTinyModel(join(folder, "tiny"));
+  const model = await writeTinyClassifier(join(folder, "tiny"));
   const full = openSync("/dev/full", "w");
-  const { status, stderr } = spawnSync(process.execPath, [main, "encode", model, "--json"], {
+  const { status, stderr } = spawnSync(process.execPath, [main, "predict", model, "--json"], {
     encoding: "utf8",
     input: "a quiet film .\n",
     stdio: ["pipe", full, "pipe"],

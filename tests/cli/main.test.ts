@@ -8,7 +8,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 const commands = [
   ...["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve"],
-  ...["runs", "show", "prune", "completion", "encode"],
+  ...["runs", "show", "prune", "completion", "merge"],
 ];
 
 test("help and version are printed to stdout with exit code 0", async () => {
@@ -34,7 +34,7 @@ test("the help shows the defaults of the request schemas", async () => {
   expect(await readHelp("train")).toContain("examples per batch (default: 32)");
   expect(await readHelp("train")).toMatch(/--tokenization <name> subword, or word for .*\(default: subword\)/);
   expect(await readHelp("attack")).toContain("number of examples (default: 1000)");
-  for (const command of ["attack", "encode"])
+  for (const command of ["attack", "exact"])
     expect(await readHelp(command)).toMatch(/--tokenization <name> subword or word \(default: as in training/);
 });
 
@@ -92,9 +92,9 @@ test("a suggestion comes before the list of all names", async () => {
 });
 
 test("a mistyped command gets a suggestion", async () => {
-  const { code, stdout, stderr } = await invoke(["encod", "x"]);
+  const { code, stdout, stderr } = await invoke(["attac", "x"]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-  expect(stderr).toMatch(/^temper: unknown command 'encod'\n\(Did you mean encode\?\)\n/);
+  expect(stderr).toMatch(/^temper: unknown command 'attac'\n\(Did you mean attack\?\)\n/);
 });
 
 test("a former split name gets the new one", async () => {

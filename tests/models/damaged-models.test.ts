@@ -45,7 +45,6 @@ describe("NaN weights are not silent", () => {
     const model = damage(`with ${value}`, value);
     for (const [argv, stdin] of [
       [["predict", model], "a good film\n"],
-      [["encode", model], "a good film\n"],
       [["evaluate", model, "--data", data()], ""],
       [["attack", model, "--data", data(), "--attack", "random", "--substitutions", "wordnet"], ""],
       [["train", "--model", model, "--data", data(), "--out", join(folder, "never")], ""],

@@ -13,11 +13,11 @@ import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { createRandomTensors } from "../cli/tiny-model.js";
 import { expectClose, expectComputedAsync, getProbabilities, measureProbabilitySpread } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { strangeText } from "../text/strange-texts.js";
 import { reviews } from "../tiny-run.js";
-import { createRandomTensors } from "./masked-lm.js";
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
@@ -97,7 +97,7 @@ test("a word model with byte-level BPE predicts the same from its export, and ot
   const config = { ...base, vocab_size: 1004 };
   writeFileSync(join(model, "config.json"), JSON.stringify(config));
   const shapes = getEncoderParameterShapes(parseModelConfig(config, "roberta"));
-  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors([...shapes]));
+  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors(shapes, 2));
   const [run, out] = [join(folder, "roberta-run"), join(folder, "roberta-exported")];
   const columns = { textColumn: ["text"], labelColumn: "label", maxLength: 16, tokenization: "word" } as const;
   await train({ model, data: victim.data, ...columns, device: "cpu", threads: 1, train: { epochs: 1 }, out: run });

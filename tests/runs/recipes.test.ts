@@ -18,12 +18,13 @@ import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { createRandomTensors } from "../cli/tiny-model.js";
 import { chooseExtent } from "../extent.js";
 import { expectClose, float64, measureProbabilitySpread } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
 import { words } from "../words.js";
-import { createRandomTensors, writeMaskedLm } from "./masked-lm.js";
+import { writeMaskedLm } from "./masked-lm.js";
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
@@ -191,7 +192,7 @@ test("a masked language model may have another tokenizer than the victim, but no
   };
   const config = parseModelConfig(writeConfig(1004), "roberta");
   const shapes = [...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)];
-  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors(shapes));
+  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors(shapes, 2));
   const out = join(folder, "other-tokenizer");
   const attacks = ["bae:similarity=-1", "bert-attack:similarity=-1", "clare:similarity=-1"] as const;
   const request = {

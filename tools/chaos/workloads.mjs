@@ -186,7 +186,7 @@ export function createWorkloads(folder) {
     },
     printing("evaluate", [victim, ...data, ...runtime]),
     printing("compare", [victim, victim]),
-    printing("encode", [victim, join(folder, "texts.txt"), "--device", "cpu", "--threads", "1", "--json"]),
+    printing("predict", [victim, join(folder, "texts.txt"), "--device", "cpu", "--threads", "1", "--json"]),
     printing("runs", [folder]),
     repeatable("report", /\.html$/, (out) => [victim, "--out", join(out, "report.html")]),
     repeatable("exact", /\.jsonl$/, (out) => [

@@ -83,7 +83,6 @@ export async function checkCommands({ device, model, folder, report }) {
   const cases = new Map([
     ["evaluate", ["evaluate", first, ...data, ...exact]],
     ["predict", ["predict", first, at("texts.txt"), ...exact]],
-    ["encode", ["encode", first, at("texts.txt")]],
     ...attacks.map((name) => [
       name,
       ["attack", first, ...data, "--attack", name, "--num-examples", "40", "--no-cache", "--out", "OUT", ...exact],

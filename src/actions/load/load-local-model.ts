@@ -91,7 +91,7 @@ async function loadFromOnnx(
  * Loads the model that a request names. The settings of a trained model win, so an option that
  * contradicts them is a mistake.
  */
-export async function loadRequestedModel(
+async function loadRequestedModel(
   reference: string,
   device: Device,
   request: ModelRequest & { readonly folder?: string },

@@ -14,7 +14,7 @@ import { printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 
 /** The description of the argument that names texts. */
-export const textsArgument = 'one text per line, or JSON lines {"text": …} or {"texts": [a, b]}; "-": standard input';
+const textsArgument = 'one text per line, or JSON lines {"text": …} or {"texts": [a, b]}; "-": standard input';
 
 export const note = "Files that end in .csv, .tsv or .parquet are tables. Their other columns are passed through.";
 export const examples = [

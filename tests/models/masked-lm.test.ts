@@ -2,10 +2,9 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { fill } from "../../src/actions/fill.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
-import { fillMasks, loadMaskedLm, scorePositions, scoreTokens } from "../../src/models/index.js";
+import { loadMaskedLm, predictAtPositions, scorePositions, scoreTokens } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { expectClose, expectComputed } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -43,29 +42,22 @@ async function writeMaskedBert(folder: string, isTied: boolean): Promise<string>
   return folder;
 }
 
-async function* toInputs(...texts: string[]) {
-  for (const [i, text] of texts.entries()) yield { texts: [text], line: i + 1 };
-}
-
-test("fills every mask, however it is written, as the probabilities of the model say", async () => {
-  const model = await writeMaskedBert(join(temporary, "tied"), true);
-  const texts = ["the film was [MASK]", "a <mask> and [MASK] cat"];
-  const filled = [];
-  for await (const text of fill({ model, topK: 51, device: "cpu", inputs: toInputs(...texts) })) filled.push(text);
-  expect(filled.map(({ masks }) => masks.length)).toEqual([1, 2]);
-  for (const { masks } of filled)
-    for (const tokens of masks) {
-      expectClose(
-        tokens.reduce((sum, { probability }) => sum + probability, 0),
-        1,
-        { terms: 51 },
-      );
-      expect(tokens.every(({ probability }, i) => i === 0 || probability <= tokens[i - 1]!.probability)).toBe(true);
-    }
-  const loaded = await loadMaskedLm(model);
+test("predicts the most probable tokens at several positions", async () => {
+  const loaded = await loadMaskedLm(await writeMaskedBert(join(temporary, "tied"), true));
   const encoding = loaded.tokenizer.encode(["the film was [MASK]"], 24);
-  const [first] = filled[0]!.masks as [(typeof filled)[0]["masks"][0]];
   const position = encoding.ids.indexOf(loaded.maskId);
+  const positions = [position - 1, position];
+  const predicted = predictAtPositions(loaded, [{ encoding, positions }], 51)[0]!;
+  expect(predicted).toHaveLength(2);
+  for (const tokens of predicted) {
+    expectClose(
+      tokens.reduce((sum, { probability }) => sum + probability, 0),
+      1,
+      { terms: 51 },
+    );
+    expect(tokens.every(({ probability }, i) => i === 0 || probability <= tokens[i - 1]!.probability)).toBe(true);
+  }
+  const first = predicted[1]!;
   const score = (): Float32Array =>
     scoreTokens(loaded, [{ encoding, position, candidateIds: first.map(({ id }) => id) }])[0]!;
   const scores = score();
@@ -74,7 +66,6 @@ test("fills every mask, however it is written, as the probabilities of the model
     first.map(({ probability }) => probability),
   );
   // Several positions in one pass.
-  const positions = [position - 1, position];
   const [single] = scoreTokens(loaded, [{ encoding, position: position - 1, candidateIds: [7] }]);
   expectComputed(
     () => scorePositions(loaded, [{ encoding, positions, targetIds: [7, first[2]!.id] }])[0]!,
@@ -89,17 +80,15 @@ test("an untied decoder is used instead of the word embeddings", async () => {
     await loadMaskedLm(await writeMaskedBert(join(temporary, "untied"), false)),
   ];
   const encoding = tied.tokenizer.encode(["the film was [MASK]"], 24);
-  const [[a], [b]] = [fillMasks(tied, [encoding], 1)[0]!, fillMasks(untied, [encoding], 1)[0]!];
+  const query = { encoding, positions: [encoding.ids.indexOf(tied.maskId)] };
+  const [a, b] = [tied, untied].map((model) => predictAtPositions(model, [query], 1)[0]![0]!);
   expect(untied.weights.has("cls.predictions.decoder.weight")).toBe(true);
   expect(tied.weights.has("cls.predictions.decoder.weight")).toBe(false);
   expect(b![0]!.id).not.toBe(a![0]!.id);
   free([tied.weights, untied.weights]);
 });
 
-test("rejects a text without a mask and a checkpoint without the head", async () => {
-  const model = join(temporary, "tied");
-  const first = fill({ model, device: "cpu", inputs: toInputs("the film") }).next();
-  await expect(first).rejects.toThrow("line 1: expected a mask, such as [MASK], found none");
+test("rejects a checkpoint without the head", async () => {
   await expect(loadMaskedLm(join(fixtures, "bert-tiny"))).rejects.toThrow(
     /has no head of a masked language model: the checkpoint lacks cls\.predictions\./,
   );
