@@ -162,7 +162,6 @@ const otherReaders: Record<string, string> = {
   "src/base/processes.ts": "/proc",
   "src/base/result-cache.ts": "the cache of this user",
   "src/models/inference/score-cache.ts": "the cache of this user",
-  "src/actions/train/tensorboard.ts": "writes a new file",
   "src/runs/environment.ts": "the package",
   "src/sweeps/estimate.ts": "the log of its own process, in a temporary folder",
   "src/tasks/hub-repository.ts": "the cache of this user",

@@ -70,15 +70,11 @@ export function rejectSlurmOptions([option]: readonly string[], trust: Trust, lo
   );
 }
 
-/** The keys of an attack that name files to write. Settings from elsewhere must not choose them. */
-export const outputKeys = ["logToCsv", "logSummaryToJson", "saveDataset"] as const;
-
-/** Refuses output files that a data file names, except those below the folders that the caller names. */
+/** Refuses a file to write that a data file names, except those below the folders that the caller names. */
 export function rejectOutputs(data: object, trust: Trust, folders: readonly string[], location: string): void {
   if (trust === "user") return;
-  const keys: readonly string[] = outputKeys;
   for (const [key, value] of Object.entries(data)) {
-    if (keys.includes(key) && typeof value === "string" && !isBelow(value, folders))
+    if (key === "saveDataset" && typeof value === "string" && !isBelow(value, folders))
       throw new UserError(
         `${location}: ${key}: ${value} is not below ${folders.join(" or ") || "a folder of the caller"}.`,
       );

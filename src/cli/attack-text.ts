@@ -1,40 +1,23 @@
 import type { AttackRequest } from "../actions/attack/attack-request.js";
-import { createTextAttacker, type TextAttacker, type WatchedResult } from "../actions/attack/attack-text.js";
+import { createTextAttacker, type WatchedResult } from "../actions/attack/attack-text.js";
 import { formatCount, formatPercent } from "../base/format.js";
 import { outcomeTitles } from "../evaluation/outcomes.js";
-import { readLines } from "../text/read-inputs.js";
 import { getColors, type Io, write } from "./io.js";
 import { formatTable } from "./output.js";
 
-/** Attacks the texts of a command line, or those that a user types. */
-export async function attackTexts(
+/** Attacks the text, or the pair of texts, of a command line. */
+export async function attackInput(
   io: Io,
   request: AttackRequest,
-  { input, trueLabel, interactive }: { input?: string[]; trueLabel?: string; interactive?: boolean },
-): Promise<void> {
-  const attacker = await createTextAttacker(request);
-  try {
-    if (input) await attackAndPrint(io, attacker, input, trueLabel);
-    if (interactive) await attackLines(io, attacker, trueLabel);
-  } finally {
-    attacker.close();
-  }
-}
-
-/** Reads one text per line until the end of the input. */
-async function attackLines(io: Io, attacker: TextAttacker, trueLabel: string | undefined): Promise<void> {
-  await write(io.stdout, `Labels: ${attacker.labels.join(", ")}. Type a text, or end with Ctrl+D.\n`);
-  for await (const { text } of readLines("-", io.stdin))
-    if (text.trim() !== "") await attackAndPrint(io, attacker, [text], trueLabel);
-}
-
-async function attackAndPrint(
-  io: Io,
-  attacker: TextAttacker,
   texts: readonly string[],
   label: string | undefined,
 ): Promise<void> {
-  for (const done of await attacker.attack(texts, { label })) await write(io.stdout, formatTextAttack(io, done));
+  const attacker = await createTextAttacker(request);
+  try {
+    for (const done of await attacker.attack(texts, { label })) await write(io.stdout, formatTextAttack(io, done));
+  } finally {
+    attacker.close();
+  }
 }
 
 function formatTextAttack(io: Io, { attack, labels, result, steps }: WatchedResult): string {

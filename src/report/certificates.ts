@@ -42,7 +42,7 @@ function findSmoothedCertificate(
   { certificate }: RunFolder,
   settings: Readonly<Record<string, unknown>>,
 ): string | null {
-  const expected = Object.entries(certificate?.noise?.attackSettings ?? {});
+  const expected = Object.entries(certificate?.attackSettings ?? {});
   const isSame = expected.length > 0 && expected.every(([key, value]) => settings[key] === value);
   return isSame ? certificate!.definition.name : null;
 }

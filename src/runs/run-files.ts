@@ -31,7 +31,6 @@ export const files = {
   exact: "exact",
   exactResult: "exact.json",
   analysis: "analysis",
-  tensorboard: "tensorboard",
   requests: "requests",
   log: "log.txt",
   lock: "run.lock",

@@ -10,7 +10,7 @@ import { UserError } from "../base/errors.js";
 import { capitalize, formatCount } from "../base/format.js";
 import { formatCommandLine, toFlag } from "../base/shell.js";
 import { parseSpec } from "../base/spec.js";
-import { isBelow, isModulePath, outputKeys, rejectModules, rejectOutputs } from "../base/trust.js";
+import { isBelow, isModulePath, rejectModules, rejectOutputs } from "../base/trust.js";
 import { hardenRequestSchema } from "../harden/harden-request.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { getDefaultRunFolder, getRunPath } from "../runs/run-files.js";
@@ -92,7 +92,7 @@ const checkAttackForm: Check<"attack"> = async (given, values, folders, problems
   const parsed = parseRequest(attackRequestSchema, given, problems);
   await checkAttacks(toList(given.attacks), problems);
   if (!parsed) return null;
-  checkOutputs(parsed, folders, problems);
+  if (parsed.saveDataset !== null) checkOut(parsed.saveDataset, folders, problems, "saveDataset");
   const run = await RunFolder.containing(parsed.model).catch(() => null);
   const out = readOut(values) ?? run?.path("attacks");
   if (out === undefined) problems.out = "Name a folder for the journals: the model is not a run.";
@@ -206,17 +206,6 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
   rejectOutputs(request, "data", folders, location);
   if (!isBelow(request.out, folders))
     throw new UserError(`${location}: out: expected a path below ${folders.join(" or ")}, received ${request.out}.`);
-}
-
-function checkOutputs(
-  request: Pick<Extract<WorkRequest, { kind: "attack" }>, (typeof outputKeys)[number]>,
-  folders: readonly string[],
-  problems: Problems,
-): void {
-  for (const key of outputKeys) {
-    const path = request[key];
-    if (path !== null) checkOut(path, folders, problems, key);
-  }
 }
 
 /** The command line of a job. */

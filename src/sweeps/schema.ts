@@ -64,10 +64,7 @@ export const attackOptionsSchema = attackRequestSchema.omit({
   positiveLabel: true,
   calibrated: true,
   // A sweep writes into its own folder only.
-  logToCsv: true,
-  logSummaryToJson: true,
   saveDataset: true,
-  transferTo: true,
   density: true,
   device: true,
   precision: true,

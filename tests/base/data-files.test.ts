@@ -39,11 +39,7 @@ type Data = Record<string, unknown>;
 /** What a file from elsewhere may ask for, under every key that names such a thing somewhere. */
 const poisons: Record<string, Data> = {
   "a module path": { methods: [{ [evil]: {} }], attacks: [{ name: evil, options: {} }], attack: evil },
-  "an output path": {
-    logToCsv: join(elsewhere, "a.csv"),
-    logSummaryToJson: join(elsewhere, "b.json"),
-    saveDataset: join(elsewhere, "c.jsonl"),
-  },
+  "an output path": { saveDataset: join(elsewhere, "c.jsonl") },
   "an sbatch option": { slurm: { options: ["--wrap=id", `--output=${elsewhere}`] }, sbatch: ["--wrap=id"] },
 };
 
@@ -313,7 +309,7 @@ test("the module would run, the file would be written and the job submitted if t
   expect(readFileSync(submitted, "utf8")).toContain("--wrap=id");
   await expect(loadAttack(evil)).rejects.toThrow();
   expect(existsSync(`${evil}.ran`)).toBe(true);
-  const logSummaryToJson = `${elsewhere}.json`;
-  await attack({ model: victim.run, ...attacked, attacks: ["greedy"], out: createFolder(), logSummaryToJson });
-  expect(readdirSync(folder)).toContain("elsewhere.json");
+  const saveDataset = `${elsewhere}.jsonl`;
+  await attack({ model: victim.run, ...attacked, attacks: ["greedy"], out: createFolder(), saveDataset });
+  expect(readdirSync(folder)).toContain("elsewhere.jsonl");
 });

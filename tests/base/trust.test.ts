@@ -43,14 +43,12 @@ test("a dry run of a sweep imports nothing, also if methods is one string", asyn
 test("a sweep file chooses no output files and no options of sbatch that run code or write", async () => {
   const victimFile = join(folder, "victim.json");
   writeFileSync(victimFile, "mine");
-  for (const key of ["logToCsv", "logSummaryToJson", "saveDataset"]) {
-    const evaluation = { attacks: ["greedy"], options: { [key]: victimFile } };
-    const file = writeSweep("outputs.yaml", { ...(await tinyRun(folder)), evaluation });
-    await expect(runSweep({ file, out: join(folder, "outputs"), estimate: false })).rejects.toThrow(key);
-    const columns = { ...evaluation, options: {}, columns: { reviews: { [key]: victimFile } } };
-    const other = writeSweep("columns.yaml", { ...(await tinyRun(folder)), evaluation: columns });
-    await expect(runSweep({ file: other, out: join(folder, "outputs"), estimate: false })).rejects.toThrow();
-  }
+  const evaluation = { attacks: ["greedy"], options: { saveDataset: victimFile } };
+  const file = writeSweep("outputs.yaml", { ...(await tinyRun(folder)), evaluation });
+  await expect(runSweep({ file, out: join(folder, "outputs"), estimate: false })).rejects.toThrow("saveDataset");
+  const columns = { ...evaluation, options: {}, columns: { reviews: { saveDataset: victimFile } } };
+  const other = writeSweep("columns.yaml", { ...(await tinyRun(folder)), evaluation: columns });
+  await expect(runSweep({ file: other, out: join(folder, "outputs"), estimate: false })).rejects.toThrow();
   expect(readFileSync(victimFile, "utf8")).toBe("mine");
   expect(() => rejectSlurmOptions(["--wrap=ls"], "data", "sweep.yaml")).toThrow("--sbatch=--wrap=ls");
   rejectSlurmOptions([], "data", "sweep.yaml");
@@ -101,13 +99,8 @@ test("the studio continues no job that runs code or writes elsewhere, and shows 
   expect(rows.find(({ id }) => id.endsWith("aaaaaa"))?.command).toContain("evil.mjs");
   expect(rows.every(({ title }) => title !== "harmless")).toBe(true);
   const values = { model: join(runs, "base"), attacks: "pwws", substitutions: "wordnet" };
-  for (const key of ["saveDataset", "logToCsv", "logSummaryToJson"]) {
-    const { problems } = await ask("/api/form/check", {
-      kind: "attack",
-      values: { ...values, [key]: join(folder, "x") },
-    });
-    expect(problems![key]).toContain("Expected a path below");
-  }
+  const check = { kind: "attack", values: { ...values, saveDataset: join(folder, "x") } };
+  expect((await ask("/api/form/check", check)).problems!.saveDataset).toContain("Expected a path below");
   for (const key of ["resume", "endpoint.url", "constructor"]) {
     const { problems } = await ask("/api/form/check", { kind: "attack", values: { ...values, [key]: "x" } });
     expect(problems![key]).toBe("This form has no such field.");

@@ -2,7 +2,6 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AttackReport } from "../../src/actions/attack/attack.js";
-import { writeLogs } from "../../src/actions/attack/attack-outputs.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { isOnnxSuite, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -55,8 +54,6 @@ describe("temper attack", () => {
       "random",
       "--num-examples",
       "40",
-      "--log-to-csv",
-      out,
     );
     expect(countTensors()).toBe(before);
     expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
@@ -75,25 +72,10 @@ describe("temper attack", () => {
     expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject(found);
     expect(readdirSync(out).sort()).toEqual(
       [
-        ...["pwws", "genetic", "random"].flatMap((name) =>
-          ["-log.csv", ".jsonl", ".timing.json"].map((end) => name + end),
-        ),
+        ...["pwws", "genetic", "random"].flatMap((name) => [".jsonl", ".timing.json"].map((end) => name + end)),
         "report.json",
       ].sort(),
     );
-    expect(readFileSync(join(out, "pwws-log.csv"), "utf8").split("\n")).toHaveLength(42);
-  });
-
-  test("a CSV log is replaced only by a complete one", async () => {
-    await attack(victim, "--attack", "pwws", "--num-examples", "10", "--log-to-csv", out);
-    const [journal, log] = ["pwws.jsonl", "pwws-log.csv"].map((name) => join(out, name)) as [string, string];
-    const before = [readdirSync(out), readFileSync(log, "utf8")];
-    const lines = readFileSync(journal, "utf8").split("\n");
-    writeFileSync(journal, lines.with(8, lines[8]!.replace('"checksum":"', "$&0")).join("\n"));
-    const outputs = { saveDataset: null, transferTo: [], density: false, minSimilarity: null };
-    const request = { logToCsv: log, logSummaryToJson: null, ...outputs };
-    await expect(writeLogs(request, out, ["pwws"])).rejects.toThrow("pwws.jsonl");
-    expect([readdirSync(out), readFileSync(log, "utf8")]).toEqual(before);
   });
 
   test("prints a table, and prints the same table again with --resume", async () => {

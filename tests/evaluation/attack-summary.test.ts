@@ -1,9 +1,7 @@
 import { join } from "node:path";
-import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { runAttack } from "../../src/attacks/run-attack.js";
-import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
 import {
   type AttackSuiteSummary,
   attackSuiteSummarySchema,
@@ -14,7 +12,7 @@ import {
 } from "../../src/evaluation/attack-summary.js";
 import { runSanityChecks } from "../../src/evaluation/sanity-checks.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
-import { collect, createExample, createTableAttack, scriptedVictim } from "../attacks/scripted.js";
+import { createExample, createTableAttack, scriptedVictim } from "../attacks/scripted.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { float64, matchClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -167,38 +165,6 @@ describe("computeOutcomes", () => {
     const both = computeOutcomes(journals.set("second", journals.get("greedy")!));
     expect([...both.get("worst-case")!.keys()]).toEqual([...both.get("clean")!.keys()]);
     expect(computeOutcomes(new Map())).toEqual(new Map());
-  });
-});
-
-describe("formatJournalCsv", () => {
-  test("has the columns of TextAttack's log, with changed words in brackets", async () => {
-    const rows = parse((await collect(formatJournalCsv(paths.greedy))).join(""), { columns: true }) as Record<
-      string,
-      string
-    >[];
-    expect(rows.map((row) => row.result_type)).toEqual(["Skipped", "Successful", "Successful", "Failed", "Failed"]);
-    expect(rows[1]).toEqual({
-      original_text: "both [[x]]",
-      perturbed_text: "both [[y]]",
-      original_score: "0.1",
-      perturbed_score: "0.7",
-      original_output: "0",
-      perturbed_output: "1",
-      ground_truth_output: "0",
-      num_queries: "3",
-      result_type: "Successful",
-    });
-  });
-
-  test("quotes text, and joins fields and lines", async () => {
-    const path = join(folder, "quotes.jsonl");
-    const example = { ...createExample("1", [["b!", "c"]]), texts: ['say "a",\n', "b!"] };
-    await run("greedy", path, [example]);
-    const [row] = parse((await collect(formatJournalCsv(path))).join(""), { columns: true }) as Record<
-      string,
-      string
-    >[];
-    expect(row!.original_text).toBe('say "a",<SPLIT><SPLIT>b!');
   });
 });
 

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { beforeAll, expect, test } from "vitest";
 import { evaluate } from "../../src/actions/evaluate.js";
 import { listTrainingDataWarnings } from "../../src/actions/train/prepare-run.js";
@@ -10,8 +11,6 @@ import { RunFolder } from "../../src/runs/run-folder.js";
 import type { RunConfig } from "../../src/settings/config.js";
 import { resolveRun, userModules } from "../../src/settings/read-config.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
-import { readTable } from "../../src/tasks/read-table.js";
-import { encodeParquet } from "../../src/tasks/write-parquet.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";
@@ -150,27 +149,27 @@ test("evaluate says that it does not query endpoints", async () => {
   await expect(evaluate({ model: "http://127.0.0.1:9/predict" })).rejects.toThrow("Only attack and verify query");
 });
 
-test("predict reads and writes Parquet tables", async () => {
+test("predict reads Parquet tables", async () => {
   const rows = [
     { id: 2n ** 40n, review: "a good film", seen: true, when: new Date(0), note: null, score: 1.5 },
     { id: 9n, review: "a dull plot", seen: false, when: new Date(1000), note: "x", score: 2 },
   ];
-  writeFileSync(join(folder, "in.parquet"), await encodeParquet(rows));
+  const types = { id: "INT64", review: "STRING", seen: "BOOLEAN", when: "TIMESTAMP", note: "STRING", score: "DOUBLE" };
+  const columnData = Object.entries(types).map(([name, type]) => ({
+    ...{ name, type: type as "STRING", nullable: true },
+    data: rows.map((row) => row[name as keyof (typeof rows)[0]]),
+  }));
+  writeFileSync(join(folder, "in.parquet"), new Uint8Array(parquetWriteBuffer({ columnData })));
   const predictTo = async (name: string) => {
     const target = join(folder, name);
     const argv = ["predict", out, join(folder, "in.parquet"), "--device", "cpu", "--quiet", "--out", target];
     expect(await invoke(argv)).toMatchObject({ code: 0 });
     return target;
   };
-  const table = await readTable(await predictTo("out.parquet"));
-  const expected = { predicted: expect.stringMatching(/tive$/), probability: expect.any(Number) };
-  expect(table.rows.map((row) => row.values)).toEqual(
-    rows.map((row) => ({
-      ...{ ...row, ...expected },
-      ...{ probability_negative: expect.any(Number), probability_positive: expect.any(Number) },
-    })),
+  expect(readFileSync(await predictTo("out.jsonl"), "utf8")).toContain(
+    '{"id":1099511627776,"review":"a good film","seen":true,"when":"1970-01-01T00:00:00.000Z","note":null,"score":1.5,' +
+      '"predicted":',
   );
-  expect(readFileSync(await predictTo("out.jsonl"), "utf8")).toContain('{"id":1099511627776,"review":"a good film"');
   expect(readFileSync(await predictTo("from-parquet.csv"), "utf8")).toContain("1970-01-01T00:00:01.000Z");
 });
 

@@ -41,7 +41,7 @@ describe("the hash of a request", () => {
       { model: "runs/b" },
       { precision: "bf16" },
       { protectStopWords: true },
-      { logToCsv: "log.csv" },
+      { saveDataset: "fooled.jsonl" },
       { attacks: ["pwws", "genetic:population=9"] },
       { attacks: ["pwws"] },
     ])
@@ -125,7 +125,7 @@ describe("journals of an earlier attack request", () => {
     expect(listOutdatedAttacks(attack(), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack({ attacks: ["pwws"] }), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws"] }))).toEqual([]);
-    expect(listOutdatedAttacks(attack({ logToCsv: "log.csv" }), attack())).toEqual([]);
+    expect(listOutdatedAttacks(attack({ saveDataset: "fooled.jsonl" }), attack())).toEqual([]);
     // More examples extend the journals of the same attacks.
     expect(listOutdatedAttacks(attack({ numExamples: 10 }), attack({ numExamples: 20 }))).toEqual([]);
     const fewer = attack({ attacks: ["pwws"], numExamples: 20 });

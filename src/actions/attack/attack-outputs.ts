@@ -1,28 +1,19 @@
-import { mkdirSync } from "node:fs";
-import { dirname, extname, join } from "node:path";
+import { dirname, extname } from "node:path";
 import { z } from "zod";
 import { computeCosine } from "../../attacks/constraints/sentence-similarity.js";
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../base/errors.js";
-import { checkWritable, createFileError, replaceFile, writeFileAtomic } from "../../base/files.js";
+import { checkWritable, createFolder, writeFileAtomic } from "../../base/files.js";
 import { orNull } from "../../base/validate.js";
-import { formatJournalCsv } from "../../evaluation/attack-csv.js";
-import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
 import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
-import { resolveModel } from "../../models/checkpoint/resolve-model.js";
 import { getJournalPath, readSimilarities, writeSimilarities } from "../../runs/attack-folder.js";
-import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
-import { loadClassifier } from "../predict/text-classifier.js";
 
-/** Options for the files of an attack besides its journals. */
+/** Options for what an attack gives besides its journals. */
 export const attackOutputOptions = {
-  logToCsv: orNull(z.string()).describe("write each attack in TextAttack's CSV format: a .csv file, or a folder"),
-  logSummaryToJson: orNull(z.string()).describe("write TextAttack's summary as JSON: a .json file, or a folder"),
   saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
-  transferTo: z.array(z.string()).default([]).describe("keep only texts in the dataset that fool this model, too"),
   density: z
     .boolean()
     .default(false)
@@ -32,55 +23,11 @@ export const attackOutputOptions = {
   ),
 };
 
-type OutputOptions = z.output<z.ZodObject<typeof attackOutputOptions>>;
-
-/** The file of an attack: the path itself, or a file in the folder with that path. */
-function getLogPath(path: string, attack: string, count: number, suffix: string): string {
-  if (extname(path) !== extname(suffix)) return join(path, `${attack}-${suffix}`);
-  if (count > 1)
-    throw new UserError(`${path}: expected a folder for the logs of ${count} attacks, received the path of a file.`);
-  return path;
-}
-
-/** Rejects outputs that cannot be written and models that do not exist, before the attack. */
-export async function checkOutputRequest(request: OutputOptions, numAttacks: number): Promise<void> {
-  const { logToCsv, logSummaryToJson, saveDataset, transferTo } = request;
-  if (logToCsv !== null) getLogPath(logToCsv, "", numAttacks, "log.csv");
-  if (logSummaryToJson !== null) getLogPath(logSummaryToJson, "", numAttacks, "attack_summary_log.json");
-  if (saveDataset !== null && extname(saveDataset) !== ".jsonl")
-    throw new UserError(`--save-dataset: expected a path that ends with .jsonl, received "${saveDataset}".`);
-  if (transferTo.length > 0 && saveDataset === null)
-    throw new UserError("--transfer-to selects the texts of a dataset. Pass --save-dataset FILE.jsonl, too.");
-  for (const path of [logToCsv, logSummaryToJson, saveDataset]) if (path !== null) checkWritable(path);
-  for (const reference of transferTo) await resolveModel(reference);
-}
-
-/** Writes the logs of attacks in TextAttack's formats. */
-export async function writeLogs(request: OutputOptions, folder: string, names: readonly string[]): Promise<void> {
-  const { logToCsv, logSummaryToJson } = request;
-  for (const name of names) {
-    const journal = getJournalPath(folder, name);
-    if (logToCsv !== null) {
-      const path = getLogPath(logToCsv, name, names.length, "log.csv");
-      createParent(path);
-      await replaceFile(path, async (file) => {
-        for await (const part of formatJournalCsv(journal)) await file.write(part);
-      });
-    }
-    if (logSummaryToJson !== null) {
-      const path = getLogPath(logSummaryToJson, name, names.length, "attack_summary_log.json");
-      createParent(path);
-      await writeFileAtomic(path, `${JSON.stringify(await formatTextAttackSummary(journal), null, 4)}\n`);
-    }
-  }
-}
-
-function createParent(path: string): void {
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-  } catch (error) {
-    throw createFileError(error, dirname(path), "create the folder");
-  }
+/** Rejects a dataset that cannot be written, before the attack. */
+export function checkDatasetPath(path: string): void {
+  if (extname(path) !== ".jsonl")
+    throw new UserError(`--save-dataset: expected a path that ends with .jsonl, received "${path}".`);
+  checkWritable(path);
 }
 
 /** Texts that are encoded together. */
@@ -135,46 +82,32 @@ export async function measureValidity(
 
 /**
  * Writes the texts that fooled the model as a dataset that `temper evaluate --data` reads. With a
- * threshold, invalid texts are left out; with other models, texts that do not fool all of them.
- * Returns the number of texts.
+ * threshold, invalid texts are left out. Returns the number of texts.
  */
 export async function saveDataset(
-  { saveDataset: path, transferTo, minSimilarity }: OutputOptions,
-  folder: string,
-  names: readonly string[],
-  task: Task,
-  runtime: RuntimeOptions,
+  path: string,
+  {
+    folder,
+    names,
+    minSimilarity,
+  }: { readonly folder: string; readonly names: readonly string[]; readonly minSimilarity: number | null },
+  { fields, labels }: Pick<Task, "fields" | "labels">,
 ): Promise<number> {
-  let rows: { readonly attack: string; readonly result: AttackResult; readonly similarity: number | undefined }[] = [];
-  for (const attack of names) {
-    const similarities = await readSimilarities(folder, attack);
-    for await (const { result } of readJournal(getJournalPath(folder, attack))) {
+  const lines: string[] = [];
+  for (const method of names) {
+    const similarities = await readSimilarities(folder, method);
+    for await (const { result } of readJournal(getJournalPath(folder, method))) {
       const similarity = similarities.get(result.id);
       const isValid = minSimilarity === null || (similarity ?? -1) >= minSimilarity;
-      if (result.outcome === "success" && isValid) rows.push({ attack, result, similarity });
+      if (result.outcome !== "success" || !isValid) continue;
+      const columns = fields.length === 1 ? ["text"] : fields;
+      const texts = columns.map((column, i) => [column, result.finalTexts[i] ?? ""]);
+      const originals = columns.map((column, i) => [`original_${column}`, result.texts[i] ?? ""]);
+      const facts = { label: labels[result.label], id: result.id, method, similarity };
+      lines.push(`${JSON.stringify({ ...Object.fromEntries([...texts, ...originals]), ...facts })}\n`);
     }
   }
-  for (const reference of transferTo) {
-    await using other = await loadClassifier(reference, runtime);
-    const predictions = await other.classify(rows.map(({ result }) => toInput(result.finalTexts)));
-    rows = rows.filter(({ result }, i) => predictions[i]!.label !== task.labels[result.label]);
-  }
-  const lines = rows.map(({ attack, result, similarity }) => {
-    const texts = result.finalTexts;
-    const fields = task.fields.map((field, i) => [task.fields.length === 1 ? "text" : field, texts[i] ?? ""]);
-    const originals = task.fields.map((field, i) => [
-      task.fields.length === 1 ? "original_text" : `original_${field}`,
-      result.texts[i] ?? "",
-    ]);
-    const facts = { label: task.labels[result.label], id: result.id, method: attack };
-    const line = { ...Object.fromEntries([...fields, ...originals]), ...facts };
-    return JSON.stringify({ ...line, ...(similarity !== undefined && { similarity }) });
-  });
-  createParent(path!);
-  await writeFileAtomic(path!, lines.map((line) => `${line}\n`).join(""));
-  return rows.length;
-}
-
-function toInput([first = "", second]: readonly string[]): string | [string, string] {
-  return second === undefined ? first : [first, second];
+  createFolder(dirname(path));
+  await writeFileAtomic(path, lines.join(""));
+  return lines.length;
 }

@@ -102,16 +102,7 @@ export async function createTextAttacker(
 }
 
 /** Keys that are about datasets and journals. */
-const datasetKeys = [
-  "transferFrom",
-  "transferTo",
-  "out",
-  "resume",
-  "logToCsv",
-  "logSummaryToJson",
-  "saveDataset",
-  "minSimilarity",
-] as const;
+const datasetKeys = ["transferFrom", "out", "resume", "saveDataset", "minSimilarity"] as const;
 
 /** Options that are about datasets and journals would have no effect on a single text. */
 function rejectDatasetOptions(request: ParsedAttackRequest): void {

@@ -32,7 +32,7 @@ import { hashExamples } from "../../runs/environment.js";
 import { flattenData } from "../../settings/config.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
-import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
+import { measureValidity, saveDataset } from "./attack-outputs.js";
 import {
   type AttackCallbacks,
   type AttackRequest,
@@ -192,12 +192,9 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
     };
     await writeAttackReport(out, report);
     await updateModelCard(prepared);
-    await writeLogs(request, out, names);
     if (request.saveDataset !== null) {
-      const { device, threads } = request;
-      const precision = victim.precision === "int8" || victim.precision === "fp8" ? null : victim.precision;
-      const count = await saveDataset(request, out, names, task, { device, threads, precision });
-      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text passed all filters.`);
+      const count = await saveDataset(request.saveDataset, { folder: out, names, minSimilarity }, task);
+      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text fooled the model and is valid.`);
     }
     return report;
   } finally {

@@ -13,7 +13,7 @@ import type { Example, Task } from "../../tasks/index.js";
 import { looksEnglish } from "../../text/looks-english.js";
 import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
 import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
-import { checkOutputRequest } from "./attack-outputs.js";
+import { checkDatasetPath } from "./attack-outputs.js";
 import type { ParsedAttackRequest } from "./attack-request.js";
 import { createProtocolConstraints, limitModification } from "./published-protocols.js";
 import { createRequestConstraints } from "./request-constraints.js";
@@ -96,7 +96,7 @@ export async function prepareAttack(
   callbacks: Callbacks,
   given: GivenExamples | null,
 ): Promise<LoadedRequest> {
-  await checkOutputRequest(parsed, parsed.attacks.length + parsed.transferFrom.length);
+  if (parsed.saveDataset !== null) checkDatasetPath(parsed.saveDataset);
   const sample = await victim.loadExamples(parsed, given);
   const request = limitModification(parsed, sample.task.name);
   const out = request.out ?? getModelFolder("attacks", request.model, victim.local?.run ?? null);

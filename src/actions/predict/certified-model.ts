@@ -40,7 +40,8 @@ export async function findCertifiedUse(
   const voting = run?.certificate?.createModel?.({
     numLabels: labels.length,
     minMargin: getTieMargin(precision),
-    editableFields: findEditableFields(run),
+    // Undefined if an attacker may edit all.
+    editableFields: run.config.task === null ? undefined : (findModifiableFields(run.config.task) ?? undefined),
   });
   if (voting && guard?.windows)
     throw new UserError("--windows: this model votes by groups of words. Leave --windows out.");
@@ -81,11 +82,6 @@ function flagAnswers(
       });
     },
   };
-}
-
-/** The fields that an attacker may edit; undefined if all. */
-export function findEditableFields({ config }: RunFolder): readonly number[] | undefined {
-  return config.task === null ? undefined : (findModifiableFields(config.task) ?? undefined);
 }
 
 /** The certified model of a run that attacks attack; null if they attack the model itself. */

@@ -5,22 +5,19 @@ import { validate } from "../../base/validate.js";
 import { runtimeOptions } from "../../settings/runtime-config.js";
 import { describeHiddenText, findHiddenText } from "../../text/hidden-text.js";
 import { guardOptions, hiddenOptions } from "./certified-model.js";
-import { createLabelSets, type LabelSets, labelSetOptions } from "./label-sets.js";
-import { findTextColumns, loadClassifier, type Prediction, type TextClassifier } from "./text-classifier.js";
+import { findTextColumns, loadClassifier, type Prediction } from "./text-classifier.js";
 
 export const predictRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
   ...guardOptions,
   ...hiddenOptions,
-  ...labelSetOptions,
   ...runtimeOptions,
 });
 interface Input {
   readonly texts: readonly string[];
   readonly line?: number;
 }
-type InputPrediction<T> = Prediction & { readonly input: T };
 
 /**
  * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at
@@ -33,20 +30,16 @@ export async function* predict<T extends Input>(
   request: z.input<typeof predictRequestSchema>,
   inputs: AsyncIterable<T>,
   callbacks: Callbacks = {},
-): AsyncGenerator<InputPrediction<T>> {
+): AsyncGenerator<Prediction & { readonly input: T }> {
   const parsed = validate(predictRequestSchema, request, "predict");
   const { model, flushWhenIdle, device, precision, threads, windows, positiveLabel } = parsed;
   const { onEvent } = callbacks;
   await using classifier = await loadClassifier(model, { device, precision, threads, windows, positiveLabel, onEvent });
-  const labelSets = await createLabelSets(classifier, parsed, callbacks);
   // A single text and a pair are different tasks, and the model would answer either.
   const expected = (await findTextColumns(classifier.model.folder)).length;
   const checked = checkInputs(inputs, { expected, model, rejectHidden: parsed.rejectHidden });
   let [truncated, hidden] = [0, 0];
-  const predictions = labelSets
-    ? addLabelSets(classifier, labelSets, checked, flushWhenIdle)
-    : classifier.stream(checked, { flushWhenIdle });
-  for await (const prediction of predictions) {
+  for await (const prediction of classifier.stream(checked, { flushWhenIdle })) {
     if (prediction.truncated) truncated++;
     if (prediction.hidden) hidden++;
     yield prediction;
@@ -60,27 +53,6 @@ export async function* predict<T extends Input>(
       `${hidden} ${hidden === 1 ? "text has" : "texts have"} hidden text, which a language model reads: see "hidden" in ` +
         "the predictions.",
     );
-}
-
-/** Classifies each text, and beside it the text that decides its label set. */
-async function* addLabelSets<T extends Input>(
-  classifier: TextClassifier,
-  labelSets: LabelSets,
-  inputs: AsyncIterable<T>,
-  flushWhenIdle: boolean,
-): AsyncGenerator<InputPrediction<T>> {
-  async function* listTexts(): AsyncGenerator<Input & { readonly original: T | null }> {
-    let index = 0;
-    for await (const input of inputs) {
-      yield { texts: input.texts, original: input };
-      yield { texts: labelSets.noise(input.texts, index++), original: null };
-    }
-  }
-  let own: InputPrediction<T> | null = null;
-  for await (const { input, ...prediction } of classifier.stream(listTexts(), { flushWhenIdle })) {
-    if (input.original) own = { ...prediction, input: input.original };
-    else if (own) yield { ...own, labelSet: labelSets.list(prediction) };
-  }
 }
 
 interface InputRules {

@@ -35,8 +35,6 @@ export interface Prediction {
   readonly flagged?: boolean;
   /** Text that a language model reads, but a person does not see: Unicode tags, bits without width, … */
   readonly hidden?: HiddenText;
-  /** With a coverage: the labels that contain the true one with this probability. */
-  readonly labelSet?: readonly string[];
 }
 
 export type LoadClassifierOptions = RuntimeOptions & GuardOptions & Pick<Callbacks, "onEvent">;

@@ -1,8 +1,7 @@
 import { extname, resolve } from "node:path";
 import { UserError } from "../../base/errors.js";
 import { escapeFormula } from "../../base/escape.js";
-import { replaceFile, writeFileAtomic } from "../../base/files.js";
-import { encodeParquet, formatValue, replaceIntegers } from "../../tasks/write-parquet.js";
+import { replaceFile } from "../../base/files.js";
 import type { TextInput } from "../../text/read-inputs.js";
 import type { Prediction } from "./text-classifier.js";
 
@@ -10,7 +9,7 @@ import type { Prediction } from "./text-classifier.js";
 export type InputPrediction = Prediction & { readonly input: TextInput };
 
 const separators: Readonly<Record<string, string>> = { ".csv": ",", ".tsv": "\t" };
-const extensions: readonly string[] = [...Object.keys(separators), ".jsonl", ".parquet"];
+const extensions: readonly string[] = [...Object.keys(separators), ".jsonl"];
 
 /** Rejects the file of the input, and an extension that predictions cannot be written in. */
 export function checkPredictionsPath(path: string, input?: string): void {
@@ -30,35 +29,21 @@ export async function writePredictions(
   onRow?: () => void,
 ): Promise<void> {
   checkPredictionsPath(path);
-  const extension = extname(path).toLowerCase();
-  const rows = toRows(predictions, onRow);
-  if (extension === ".parquet") await writeFileAtomic(path, await encodeParquet(await collect(rows)));
-  else await writeLines(path, rows, separators[extension]);
-}
-
-/** Writes rows line by line: as JSON, or as cells with a separator. */
-async function writeLines(path: string, rows: AsyncIterable<PredictionRow>, separator?: string): Promise<void> {
+  const separator = separators[extname(path).toLowerCase()];
   await replaceFile(path, async (file) => {
     let columns: string[] | null = null;
-    for await (const row of rows) {
-      if (separator === undefined) {
-        await file.appendFile(`${JSON.stringify(row, replaceIntegers)}\n`);
-        continue;
+    for await (const prediction of predictions) {
+      const row = toRow(prediction);
+      if (separator === undefined) await file.appendFile(`${JSON.stringify(row, replaceIntegers)}\n`);
+      else {
+        if (columns === null) await file.appendFile(formatLine(Object.keys(row), separator));
+        columns ??= Object.keys(row);
+        const cells: unknown[] = columns.map((column) => row[column]);
+        await file.appendFile(formatLine(cells, separator));
       }
-      if (columns === null) {
-        columns = Object.keys(row);
-        await file.appendFile(`${columns.map((column) => formatCell(column, separator)).join(separator)}\n`);
-      }
-      const cells = columns.map((column) => formatCell(row[column], separator));
-      await file.appendFile(`${cells.join(separator)}\n`);
+      onRow?.();
     }
   });
-}
-
-async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
-  const all: Item[] = [];
-  for await (const item of items) all.push(item);
-  return all;
 }
 
 /** More digits depend on the other texts of the batch. */
@@ -66,19 +51,7 @@ export function roundProbability(value: number): number {
   return Number(value.toPrecision(6));
 }
 
-type PredictionRow = Readonly<Record<string, unknown>>;
-
-async function* toRows(
-  predictions: AsyncIterable<InputPrediction>,
-  onRow: (() => void) | undefined,
-): AsyncGenerator<PredictionRow> {
-  for await (const prediction of predictions) {
-    yield toRow(prediction);
-    onRow?.();
-  }
-}
-
-function toRow({ input, label, probabilities }: InputPrediction): PredictionRow {
+function toRow({ input, label, probabilities }: InputPrediction): Readonly<Record<string, unknown>> {
   const { texts, row } = input;
   const before = row ?? (texts.length === 1 ? { text: texts[0] } : { sentence1: texts[0], sentence2: texts[1] });
   const all = Object.entries(probabilities).map(([name, value]) => [`probability_${name}`, roundProbability(value)]);
@@ -90,9 +63,26 @@ function toRow({ input, label, probabilities }: InputPrediction): PredictionRow 
   };
 }
 
+function formatLine(cells: readonly unknown[], separator: string): string {
+  return `${cells.map((cell) => formatCell(cell, separator)).join(separator)}\n`;
+}
+
 /** Tabs and line breaks cannot be written in a TSV file, which has no quotes. */
 function formatCell(value: unknown, separator: string): string {
   const text = escapeFormula(formatValue(value));
   if (separator === "\t") return text.replace(/[\t\r\n]+/g, " ");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Formats a value as text. Parquet has dates, and integers that JSON cannot write. */
+function formatValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "" : value.toISOString();
+  return typeof value === "object" ? JSON.stringify(value, replaceIntegers) : String(value);
+}
+
+/** For JSON.stringify: integers of 64 bits as numbers, or as text if they are too large. */
+function replaceIntegers(_key: string, value: unknown): unknown {
+  if (typeof value !== "bigint") return value;
+  return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
 }

@@ -27,16 +27,10 @@ import { evaluateExamples } from "../evaluate.js";
 import { writeModelCard } from "../model-card.js";
 import { Run } from "../run.js";
 import { describeEnvironment, findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
-import { TensorBoardWriter } from "./tensorboard.js";
-
-/** The programs that a run can report to. */
-export const trackerNames = ["tensorboard"] as const;
-export type TrackerName = (typeof trackerNames)[number];
 
 const trainOptionsSchema = z.strictObject({
   out: z.string().optional(),
   resume: z.boolean().default(false),
-  reportTo: z.array(z.enum(trackerNames)).default([]),
 });
 
 /** The options of a training besides its config. */
@@ -45,8 +39,6 @@ interface TrainOptions {
   readonly out?: string | undefined;
   /** Continue the run in the folder. A finished run is only read. */
   readonly resume?: boolean | undefined;
-  /** Also writes the numbers of the run for other programs: TensorBoard files in the run folder. */
-  readonly reportTo?: readonly TrackerName[] | undefined;
 }
 
 /**
@@ -63,8 +55,8 @@ export type TrainRequest = RunConfigInput & TrainOptions;
  *     console.log((await run.results())?.test.accuracy);
  */
 export async function train(request: TrainRequest, callbacks: Callbacks = {}): Promise<Run> {
-  const { out, resume, reportTo, ...settings } = request;
-  const options = validate(trainOptionsSchema, { out, resume, reportTo }, "train");
+  const { out, resume, ...settings } = request;
+  const options = validate(trainOptionsSchema, { out, resume }, "train");
   return trainResolved(await resolveRun(settings, userModules), options, callbacks);
 }
 
@@ -104,7 +96,7 @@ export async function trainResolved(
     try {
       // A run that a sweep has only planned does not know the length of its model yet.
       if (await before?.environment()) checkSameConfig(out, before!.config, prepared.config);
-      await trainPreparedRun({ prepared, writer, before, dataHash, options, callbacks, ranks });
+      await trainPreparedRun({ prepared, writer, before, dataHash, callbacks, ranks });
     } finally {
       free(prepared.job.model.weights);
     }
@@ -120,12 +112,10 @@ async function trainPreparedRun(training: {
   /** The run that is continued. */
   readonly before: RunFolder | null;
   readonly dataHash: string | null;
-  readonly options: TrainOptions;
   readonly callbacks: Callbacks;
   readonly ranks: Ranks;
 }): Promise<void> {
-  const { prepared, writer, before, dataHash, options, callbacks, ranks } = training;
-  const { reportTo = [] } = options;
+  const { prepared, writer, before, dataHash, callbacks, ranks } = training;
   const { signal } = callbacks;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
@@ -138,14 +128,11 @@ async function trainPreparedRun(training: {
   await writer.writeEnvironment(environment);
   await writer.writeConfig(config);
   let steps = 0;
-  let tensorBoard: TensorBoardWriter | null = null;
   const onEvent = (event: TemperEvent): void => {
     if (event.type === "start") {
       steps = event.totalSteps;
       writer.writeStatus({ steps, failure: null });
-      if (reportTo.includes("tensorboard")) tensorBoard = new TensorBoardWriter(writer.path("tensorboard"), event.step);
     }
-    if (event.type === "log") tensorBoard?.writeEvent(event.entry);
     callbacks.onEvent?.(event);
   };
   try {
@@ -196,8 +183,6 @@ async function trainPreparedRun(training: {
     // A full disk may be the failure itself: recording it must not hide it.
     else if (!(error instanceof Interrupted)) writer.tryWriteStatus({ steps, failure: getErrorMessage(error) });
     throw error;
-  } finally {
-    (tensorBoard as TensorBoardWriter | null)?.close();
   }
 }
 

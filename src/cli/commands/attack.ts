@@ -12,7 +12,7 @@ import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
 import { RunFolder } from "../../runs/run-folder.js";
-import { attackTexts } from "../attack-text.js";
+import { attackInput } from "../attack-text.js";
 import { getColors, type Io, write } from "../io.js";
 import {
   addOptions,
@@ -84,10 +84,7 @@ export function define(command: Command, io: Io): void {
     deletionRate: "<fraction>",
     draws: "<count>",
     transferFrom: "<journal>",
-    logToCsv: "<path>",
-    logSummaryToJson: "<path>",
     saveDataset: "<file>",
-    transferTo: "<model>",
     density: "",
     minSimilarity: "<number>",
     windows: "<words>",
@@ -104,19 +101,13 @@ export function define(command: Command, io: Io): void {
     .option("--no-cache", "neither read scores from disk nor store them")
     .addOption(endpointOption())
     .option("--true-label <label>", "label of the text (default: the predicted one)")
-    .option("--interactive", "attack the texts that you type, and show the steps")
     .action(async (model, options) => {
-      const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
+      const { json, quiet, attack: attacks, input, trueLabel, ...others } = options;
       const [runShards, given] = takeShardRunner("attack-shards", others);
       const request = { model, attacks, ...given };
-      if (input || interactive) {
-        const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
-        return attackTexts(io, request, texts);
-      }
+      if (input) return attackInput(io, request, input, trueLabel);
       if (trueLabel !== undefined)
-        throw new UserError(
-          "--true-label is about the text of --input or --interactive. Pass one of them, or omit it.",
-        );
+        throw new UserError("--true-label is about the text of --input. Pass it, too, or omit --true-label.");
       const progress = createAttackProgress(io, quiet);
       const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
       const report = await attack(request, callbacks).finally(progress.end);

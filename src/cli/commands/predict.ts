@@ -21,7 +21,6 @@ export const examples = [
   "echo 'A quiet film.' | temper predict runs/sst2-standard-seed0",
   "temper predict runs/reviews new.csv --text-column review --out predicted.csv",
   "temper predict runs/sst2-standard-seed0 texts.jsonl --json > labels.jsonl",
-  "temper predict runs/reviews new.txt --coverage 0.9 --calibration labeled.csv",
 ];
 
 export function define(command: Command, io: Io): void {
@@ -31,16 +30,11 @@ export function define(command: Command, io: Io): void {
     .argument("<model>", shape.model.description)
     .argument("[file]", textsArgument, "-")
     .addOption(textColumn.argParser(appendValue))
-    .option(
-      "--out <file>",
-      "write a table (.csv, .tsv, .jsonl or .parquet): the columns of the input and the predictions",
-    );
-  const labelSetFlags = { coverage: "<probability>", calibration: "<file>", edits: "<count>", seed: "<number>" };
+    .option("--out <file>", "write a table (.csv, .tsv or .jsonl): the columns of the input and the predictions");
   addOptions(withTexts, shape, {
     windows: "<words>",
     positiveLabel: "<label>",
     rejectHidden: "",
-    ...labelSetFlags,
     ...runtimeFlags,
   })
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
@@ -69,15 +63,7 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function toJson({
-  input: { texts },
-  label,
-  probabilities,
-  flagged,
-  certified,
-  hidden,
-  labelSet,
-}: InputPrediction): object {
+function toJson({ input: { texts }, label, probabilities, flagged, certified, hidden }: InputPrediction): object {
   const rounded = Object.entries(probabilities).map(([name, value]) => [name, roundProbability(value)]);
   return {
     ...(texts.length === 1 ? { text: texts[0] } : { texts }),
@@ -86,13 +72,11 @@ function toJson({
     ...(flagged !== undefined && { flagged }),
     ...(certified && { certified }),
     ...(hidden && { hidden }),
-    ...(labelSet && { labelSet }),
   };
 }
 
-function toLine({ input, label, probabilities, labelSet }: InputPrediction): string {
+function toLine({ input, label, probabilities }: InputPrediction): string {
   // Line breaks and tabs inside a text would look like more lines and columns.
   const texts = input.texts.map((text) => text.replace(/[\t\r\n]+/g, " "));
-  const set = labelSet ? `\t{${labelSet.join(", ")}}` : "";
-  return `${label}${set}\t${(probabilities[label] ?? 0).toFixed(4)}\t${texts.join("\t")}\n`;
+  return `${label}\t${(probabilities[label] ?? 0).toFixed(4)}\t${texts.join("\t")}\n`;
 }

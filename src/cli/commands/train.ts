@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { type Command, Option } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
 import { estimateResolved, type RunEstimate } from "../../actions/train/estimate-run.js";
-import { type TrackerName, trackerNames, trainResolved } from "../../actions/train/train.js";
+import { trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../base/errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
 import { interruptedExitCode } from "../../base/processes.js";
@@ -77,20 +77,9 @@ export function addTrainOptions(command: Command) {
     .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")
-    .addOption(
-      new Option("--report-to <names>", `trackers of the numbers: ${trackerNames.join(", ")}`).argParser(parseTrackers),
-    )
     .option("--dry-run", "print settings, time, memory and disk space of the run; write nothing")
     .option("--json", "print the results, or the estimate, as JSON")
     .addOption(quietOption());
-}
-
-function parseTrackers(text: string): TrackerName[] {
-  return text.split(",").map((name) => {
-    const found = trackerNames.find((each) => each === name.trim());
-    if (found) return found;
-    throw new InvalidArgumentError(`Expected ${trackerNames.join(" or ")}.`);
-  });
 }
 
 type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]>;
@@ -119,7 +108,6 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
     allowCode,
     out,
     resume,
-    reportTo,
     processes,
     timeout,
     dryRun,
@@ -165,7 +153,7 @@ function readArguments(command: Command): readonly string[] {
 }
 
 async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions, ranks: Ranks): Promise<void> {
-  const { quiet, json, reportTo = [], resume } = options;
+  const { quiet, json, resume } = options;
   const out = options.out ?? getDefaultRunFolder(resolved.config);
   const stop = stopOnSignals(io);
   // Before the first step nothing would be lost, so a signal simply ends the process.
@@ -173,7 +161,7 @@ async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions
   const startTime = performance.now();
   try {
     const { onEvent } = progress;
-    const run = await trainResolved(resolved, { out, resume, reportTo }, { onEvent, signal: stop.signal }, ranks);
+    const run = await trainResolved(resolved, { out, resume }, { onEvent, signal: stop.signal }, ranks);
     progress.end();
     if (json) return await printJson(io, await run.results());
     const speed = progress.examplesPerSecond();
@@ -186,14 +174,7 @@ async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     progress.end();
-    const again = [
-      "temper",
-      "train",
-      "--resume",
-      "--out",
-      out,
-      ...(reportTo.length > 0 ? ["--report-to", reportTo.join(",")] : []),
-    ];
+    const again = ["temper", "train", "--resume", "--out", out];
     if (ranks.size > 1) again.push("--processes", String(ranks.size));
     io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
     throw new ExitCode(interruptedExitCode);

@@ -6,7 +6,6 @@ import type { Normalization } from "../../text/canonical-tokenizer.js";
 import type { CertifiedModel } from "./certified-model.js";
 import type { Guard, GuardSummary } from "./guard.js";
 import type { ScoringProcess, TextFields } from "./scoring.js";
-import type { NoiseKernel } from "./smoothing.js";
 import type { WordEdits } from "./words.js";
 
 // A journal may come from elsewhere, so no number of it decides how long a verification takes, or how much memory.
@@ -85,14 +84,8 @@ export interface TrainedCertificate {
     readonly minMargin: number;
     readonly editableFields?: readonly number[] | undefined;
   }): CertifiedModel;
-  /** The noise of a smoothed model. */
-  readonly noise?: {
-    createKernel(texts: TextFields, editableFields?: readonly number[]): NoiseKernel;
-    /** The total variation between the noised texts of two texts so many word edits apart. */
-    computeShift(edits: number): number;
-    /** The settings of an attack on the smoothed model. */
-    readonly attackSettings: Readonly<Record<string, unknown>>;
-  };
+  /** The settings of an attack on a smoothed model. */
+  readonly attackSettings?: Readonly<Record<string, unknown>>;
 }
 
 /** The task and the run that a certificate is chosen for. */

@@ -119,10 +119,6 @@ export function createTrainedDeletion({ p }: { readonly p: number }): TrainedCer
   return {
     definition: deletion,
     options: { p },
-    noise: {
-      createKernel: (texts, editableFields) => createDeletionKernel(texts, p, editableFields),
-      computeShift: (edits) => computeDeletionShift(p, edits),
-      attackSettings: { noise: "deletion", deletionRate: p },
-    },
+    attackSettings: { noise: "deletion", deletionRate: p },
   };
 }

@@ -18,10 +18,8 @@ export { certificates, findCertificate } from "./certificates.js";
 export type { CertifiedAnswer, CertifiedEdits, CertifiedModel } from "./certified-model.js";
 export { certifyInRounds, checkInRounds } from "./certify-texts.js";
 export {
-  calibrateLabelSets,
   calibrateThreshold,
   checkBenignCount,
-  listLabels,
 } from "./conformal.js";
 export {
   type Certificate,

@@ -19,7 +19,7 @@ export function createReviews(count: number, seed: number | string): { text: str
   });
 }
 
-export function writeReviewFile(path: string, count: number, seed: number | string): string {
+function writeReviewFile(path: string, count: number, seed: number | string): string {
   const rows = createReviews(count, seed).map(({ text, label }) => `${text}\t${label}`);
   writeFileSync(path, `text\tlabel\n${rows.join("\n")}\n`);
   return path;

@@ -7,7 +7,6 @@ import { calibrate } from "../../../src/actions/calibrate.js";
 import { certify } from "../../../src/actions/certify.js";
 import { evaluate } from "../../../src/actions/evaluate.js";
 import { gate } from "../../../src/actions/gate/gate.js";
-import { predict } from "../../../src/actions/predict/predict.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { verify } from "../../../src/actions/verify/verify.js";
 import { readJournal } from "../../../src/attacks/journal.js";
@@ -23,7 +22,7 @@ import { chooseExtent } from "../../extent.js";
 import { testLong } from "../../long.js";
 import { computeTolerance, expectComputedAsync, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
-import { createReviews, trainCertified, words, writeReviewFile } from "./certified-run.js";
+import { createReviews, trainCertified, words } from "./certified-run.js";
 import { editWords } from "./synthetic.js";
 
 const folder = temporaryFolder();
@@ -307,31 +306,4 @@ test("a gate requires certified accuracy of a run that was trained for it", asyn
   expect(regressed.verdict).toBe("regressed");
   expect(regressed.checks.at(-1)).toMatchObject({ candidate: expect.any(Number), limit: 1 });
   await expect(gate({ ...common, model: plain, minCertified: 60 })).rejects.toThrow(/--min-certified: expected a run/);
-});
-
-test("label sets cover the true label as often as they promise, and errors say what is missing", async () => {
-  const calibration = writeReviewFile(join(folder, "calibration.tsv"), 99, "calibration");
-  const fresh = createReviews(60, "covered");
-  async function* list(): AsyncGenerator<{ texts: string[]; label: string }> {
-    for (const { text, label } of fresh) yield { texts: [text], label };
-  }
-  const collect = async (request: object): Promise<{ covered: number; size: number }> => {
-    const found = { covered: 0, size: 0 };
-    for await (const { input, labelSet } of predict({ ...runtime, model: plain, ...request }, list())) {
-      found.covered += Number(labelSet!.includes(input.label)) / fresh.length;
-      found.size += labelSet!.length / fresh.length;
-    }
-    return found;
-  };
-  const found = await collect({ coverage: 0.9, calibration });
-  // Three standard deviations below 0.9, over the calibration and these texts.
-  expect(found.covered).toBeGreaterThan(0.9 - 3 * Math.sqrt(0.09 * (1 / 60 + 1 / 99)));
-  // A higher coverage never gives smaller sets.
-  expect((await collect({ coverage: 0.98, calibration })).size).toBeGreaterThanOrEqual(found.size);
-  await expect(collect({ coverage: 0.9 })).rejects.toThrow(/Pass --calibration FILE/);
-  await expect(collect({ edits: 1 })).rejects.toThrow(/Pass --coverage/);
-  await expect(collect({ coverage: 0.9, edits: 1, calibration })).rejects.toThrow(/--method deletion-noise/);
-  await expect(collect({ coverage: 0.995, calibration })).rejects.toThrow(/needs at least 199 calibration texts/);
-  const seen = (await RunFolder.open(plain)).config.data!;
-  await expect(collect({ coverage: 0.9, calibration: seen })).rejects.toThrow(/are in the training data/);
 });

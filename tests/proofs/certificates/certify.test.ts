@@ -17,7 +17,7 @@ import type { CertificateReport } from "../../../src/runs/certificate-folder.js"
 import { Interrupted } from "../../../src/train/index.js";
 import { invoke } from "../../cli/invoke.js";
 import { temporaryFolder } from "../../temporary.js";
-import { createReviews, trainCertified, words, writeReviewFile } from "./certified-run.js";
+import { createReviews, trainCertified, words } from "./certified-run.js";
 import { editWords } from "./synthetic.js";
 
 const folder = temporaryFolder();
@@ -149,13 +149,6 @@ describe("other certificates", () => {
     expect(insertion!.together).toBeLessThanOrEqual(insertion!.accuracy);
     const again = await certify({ ...request, out: join(folder, "deletion-again") });
     expect({ ...again, journal: "" }).toEqual({ ...report, journal: "" });
-    const calibration = writeReviewFile(join(folder, "calibration.tsv"), 40, "calibration");
-    const flags = ["--calibration", calibration, "--threads", "1", "--json"];
-    const sets = await invoke(["predict", run, "--coverage", "0.4", "--edits", "1", ...flags], "good good warm film\n");
-    expect(JSON.parse(sets.stdout)).toMatchObject({ labelSet: expect.any(Array) });
-    // 0.6 and the shift of one edit, 0.5, are above 1.
-    const many = await invoke(["predict", run, "--coverage", "0.6", "--edits", "1", ...flags], "good film\n");
-    expect([many.code, many.stderr]).toEqual([2, expect.stringContaining("the sum must be below 1")]);
   });
 
   test("windows certify any model", async () => {
