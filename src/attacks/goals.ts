@@ -134,12 +134,18 @@ export function createGoal(
   return scores === "probabilities" ? byProbability(goal, target) : goal;
 }
 
-/** Finds a class by name or index. */
-export function findLabel(label: string | number, labels: readonly string[]): number {
+/** The class of the texts that a guard accepts. */
+export const benignLabelSchema = z
+  .union([z.string(), z.int().min(0)], { error: "expected a class by name or index, such as benignLabel=ham" })
+  .default(0)
+  .describe("class of the texts that the guard accepts, by name or index");
+
+/** Finds a class by name or index. `location` is for error messages. */
+export function findLabel(label: string | number, labels: readonly string[], location = "attack"): number {
   const index = labels.indexOf(String(label));
   if (index >= 0) return index;
   if (typeof label === "number" && label < labels.length) return label;
   throw new UserError(
-    `attack: unknown label "${label}"${didYouMean(String(label), labels)}. The labels are ${labels.join(", ")}.`,
+    `${location}: unknown label "${label}"${didYouMean(String(label), labels)}. The labels are ${labels.join(", ")}.`,
   );
 }

@@ -5,7 +5,6 @@ import { listFrozenWeights } from "./trained-weights.js";
 
 const isBias = (name: string): boolean => name.endsWith(".bias");
 
-/** BitFit: of the pre-trained weights, only the biases are trained. The head is trained, too. */
 export const bitfit = defineMethod({
   name: "bitfit",
   summary: "trains only the biases and the head",

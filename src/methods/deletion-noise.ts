@@ -4,7 +4,6 @@ import { createDeletionKernel, createTrainedDeletion } from "../proofs/certifica
 import type { Example } from "../tasks/example.js";
 import { defineMethod } from "./define-method.js";
 
-/** Trains on texts with words deleted at random, by the noise of deletion smoothing. */
 export const deletionNoise = defineMethod({
   name: "deletion-noise",
   summary: "trains on texts with randomly deleted words, for deletion smoothing",

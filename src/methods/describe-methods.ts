@@ -1,5 +1,5 @@
 import { describeOptions, type OptionDescription } from "../base/describe-options.js";
-import type { MethodCost } from "./define-method.js";
+import type { MethodCost, MethodDefinition } from "./define-method.js";
 import { loadMethods, methods, resolveMethods } from "./index.js";
 
 export interface MethodDescription {
@@ -20,19 +20,16 @@ const standard: MethodDescription = {
   options: [],
 };
 
+function describe({ name, summary, paper, cost, options }: MethodDefinition): MethodDescription {
+  return { name, summary, paper, cost: cost ?? null, options: describeOptions(options) };
+}
+
 /** Describes a method by name or by the path of a module; without a name, all built-in methods. */
 export async function describeMethods(name?: string): Promise<MethodDescription[]> {
+  if (name === undefined) return [standard, ...[...methods.values()].map(describe)];
   if (name === "standard") return [standard];
-  const specs = name === undefined ? [...methods.keys()].map((each) => ({ name: each, options: {} })) : null;
-  const loaded = await loadMethods(specs ?? [{ name: name!, options: {} }]);
-  const found = loaded.map(({ definition, ...spec }) => {
-    // The options are not checked: some methods have options without a default.
-    const known = definition ?? methods.get(spec.name);
-    return known ?? resolveMethods([spec], () => `temper methods ${spec.name}`)[0]!.definition;
-  });
-  const described = found.map(({ name: own, summary, paper, cost, options }) => ({
-    ...{ name: own, summary, paper, cost: cost ?? null },
-    options: describeOptions(options),
-  }));
-  return name === undefined ? [standard, ...described] : described;
+  const [spec] = await loadMethods([{ name, options: {} }]);
+  // The options are not checked: some methods have options without a default.
+  const definition = spec!.definition ?? methods.get(name);
+  return [describe(definition ?? resolveMethods([spec!], () => `temper methods ${name}`)[0]!.definition)];
 }

@@ -1,7 +1,6 @@
 import { defineMethod } from "./define-method.js";
 import { createFreelb, createFreelbOptions } from "./freelb.js";
 
-/** FreeLB++: FreeLB with more and smaller steps, and without a bound of the norm. */
 export const freelbPlus = defineMethod({
   name: "freelb-plus",
   summary: "FreeLB++: FreeLB with 30 small steps and no bound of the norm",

@@ -11,7 +11,7 @@ import {
   wordHashVersion,
 } from "../proofs/certificates/index.js";
 import type { Example } from "../tasks/example.js";
-import { type Tensor, topk, where } from "../tensor/index.js";
+import { arange, type Tensor, topk, where } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import {
@@ -48,7 +48,6 @@ type Options = z.output<typeof optionsSchema>;
 const name = "hash-vote";
 const role = { exclusiveRoles: { examples: "replaces each text by groups of its words" } };
 
-/** Hash-vote: the model classifies groups of the words of a text, and the groups vote. */
 export const hashVote = defineMethod({
   name,
   summary: "trains on groups of words by hash, for a certified vote of the groups",
@@ -81,7 +80,6 @@ const leak = 0.1;
 const prefix = `${name}.text`;
 const memberName = `${name}.members`;
 const weightName = `${name}.weights`;
-const marginName = `${name}.margin`;
 /** Weight of the squared mean lead. */
 const centering = 10;
 
@@ -127,13 +125,11 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
       // Rows that no text uses fill the batch.
       const count = bucketLength(Math.max(1, used.length), job!.deviceConfig.device === "cpu" ? 1 : rowMultiple);
       const encodings = Array.from({ length: count }, (_, i) => voters!.encodings[used[i] ?? used[0] ?? 0]!);
-      const numLabels = job!.model.labels.length;
-      const { members, weights, margins } = createVoteArrays(rows, labels, count, numLabels, margin);
+      const { members, weights } = createVoteArrays(rows, labels, count, job!.model.labels.length);
       return {
         ...collateTexts(prefix, encodings, job!, usesTypes),
         [memberName]: { values: members, shape: [indices.length, count] },
         [weightName]: { values: weights, shape: [1, count] },
-        [marginName]: { values: margins, shape: [indices.length, numLabels] },
       };
     },
     losses(context) {
@@ -148,7 +144,8 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
         .div(2 * (1 + leak));
       const totals = batch.getExtra(memberName).matmul(scores); // [text, label]
       const temperature = margin === 0 ? 1 : margin / 2;
-      const remaining = totals.sub(batch.getExtra(marginName));
+      const isGold = batch.labels.unsqueeze(1).eq(arange(totals.size(1), totals.device)); // [text, label]
+      const remaining = totals.sub(isGold.to("float32").mul(margin));
       return new Map([
         ["task", context.training.taskLoss(remaining.div(temperature), batch.labels)],
         ["centering", mean.square().sum().mul(centering)],
@@ -172,14 +169,13 @@ function createJoint({ groups, hashSeed, clip }: Options, margin: number): Train
   };
 }
 
-/** The sub-texts of each text, their weights in the mean lead, and the margins of the gold labels. */
+/** The sub-texts of each text, and their weights in the mean lead. */
 function createVoteArrays(
   rows: readonly (readonly number[])[],
   labels: Int32Array,
   count: number,
   numLabels: number,
-  margin: number,
-): Record<"members" | "weights" | "margins", Float32Array> {
+): Record<"members" | "weights", Float32Array> {
   const members = new Float32Array(rows.length * count);
   for (const [row, own] of rows.entries()) for (const each of own) members[row * count + each] = 1;
   const voterCounts = new Float64Array(numLabels);
@@ -188,9 +184,7 @@ function createVoteArrays(
   const weights = new Float32Array(count);
   for (const [row, own] of rows.entries())
     for (const each of own) weights[each]! += 1 / (present * voterCounts[labels[row]!]!);
-  const margins = new Float32Array(rows.length * numLabels);
-  for (const [row, label] of labels.entries()) margins[row * numLabels + label] = margin;
-  return { members, weights, margins };
+  return { members, weights };
 }
 
 interface Voters {

@@ -14,27 +14,8 @@ import { validate } from "../base/validate.js";
 import { metrics } from "../evaluation/metrics.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
 import type { TrainingMethod } from "../train/index.js";
-import { ascc } from "./ascc/ascc.js";
-import { bitfit } from "./bitfit.js";
-import { childTuning } from "./child-tuning.js";
+import * as builtIn from "./built-in.js";
 import type { MethodDefinition, MethodSpec } from "./define-method.js";
-import { deletionNoise } from "./deletion-noise.js";
-import { discreteAdversarial } from "./discrete-adversarial.js";
-import { flooding } from "./flooding.js";
-import { freelb } from "./freelb.js";
-import { freelbPlus } from "./freelb-plus.js";
-import { hashVote } from "./hash-vote.js";
-import { lora } from "./lora.js";
-import { mixout } from "./mixout.js";
-import { ptwd } from "./ptwd.js";
-import { rDrop } from "./r-drop.js";
-import { randomWindows } from "./random-windows.js";
-import { rift } from "./rift/rift.js";
-import { roast } from "./roast.js";
-import { rose } from "./rose/rose.js";
-import { sam } from "./sam.js";
-import { smart } from "./smart.js";
-import { temperature } from "./temperature.js";
 
 export type {
   Architecture,
@@ -52,56 +33,12 @@ export type { PaddedBatch } from "../text/batch.js";
 export type { Encoding, Tokenization, Tokenizer, WordLevelEncoding } from "../text/encoding.js";
 export type { PartOfSpeech } from "../text/part-of-speech.js";
 export type { Substitutions } from "../text/substitutions.js";
-export type {
-  Batch,
-  BatchContext,
-  Dataset,
-  ForwardPass,
-  ForwardPassOptions,
-  Gradients,
-  HostBatch,
-  Losses,
-  MethodState,
-  MethodTraits,
-  Metrics,
-  NamedTensors,
-  OptimizerStep,
-  ParameterUpdates,
-  PassName,
-  TokenizedExample,
-  TrainingContext,
-  TrainingJob,
-  TrainingMethod,
-} from "../train/index.js";
+export type { Batch, Dataset, HostBatch, Metrics, TokenizedExample } from "../train/index.js";
+export type * from "../train/training-method.js";
+export * from "./built-in.js";
 export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";
-export {
-  ascc,
-  bitfit,
-  childTuning,
-  deletionNoise,
-  discreteAdversarial,
-  flooding,
-  freelb,
-  freelbPlus,
-  hashVote,
-  lora,
-  mixout,
-  ptwd,
-  randomWindows,
-  rDrop,
-  rift,
-  roast,
-  rose,
-  sam,
-  smart,
-  temperature,
-};
 
-const builtInMethods = [
-  ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb, freelbPlus],
-  ...[hashVote, deletionNoise, randomWindows],
-  ...[roast, sam, flooding, temperature, lora, bitfit, discreteAdversarial],
-];
+const builtInMethods = Object.values(builtIn);
 
 /**
  * A method in one text: its name, its name with options, or a module.

@@ -37,8 +37,6 @@ function getNameInLayer(layer: string): string {
   return layer.replace(/^.*?\.\d+\.(?:albert_layers\.\d+\.)?/, "");
 }
 
-const unique = (names: readonly string[]): string[] => [...new Set(names)];
-
 /**
  * Finds the dense layers that the option names: by the last parts of their names, as in PEFT.
  * Returns the names of the modules, and the paths of all layers that have them.
@@ -48,7 +46,7 @@ function findModules(
   { modules }: Pick<Options, "modules">,
 ): { readonly names: readonly string[]; readonly layers: readonly string[] } {
   const all = listDenseLayers(model);
-  const known = unique(all.map(getNameInLayer));
+  const known = [...new Set(all.map(getNameInLayer))];
   const matches = (layer: string, name: string): boolean => layer === name || layer.endsWith(`.${name}`);
   const names = modules?.split("+") ?? known.filter((name) => defaultModules.test(name.split(".").at(-1)!));
   // A layer can be named by any number of the last parts of its name.

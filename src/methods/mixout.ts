@@ -4,7 +4,6 @@ import { mapElementwise, sampleMasks, type Weights } from "../nn/index.js";
 import { type Device, lerp, scope, type Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
 
-/** Mixout: each encoder element takes its pre-trained value with probability p. */
 export const mixout = defineMethod({
   name: "mixout",
   summary: "resets each encoder element to its pre-trained value with probability p, in every training pass",

@@ -8,7 +8,6 @@ import { defineMethod, nonnegativeSchema } from "./define-method.js";
 /** Added under the square root, so that the gradient at the pre-trained weights is finite. */
 const epsilon = 1e-10;
 
-/** Pre-trained weight decay: the distance to the pre-trained encoder as a loss. */
 export const ptwd = defineMethod({
   name: "ptwd",
   summary: "pre-trained weight decay: a penalty on the distance to the pre-trained weights",

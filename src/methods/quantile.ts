@@ -1,4 +1,10 @@
-import { kthvalue, type Tensor } from "../tensor/index.js";
+import { kthvalue, operator, type Tensor } from "../tensor/index.js";
+
+/** Sorts so that equal values keep their order. Returns values and indices. */
+export const stableSort = operator<
+  (self: Tensor, stable: boolean, dim: number, descending: boolean) => [Tensor, Tensor]
+>("sort", "stable");
+export const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 
 export function kthSmallest(values: Tensor, k: number): Tensor {
   return kthvalue(values, k, 0)[0];

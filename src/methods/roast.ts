@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { crossEntropy, flattenTensors, mapWeights, symmetricKl, unflattenTensors } from "../nn/index.js";
-import { arange, grad, keep, operator, rand, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { arange, grad, keep, rand, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 import type { BatchContext, NamedTensors, OptimizerStep, TrainingMethod } from "../train/index.js";
 import { computeFisherDiagonal, getLayerParameters } from "./child-tuning.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
-import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
+import { scatter, stableSort } from "./quantile.js";
+import { addPerturbation, computeMaxAbs, embedBatchWords, minDivisor } from "./word-embedding-input.js";
 
 const optionsSchema = z.strictObject({
   epsilon: nonnegativeSchema
@@ -24,15 +25,6 @@ const optionsSchema = z.strictObject({
 
 type Options = z.output<typeof optionsSchema>;
 
-/** Avoids a division by zero at padding tokens, whose gradient is 0. */
-const minDivisor = 1e-30;
-
-const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descending: boolean) => [Tensor, Tensor]>(
-  "sort",
-  "stable",
-);
-const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
-
 /** One ascent step: epsilon g / max |g|, with the largest element of each token. */
 function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: number): Tensor {
   return scope(() => {
@@ -41,7 +33,7 @@ function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: 
     // Class weights and focus scale the gradient of an example, and the division removes the scale.
     const loss = crossEntropy(probe.logits, context.batch.labels);
     const [gradient] = grad(loss, [leaf]) as [Tensor];
-    return gradient.div(gradient.abs().amax([-1], true).clamp(minDivisor)).mul(epsilon);
+    return gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(epsilon);
   });
 }
 
@@ -153,7 +145,6 @@ function createRoast(options: Options): TrainingMethod {
   } satisfies Partial<TrainingMethod>);
 }
 
-/** RoAST: an adversarial perturbation with a consistency term, and a soft selection of elements. */
 export const roast = defineMethod({
   name: "roast",
   summary: "trains on perturbed text and updates elements at random, more often those with large gradients",

@@ -60,7 +60,6 @@ function createSam(options: Options): TrainingMethod {
   };
 }
 
-/** SAM and ASAM: the gradient at the worst parameters within a small radius. */
 export const sam = defineMethod({
   name: "sam",
   summary: "uses the gradient at the worst parameters nearby, so that the minimum is flat (SAM, ASAM)",

@@ -5,7 +5,7 @@ import { evalMode, klDivergence, mapWeights, symmetricKl, trainMode, type Weight
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext, OptimizerStep, TrainingMethod } from "../train/index.js";
 import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
-import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
+import { addPerturbation, computeMaxAbs, embedBatchWords, minDivisor } from "./word-embedding-input.js";
 
 const optionsSchema = z.strictObject({
   lambda: nonnegativeSchema.default(1).describe("weight of the smoothness term; the paper tries 1, 3 and 5"),
@@ -35,12 +35,6 @@ type Options = z.output<typeof optionsSchema>;
 
 /** Smaller perturbations vanish in bfloat16, in which embeddings have 8 significant bits. */
 const minBfloat16Perturbation = 1e-3;
-
-/** Avoids a division by zero at padding tokens, whose gradient is 0. */
-const minDivisor = 1e-30;
-
-/** The largest absolute element of each token: [batch, length, 1]. */
-const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
 
 /** The differences between SMART's paper and its released code (mt-dnn). */
 interface Variant {
@@ -217,7 +211,6 @@ function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, la
   return isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay);
 }
 
-/** SMART: a smoothness term, and a proximal term to a moving average of the weights. */
 export const smart = defineMethod({
   name: "smart",
   summary: "keeps outputs smooth around each text and close to a moving average of the model",

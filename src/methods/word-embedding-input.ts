@@ -15,3 +15,9 @@ export function addPerturbation(context: BatchContext, embeddings: Tensor, pertu
   const wordEmbeddings = embeddings.add(perturbation.to(embeddings.dtype));
   return { attentionBias, packing: packing ?? null, tokenTypeIds: tokenTypeIds ?? null, wordEmbeddings };
 }
+
+/** Avoids a division by zero at padding tokens, whose gradient is 0. */
+export const minDivisor = 1e-30;
+
+/** The largest absolute element of each token: [batch, length, 1]. */
+export const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);

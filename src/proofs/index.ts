@@ -2,13 +2,9 @@
  * Journals of certificates, and proofs by enumeration. Certificates themselves are in
  * `certificates/index.ts`, which is public and loads little.
  */
-export {
-  type CertificateHeader,
-  certificateFormat,
-  readCertificates,
-} from "./certificates/journal.js";
+export * from "./certificates/journal.js";
 export { countCombinations } from "./exact/combinations.js";
-export { openProof, proofFormat, readProof } from "./exact/proof-file.js";
+export * from "./exact/proof-file.js";
 export {
   type BlockLine,
   blockSize,
@@ -19,20 +15,7 @@ export {
   type TextLine,
 } from "./exact/proof-lines.js";
 export { countCandidates, createOriginal, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";
-export {
-  type Level,
-  LevelScorer,
-  listSubstitutions,
-  measureDecidedMargin,
-} from "./exact/score-candidates.js";
-export { reduceSpace, type TokenReader, type WordSubstitutes } from "./exact/substitution-space.js";
-export {
-  describeProof,
-  type FoundText,
-  getAttackPath,
-  type ProofDetails,
-  type ProofSummary,
-  readFoundTexts,
-  summarizeProof,
-} from "./exact/summarize-proof.js";
-export { type ProofVerification, type VerifyProofOptions, verifyProof } from "./exact/verify-proof.js";
+export { type Level, LevelScorer, listSubstitutions, measureDecidedMargin } from "./exact/score-candidates.js";
+export * from "./exact/substitution-space.js";
+export * from "./exact/summarize-proof.js";
+export * from "./exact/verify-proof.js";

@@ -36,4 +36,5 @@ export const stacks: readonly Stack[] = [
   { name: "rift, balanced", methods: [spec("rift", small)], settings: { batchSampler: "class-balanced" } },
   { name: "hash-vote", methods: [spec("hash-vote", { groups: 3, margin: 1 })] },
   { name: "discrete-adversarial", methods: [spec("discrete-adversarial", { interval: 2 })] },
+  { name: "energy and mof", methods: [spec("energy", { margin: -1 }), spec("mof", { interval: 2, benignLabel: "c" })] },
 ];

@@ -5,11 +5,13 @@ import {
   childTuning,
   createMethods,
   discreteAdversarial,
+  energy,
   flooding,
   freelb,
   lora,
   type MethodSpec,
   mixout,
+  mof,
   ptwd,
   rDrop,
   rift,
@@ -136,6 +138,7 @@ const stacks: [string, MethodSpec[]][] = [
   ["roast", [roast({ alpha: 0.6 })]],
   ["sam", [sam()]],
   ["freelb, sam", [freelb({ steps: 2 }), sam({ adaptive: true, rho: 0.5 })]],
+  ["energy, mof", [energy(), mof({ interval: 3, benignLabel: "c" })]],
   ["temperature, flooding", [temperature({ temperature: 4 }), flooding({ level: 0.9 })]],
 ];
 // Every second stack with one batch per step, and every sixth with two; in make test-long, all with both.

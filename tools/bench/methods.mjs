@@ -51,6 +51,8 @@ const cases = [
   { label: "lora, ascc, 10 steps", name: "lora", more: ["ascc"], limit: 9 },
   { label: "bitfit", name: "bitfit", limit: 1.1 },
   { label: "discrete-adversarial", name: "discrete-adversarial", limit: 2.3 },
+  { label: "energy", name: "energy", limit: 1.1 },
+  { label: "mof", name: "mof", limit: 2.3 },
   { label: "hash-vote", name: "hash-vote", limit: 1.1 },
   { label: "hash-vote, margin 4", name: "hash-vote", options: { margin: 4 }, limit: 7 },
   { label: "deletion-noise", name: "deletion-noise", limit: 1.1 },

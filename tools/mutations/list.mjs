@@ -3,6 +3,7 @@
 
 const rift = "tests/methods/rift-family/equations.test.ts";
 const riftTraining = "tests/methods/rift-family/training.test.ts";
+const guards = "tests/methods/benchmark-family/guards.test.ts";
 const benchmark = "tests/methods/benchmark-family/equations.test.ts";
 const baselines = "tests/methods/rose-family/baselines.test.ts";
 const rose = "tests/methods/rose-family/rose.test.ts";
@@ -294,6 +295,34 @@ export const mutations = [
     find: ".mul(options.lambda)",
     replace: "",
     tests: [benchmark],
+  },
+  {
+    name: "the energy has the wrong sign",
+    file: "methods/energy.ts",
+    find: "logits.logsumexp([-1]).add(margin)",
+    replace: "logits.logsumexp([-1]).neg().add(margin)",
+    tests: [guards],
+  },
+  {
+    name: "the penalty of the energy is not squared",
+    file: "methods/energy.ts",
+    find: "excess.square().mul(",
+    replace: "excess.mul(",
+    tests: [guards],
+  },
+  {
+    name: "words that alone are benign are inserted, too",
+    file: "methods/mof.ts",
+    find: "(probability) => probability > rows[i]![benign]!",
+    replace: "(probability) => probability >= rows[i]![benign]!",
+    tests: [guards],
+  },
+  {
+    name: "texts without a change are trained on twice",
+    file: "methods/text-rounds.ts",
+    find: "perExample(logits, batch.labels).mul(mask).mean()",
+    replace: "perExample(logits, batch.labels).mean()",
+    tests: [guards],
   },
   {
     name: "flooding does not reverse the gradient",

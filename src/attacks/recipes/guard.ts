@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { defineAttack } from "../define-attack.js";
-import { findLabel, targeted } from "../goals.js";
+import { benignLabelSchema, findLabel, targeted } from "../goals.js";
 import { guardSearch } from "../searches/guard.js";
 import { addPadding, appendWords, insertWords } from "../transformations/add-words.js";
 import { listRewritings, rewriteText, rewriteWord, validityClasses } from "../transformations/rewrite-text.js";
@@ -18,10 +18,7 @@ export const guard = defineAttack({
   paper:
     "Hackett et al. 2025 (arXiv:2504.11168); Lowd and Meek 2005, Good Word Attacks; Nasr et al. 2025 (arXiv:2510.09023)",
   options: z.strictObject({
-    benignLabel: z
-      .union([z.string(), z.int().min(0)], { error: "expected a class by name or index, such as benignLabel=ham" })
-      .default(0)
-      .describe("class of the texts that the guard accepts, by name or index"),
+    benignLabel: benignLabelSchema,
     validity: z
       .enum(validityClasses)
       .default("reads-same")

@@ -23,7 +23,6 @@ import { computeRobustAccuracy } from "./robust-accuracy.js";
 /** Examples to check before training. If none has a substitute, the table does not fit the data. */
 const numCheckedExamples = 200;
 
-/** Adversarial fine-tuning in the convex hull of substitutes: Adv-Base in the RIFT paper. */
 export const ascc = defineMethod({
   name: "ascc",
   summary: "adversarial fine-tuning in the convex hull of each word's substitutes (Adv-Base)",

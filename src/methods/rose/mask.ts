@@ -1,11 +1,6 @@
 import { arange, onesLike, operator, sort, type Tensor, zerosLike } from "../../tensor/index.js";
-import { computeQuantile, kthSmallest } from "../quantile.js";
+import { computeQuantile, kthSmallest, scatter, stableSort } from "../quantile.js";
 
-const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descending: boolean) => [Tensor, Tensor]>(
-  "sort",
-  "stable",
-);
-const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 const cumulativeSum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
 
 /** Eq. 3 counts ranks; the released code interpolates a quantile of the risks. */

@@ -152,20 +152,15 @@ export function toGroupProbabilities(totals: readonly number[], clip: number | n
   return weights.map((weight) => (sum === 0 ? 1 / totals.length : weight / sum));
 }
 
-/** The largest number of groups that these edits can change. */
-function countChangedGroups({ substitutions, insertions }: WordEdits): number {
-  return 2 * substitutions + insertions;
-}
-
 /** Returns true if a prediction by groups stays the same under these edits. */
 export function coversEdits(
   { changeableGroups }: Pick<GroupCertificate, "changeableGroups">,
-  edits: WordEdits,
+  { substitutions, insertions }: WordEdits,
 ): boolean {
-  return countChangedGroups(edits) <= changeableGroups;
+  return 2 * substitutions + insertions <= changeableGroups;
 }
 
 /** The number of word edits of any kind that cannot change a vote; 0 if none is certain. */
 export function countCertifiedEdits({ changeableGroups }: GroupCertificate): number {
-  return Math.max(0, Math.floor(changeableGroups / countChangedGroups({ substitutions: 1, insertions: 0 })));
+  return Math.max(0, Math.floor(changeableGroups / 2));
 }

@@ -9,7 +9,7 @@ import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { type Interval, mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { readProof } from "./proof-file.js";
-import type { BlockLine, ProofLine, ResultLine, Substitutions, TextLine } from "./proof-lines.js";
+import type { BlockLine, ProofLine, ResultLine, Substitutions } from "./proof-lines.js";
 import { createOriginal } from "./prove-text.js";
 import { applySubstitutions } from "./score-candidates.js";
 
@@ -126,19 +126,14 @@ export async function describeProof(
   };
 }
 
-interface LineByKind {
-  readonly text: TextLine;
-  readonly result: ResultLine;
-}
-
 /** The first or the last lines of all texts; null if one is missing. */
-function listLines<Kind extends keyof LineByKind>(
+function listLines<Kind extends "text" | "result">(
   { examples }: JournalHeader,
   texts: ReadonlyMap<number, readonly ProofLine[]>,
   kind: Kind,
-): LineByKind[Kind][] | null {
+): Extract<ProofLine, { kind: Kind }>[] | null {
   const found = Array.from({ length: examples }, (_, index) => texts.get(index)?.find((line) => line.kind === kind));
-  return found.every((line) => line !== undefined) ? (found as LineByKind[Kind][]) : null;
+  return found.every((line) => line !== undefined) ? (found as Extract<ProofLine, { kind: Kind }>[]) : null;
 }
 
 /** Robust accuracy at 0 … `maxChanges` substitutions. */

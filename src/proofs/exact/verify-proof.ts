@@ -196,12 +196,13 @@ async function checkLines(
     throw new UserError(`${location}: ${what}. The proof was changed; restore the file or prove the text again.`);
   };
   const limit = budget ?? Number.POSITIVE_INFINITY;
+  const substitutes = sizes.reduce((sum, size) => sum + size, 0);
   let [changes, done, scored] = [0, 0, 0];
   for (const line of lines) {
     if (line.kind === "order") {
-      const isPermutation =
-        new Set(line.order).size === line.order.length && line.order.every((each) => each < sumOf(sizes));
-      if (!isPermutation || line.order.length !== sumOf(sizes)) fail("the order does not have every substitution once");
+      const isComplete = line.order.length === substitutes && new Set(line.order).size === substitutes;
+      if (!isComplete || line.order.some((each) => each >= substitutes))
+        fail("the order does not have every substitution once");
     }
     if (line.kind !== "block") continue;
     if (line.changes !== changes) [changes, done] = [line.changes, 0];
@@ -221,10 +222,6 @@ async function checkLines(
   const again: ProofLine[] = [];
   for await (const line of proveText(refuse, problem, proofOptions, lines.slice(0, -1))) again.push(line);
   if (!isDeepStrictEqual(again, lines)) fail("the result does not follow from the blocks");
-}
-
-function sumOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0);
 }
 
 /** Scores the original text, and the texts with which the attack and the proof fool the victim. */

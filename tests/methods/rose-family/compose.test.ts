@@ -64,6 +64,7 @@ const options: Record<string, Record<string, unknown>> = {
   lora: { rank: 2 },
   "freelb-plus": { steps: 3 },
   "discrete-adversarial": { interval: 1 },
+  mof: { interval: 1, benignLabel: "c" },
 };
 
 const create = (...chosen: readonly string[]): TrainingMethod[] =>

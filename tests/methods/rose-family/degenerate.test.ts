@@ -108,6 +108,11 @@ test("flooding at level 0, temperature 1, SAM with radius 0 and RoAST without it
   await expectEqual([["roast", { epsilon: 0, alpha: 0 }]], []);
 });
 
+test("energy with lambda 0 and mof with alpha 0 are standard", async () => {
+  await expectEqual([["energy", { lambda: 0 }]], []);
+  await expectEqual([["mof", { alpha: 0, interval: 1 }]], []);
+});
+
 test("the ensemble with gamma 1 is first-order ROSE", () =>
   expectEqual([["rose", { variant: "ensemble", gamma: 1 }]], [["rose", { variant: "first" }]]));
 
