@@ -11,7 +11,9 @@ import { rejectModules, rejectOutputs, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
 import { readConfigFile, resolveRun } from "../settings/read-config.js";
+import { createRequestedShardRunner } from "./attack-in-processes.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
+import { attackProcessesVariable } from "./worker-process.js";
 
 /** Executes one request or continues it. The modules that it names need the user's trust. */
 export async function executeRequest(
@@ -54,7 +56,9 @@ export async function executeRequest(
     }
     case "attack": {
       const { kind: _, ...rest } = request;
-      return attack({ ...rest, resume: true }, callbacks);
+      const processes = Number(process.env[attackProcessesVariable] ?? 1);
+      const runShards = createRequestedShardRunner("attack-shards", { processes });
+      return attack({ ...rest, resume: true }, { ...callbacks, ...(runShards && { runShards }) });
     }
     case "harden": {
       const { kind: _, ...rest } = request;

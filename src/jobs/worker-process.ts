@@ -12,6 +12,9 @@ export interface Work extends WorkFiles {
   readonly request: WorkRequest;
 }
 
+/** How many processes share the texts of an attack, as the sweep tells its workers. */
+export const attackProcessesVariable = "TEMPER_ATTACK_PROCESSES";
+
 export interface WorkerSettings {
   readonly environment?: Readonly<Record<string, string>>;
   readonly program?: readonly string[];

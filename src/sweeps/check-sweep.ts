@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { loadConfiguredTask } from "../actions/load/load-task.js";
 import { getTablePath } from "../actions/substitutions/build-substitutions.js";
 import { type Attack, getNeeds } from "../attacks/define-attack.js";
 import { listResources, loadAttack } from "../attacks/load-attack.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { isModulePath } from "../base/trust.js";
-import { checkLocalModel, listModelFiles } from "../models/checkpoint/resolve-model.js";
+import { checkLocalModel, listModelFiles, resolveModel } from "../models/checkpoint/resolve-model.js";
 import type { RunConfig } from "../settings/config.js";
 import { resolveTablePath } from "../settings/read-config.js";
 import { advglueParts } from "../tasks/advglue.js";
@@ -63,6 +65,24 @@ async function addDownload(
     if (!(error instanceof UserError)) throw error;
     downloads.push({ name, bytes: null, problem: getErrorMessage(error) });
   }
+}
+
+/** The bytes of the weights of the largest model; those of the hub count if it can be asked. */
+export async function measureLargestModel({ configs }: NewSweepPlan): Promise<number> {
+  const models = [...new Set(Object.values(configs).map(({ model }) => model))];
+  const sizes = models.filter((model) => parseStageModel(model) === null).map(measureWeights);
+  return Math.max(...(await Promise.all(sizes)));
+}
+
+async function measureWeights(model: string): Promise<number> {
+  const remote = await listModelFiles(model).catch(() => []);
+  const files = remote ?? (await listFiles((await resolveModel(model)).folder));
+  return files.reduce((sum, { path, size }) => sum + (/\.(safetensors|bin)$/.test(path) ? size : 0), 0);
+}
+
+async function listFiles(folder: string): Promise<{ readonly path: string; readonly size: number }[]> {
+  const paths = await readdir(folder);
+  return Promise.all(paths.map(async (path) => ({ path, size: (await stat(join(folder, path))).size })));
 }
 
 /** The data of the runs and, if they are evaluated on it, of AdvGLUE. */

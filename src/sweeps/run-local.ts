@@ -1,4 +1,10 @@
-import { createWorkerEnvironments, Worker, type WorkerSettings, type WorkSignals } from "../jobs/worker-process.js";
+import {
+  attackProcessesVariable,
+  createWorkerEnvironments,
+  Worker,
+  type WorkerSettings,
+  type WorkSignals,
+} from "../jobs/worker-process.js";
 import { runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
@@ -14,27 +20,40 @@ export async function runLocally(
     WorkSignals & {
       /** Concurrent work items. Null: one per GPU, or one. */
       readonly jobs: number | null;
+      /** Concurrent trainings on each GPU, or on the host. Default: any number. */
+      readonly trainJobs?: number;
+      /** Processes that share the texts of an attack. */
+      readonly attackProcesses?: number;
       readonly onEvent?: SweepCallbacks["onEvent"];
       readonly isCpuOnly: boolean;
     },
 ): Promise<WorkItemFailure[]> {
-  const { stop, kill, onEvent, jobs, isCpuOnly, ...settings } = options;
-  const workers = createWorkerEnvironments(isCpuOnly, jobs).map(
-    (environment) => new Worker({ ...settings, environment }),
-  );
+  const { stop, kill, onEvent, jobs, trainJobs, attackProcesses = 1, isCpuOnly, ...settings } = options;
+  const places = createWorkerEnvironments(isCpuOnly, jobs).map((environment) => {
+    const shared = attackProcesses > 1 ? { [attackProcessesVariable]: String(attackProcesses) } : {};
+    const worker = new Worker({ ...settings, environment: { ...environment, ...shared } });
+    return { worker, gpu: environment.CUDA_VISIBLE_DEVICES ?? "" };
+  });
   try {
-    return await executePhases(out, plan, workers, { stop, kill, onEvent });
+    return await executePhases(out, plan, places, { stop, kill, onEvent, trainJobs });
   } finally {
-    await Promise.all(workers.map((worker) => worker.close()));
+    await Promise.all(places.map(({ worker }) => worker.close()));
   }
+}
+
+/** A worker and its GPU; empty for a CPU. */
+interface Place {
+  readonly worker: Worker;
+  readonly gpu: string;
 }
 
 async function executePhases(
   out: string,
   plan: SweepPlan,
-  workers: readonly Worker[],
-  { onEvent, ...signals }: WorkSignals & Pick<SweepCallbacks, "onEvent">,
+  places: readonly Place[],
+  options: WorkSignals & Pick<SweepCallbacks, "onEvent"> & { readonly trainJobs: number | undefined },
 ): Promise<WorkItemFailure[]> {
+  const { onEvent, trainJobs = Number.POSITIVE_INFINITY, ...signals } = options;
   const { stop } = signals;
   const failures: WorkItemFailure[] = [];
   for (const phase of listWorkByCell(plan)) {
@@ -49,31 +68,38 @@ async function executePhases(
     }
     onEvent?.({ type: "phase", phase, done: phase.items.length - waiting.size });
     const running = new Set<Promise<void>>();
-    const takeReadyItem = (): WorkItem | undefined => {
-      for (const [item, neededRuns] of waiting)
-        if (!neededRuns.some((run) => unfinishedRuns.has(run))) return waiting.delete(item) ? item : undefined;
+    const trainings = new Map(places.map(({ gpu }) => [gpu, 0]));
+    const takeReadyItem = (gpu: string): WorkItem | undefined => {
+      for (const [item, neededRuns] of waiting) {
+        const isReady = !neededRuns.some((run) => unfinishedRuns.has(run));
+        const isPossible = item.kind !== "train" || trainings.get(gpu)! < trainJobs;
+        if (isReady && isPossible) return waiting.delete(item) ? item : undefined;
+      }
       return undefined;
     };
-    const execute = async (item: WorkItem, worker: Worker): Promise<void> => {
+    const execute = async (item: WorkItem, { worker, gpu }: Place): Promise<void> => {
       onEvent?.({ type: "item-start", item });
+      const training = item.kind === "train" ? 1 : 0;
+      trainings.set(gpu, trainings.get(gpu)! + training);
       const result = await runWorkItem(out, plan, item, worker, signals);
+      trainings.set(gpu, trainings.get(gpu)! - training);
       onEvent?.({ type: "item-end", item, result });
       if (result.state === "failed") failures.push({ item, ...result });
       if (item.kind === "train") unfinishedRuns.delete(item.run);
     };
-    const work = async (worker: Worker): Promise<void> => {
+    const work = async (place: Place): Promise<void> => {
       while (waiting.size > 0 && !stop?.aborted) {
-        const item = takeReadyItem();
+        const item = takeReadyItem(place.gpu);
         // Every other item waits for a run that another worker trains now.
         if (item === undefined) await Promise.race(running);
         else {
-          const execution = execute(item, worker);
+          const execution = execute(item, place);
           running.add(execution);
           await execution.finally(() => running.delete(execution));
         }
       }
     };
-    await Promise.all(workers.map(work));
+    await Promise.all(places.map(work));
     if (stop?.aborted) break;
   }
   return failures;

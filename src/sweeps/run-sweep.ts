@@ -9,7 +9,7 @@ import { claimFolder } from "../base/owned-folder.js";
 import { isModulePath, rejectSlurmOptions, type Trust } from "../base/trust.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
 import { checkSlurm, type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm.js";
-import { checkInputFiles, checkSweep, listSweepInputs, type SweepInputs } from "./check-sweep.js";
+import { checkInputFiles, checkSweep, listSweepInputs, measureLargestModel, type SweepInputs } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { type EstimateOptions, estimateSweep } from "./estimate.js";
 import { countRuns } from "./expand.js";
@@ -39,6 +39,10 @@ export const sweepRequestSchema = z.strictObject({
     .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
   out: orNull(z.string(), "runs/NAME, or runs/NAME-PROFILE").describe("folder of the runs and tables"),
   jobs: orNull(countSchema, "one per GPU, or one; on Slurm one per run").describe("concurrent runs"),
+  trainJobs: orNull(countSchema, "one for a model above 150 MB, else as many as jobs").describe(
+    "concurrent trainings on each GPU; evaluations run beside them",
+  ),
+  attackProcesses: countSchema.default(1).describe("processes that share the texts of each attack"),
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
@@ -73,7 +77,7 @@ const maxRuns = 20_000;
  */
 export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
-  const { jobs, resume, detach } = parsed;
+  const { jobs, resume, detach, attackProcesses } = parsed;
   const { onEvent } = callbacks;
   const trust = parsed.allowCode ? "user" : "data";
   const { out, sweep, slurm } = await readPlan(parsed, trust);
@@ -90,6 +94,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
     (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
   );
   const isCpuOnly = usesOnlyCpu(configs);
+  const trainJobs = parsed.trainJobs ?? (await chooseTrainJobs(sweep, isCpuOnly));
   const unfinished = { out, failures: [], table: null, report: null };
   const { signal: stop, killSignal: kill } = callbacks;
   // Every concurrent run listens. Node.js takes more than ten listeners for a leak.
@@ -102,13 +107,21 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
     onEvent?.({ type: "sweep-start" });
     const failures = slurm
       ? await runOnSlurm(out, plan, { settings: slurm, jobs, detach, onEvent, stop, trust })
-      : await runLocally(out, plan, { jobs, stop, kill, onEvent, isCpuOnly, trust });
+      : await runLocally(out, plan, { jobs, trainJobs, attackProcesses, stop, kill, onEvent, isCpuOnly, trust });
     if (slurm && detach) return { ...unfinished, status: "submitted" };
     if (stop?.aborted) return { ...unfinished, status: "interrupted" };
     return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
   } finally {
     release();
   }
+}
+
+/** A larger model keeps a GPU busy: two trainings side by side take longer than one after the other. */
+const maxSharedModelBytes = 150e6;
+
+async function chooseTrainJobs(sweep: NewSweepPlan, isCpuOnly: boolean): Promise<number> {
+  const isLarge = !isCpuOnly && (await measureLargestModel(sweep)) > maxSharedModelBytes;
+  return isLarge ? 1 : Number.POSITIVE_INFINITY;
 }
 
 /** Plans a sweep and estimates its cost if all inputs are there. Writes nothing, runs no code. */

@@ -67,7 +67,7 @@ function execute({ requestPath, resultPath }) {
     request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
   const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);
   const { CUDA_VISIBLE_DEVICES: gpu, OMP_NUM_THREADS: threads, TEMPER_SHARED_GPU: shared } = process.env;
-  const environment = { gpu, threads, shared, pid: process.pid };
+  const environment = { gpu, threads, shared, processes: process.env.TEMPER_ATTACK_PROCESSES, pid: process.pid };
   console.error(`executes ${request.kind}`);
   appendFileSync(calls, `${JSON.stringify({ kind: request.kind, seed, ...environment })}\n`);
 

@@ -1,14 +1,16 @@
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isAlive } from "../../src/base/processes.js";
+import { measureLargestModel } from "../../src/sweeps/check-sweep.js";
 import { collectResults } from "../../src/sweeps/collect-results.js";
 import { createSweepPlan, getRunFolder, readSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import type { WorkItemResult } from "../../src/sweeps/run-work.js";
 import type { SweepPlan } from "../../src/sweeps/schema.js";
+import type { SweepEvent } from "../../src/sweeps/sweep-events.js";
 import { formatWorkItem, listWorkByCell, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
 import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -35,7 +37,15 @@ async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
 }
 const fake = (behavior: object): void =>
   void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
-type Execution = { kind: string; seed: number; pid: number; gpu?: string; threads?: string; shared?: string };
+type Execution = {
+  kind: string;
+  seed: number;
+  pid: number;
+  gpu?: string;
+  threads?: string;
+  shared?: string;
+  processes?: string;
+};
 const calls = (): Execution[] =>
   readFileSync(join(out, "calls"), "utf8")
     .trim()
@@ -194,6 +204,33 @@ describe("a sweep on this host", () => {
       ["3", "1", threads],
       ["3", "1", threads],
     ]);
+  });
+
+  it.each([1, 2])("runs at most %i trainings on a GPU, and evaluations beside them", async (trainJobs) => {
+    vi.stubEnv("CUDA_VISIBLE_DEVICES", "3");
+    fake({});
+    const evaluation = { attacks: ["pwws"], numExamples: 4 };
+    plan = await writePlan(out, { evaluation, rows: { standard: null, rose: { methods: "rose" } } });
+    const running = { train: 0, attack: 0 };
+    const seen = { train: 0, both: false };
+    const onEvent = (event: SweepEvent): void => {
+      if (event.type !== "item-start" && event.type !== "item-end") return;
+      const kind = event.item.kind === "train" ? "train" : "attack";
+      running[kind] += event.type === "item-start" ? 1 : -1;
+      seen.train = Math.max(seen.train, running.train);
+      seen.both ||= running.train > 0 && running.attack > 0;
+    };
+    const options = { jobs: 3, program, isCpuOnly: false, onEvent };
+    expect(await runLocally(out, plan, { ...options, trainJobs, attackProcesses: 5 })).toEqual([]);
+    expect(seen).toEqual({ train: trainJobs, both: true });
+    expect(calls().every(({ processes }) => processes === "5")).toBe(true);
+  });
+
+  it("finds the size of the largest model", async () => {
+    const file = await writeTinySweep(out, { rows: { standard: null } });
+    const planned = await createSweepPlan(await readSweep({ file }));
+    const weights = join(out, "tiny-bert", "model.safetensors");
+    expect(await measureLargestModel(planned)).toBe(statSync(weights).size);
   });
 
   it("stops its workers and starts no more when it is stopped", async () => {

@@ -32,6 +32,8 @@ function addSweepOptions(command: Command) {
     profile: "<name>",
     set: "<key=value>",
     jobs: "<count>",
+    trainJobs: "<count>",
+    attackProcesses: "<count>",
     resume: "",
     allowManyRuns: "--yes",
     allowCode: "",
