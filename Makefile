@@ -89,7 +89,7 @@ check-gpu: setup ## check training on a GPU
 # libtorch
 test-onnx: export TEMPER_BACKEND := onnx
 test-onnx: setup
-	@node_modules/.bin/vitest run tests/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/runs/attack.test.ts tests/serve
+	@node_modules/.bin/vitest run tests/actions/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/actions/attack/attack.test.ts tests/serve
 
 # Cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu
 # (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)

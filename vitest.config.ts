@@ -13,7 +13,7 @@ const alone = [
   "tests/attacks/http-victim.test.ts",
   "tests/nn/adamw.test.ts",
   "tests/nn/attention.test.ts",
-  "tests/runs/attack.test.ts",
+  "tests/actions/attack/attack.test.ts",
   "tests/tensor/leak.test.ts",
   "tests/tensor/scope.test.ts",
   "tests/train/oom-retry-runner.test.ts",
@@ -22,7 +22,7 @@ const alone = [
 // These files replace modules, which needs the sources.
 const replacing = [
   "tests/models/captured-classifier.test.ts",
-  "tests/models/hub.test.ts",
+  "tests/hub/hub.test.ts",
   "tests/tasks/hub-tasks.test.ts",
   "tests/tensor/graph.test.ts",
   "tests/tensor/native.test.ts",
@@ -34,7 +34,7 @@ const slow = [
   "tests/cli/executable.test.ts",
   "tests/distributed/data-parallel.test.ts",
   "tests/guide-commands.test.ts",
-  "tests/runs/kill.test.ts",
+  "tests/actions/train/kill.test.ts",
   "tests/scripts/chaos.test.ts",
   "tests/scripts/demo.test.ts",
   "tests/sweeps/kill.test.ts",

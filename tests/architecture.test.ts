@@ -81,6 +81,15 @@ test("every import leads to a file", () => {
   expect(all.filter(({ target }) => !files.includes(target))).toEqual([]);
 });
 
+test("tests mirror src: every folder of tests has its name and place", () => {
+  // Processes are tested together with native/, and scripts and examples beside src.
+  const others = ["distributed", "examples", "fixtures", "scripts"];
+  const tests = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
+  const folders = new Set(files.map(dirname));
+  const expected = tests.map(dirname).filter((folder) => !others.includes(getLayer(folder)));
+  expect(expected.filter((folder) => folder !== "." && !folders.has(folder))).toEqual([]);
+});
+
 // The folders are in one order, so this also excludes cycles between folders.
 test("imports between folders point down only", () => {
   expect(listUpwardImports("tensor/ops.ts", ["nn/layers.ts", "tensor/operator.ts", "base/errors.ts"])).toEqual([

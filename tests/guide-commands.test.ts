@@ -4,11 +4,11 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
+import { writeMaskedLm } from "./actions/substitutions/masked-lm.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { main } from "./cli/built.js";
 import { invoke } from "./cli/invoke.js";
 import { isLong } from "./long.js";
-import { writeMaskedLm } from "./runs/masked-lm.js";
 import { temporaryFolder } from "./temporary.js";
 import { reviews, writeTinyBert } from "./tiny-run.js";
 
@@ -31,8 +31,8 @@ function readCommands(text: string): string[] {
 const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/^npm install|^temper (setup|doctor)$/, "scripts/package-check.mjs"],
   [/^temper try$/, "tests/cli/try.test.ts"],
-  [/--protocol textdefender/, "tests/runs/published-protocols.test.ts"],
-  [/^git add|^temper gate/, "tests/gate/gate.test.ts"],
+  [/--protocol textdefender/, "tests/actions/attack/published-protocols.test.ts"],
+  [/^git add|^temper gate/, "tests/actions/gate/gate.test.ts"],
   [/^(srun|torchrun) |^temper train .*roberta-large/, "tests/distributed/train.test.ts"],
   [/^temper attack runs\/large .*--backend slurm/, "tests/distributed/slurm.test.ts"],
   [/^temper attack runs\/large .*--processes 4$/, "tests/distributed/attack.test.ts"],

@@ -5,8 +5,8 @@ import { UserError } from "../../src/base/errors.js";
 import { openCheckpoint } from "../../src/models/checkpoint/checkpoint.js";
 import { resolveModel } from "../../src/models/checkpoint/resolve-model.js";
 import { readModelConfig } from "../../src/models/config.js";
+import { startFakeHub } from "../hub/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";
-import { startFakeHub } from "./fake-hub.js";
 
 const folder = temporaryFolder();
 const hub = await startFakeHub();

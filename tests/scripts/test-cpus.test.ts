@@ -8,12 +8,12 @@ test("the tests that touch numbers are found through what they load", () => {
   const numeric = [
     // By an import, by an import of an import, by the name of the package, and by the name of a program.
     "tests/tensor/native.test.ts",
-    "tests/methods/rose-family/rose.test.ts",
+    "tests/methods/rose/rose.test.ts",
     "tests/examples/examples.test.ts",
     "tests/scripts/released-parity.test.ts",
   ];
   expect(found).toEqual(expect.arrayContaining(numeric));
-  for (const file of ["tests/text/words.test.ts", "tests/setup/find.test.ts", "tests/studio/browser.test.ts"])
+  for (const file of ["tests/text/words.test.ts", "tests/scripts/setup/find.test.ts", "tests/studio/browser.test.ts"])
     expect(found).not.toContain(file);
 });
 

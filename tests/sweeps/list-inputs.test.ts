@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { invoke } from "../cli/invoke.js";
-import { startFakeHub } from "../models/fake-hub.js";
+import { startFakeHub } from "../hub/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();

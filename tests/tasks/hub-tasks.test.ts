@@ -4,7 +4,7 @@ import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { train } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { loadTask, type Task } from "../../src/tasks/index.js";
-import { sha256, startFakeHub } from "../models/fake-hub.js";
+import { sha256, startFakeHub } from "../hub/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { makeFolder } from "./folder.js";

@@ -1,12 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code.
 // Mistakes in the mathematics of training, one each. `find` occurs once in the file. A test of `tests` must fail.
 
-const rift = "tests/methods/rift-family/equations.test.ts";
-const riftTraining = "tests/methods/rift-family/training.test.ts";
-const guards = "tests/methods/benchmark-family/guards.test.ts";
-const benchmark = "tests/methods/benchmark-family/equations.test.ts";
-const baselines = "tests/methods/rose-family/baselines.test.ts";
-const rose = "tests/methods/rose-family/rose.test.ts";
+const rift = "tests/methods/rift/equations.test.ts";
+const riftTraining = "tests/methods/rift/training.test.ts";
+const guards = "tests/methods/guards.test.ts";
+const benchmark = "tests/methods/equations.test.ts";
+const baselines = "tests/methods/rose/baselines.test.ts";
+const rose = "tests/methods/rose/rose.test.ts";
 const released = "tests/scripts/released-parity.test.ts";
 const parity = "tests/train/parity.test.ts";
 const losses = "tests/nn/losses.test.ts";
@@ -343,6 +343,6 @@ export const mutations = [
     file: "methods/lora.ts",
     find: "const scale = options.alpha / options.rank;",
     replace: "const scale = options.alpha;",
-    tests: ["tests/methods/benchmark-family/frozen.test.ts"],
+    tests: ["tests/methods/frozen.test.ts"],
   },
 ];

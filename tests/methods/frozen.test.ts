@@ -1,0 +1,215 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { train as trainRun } from "../../src/actions/train/train.js";
+import { listen } from "../../src/base/events.js";
+import { createMethods, type MethodSpec } from "../../src/methods/index.js";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
+import { isHeadParameter } from "../../src/models/index.js";
+import { free, fromBytes, scope } from "../../src/tensor/index.js";
+import { type TrainingMethod, train } from "../../src/train/index.js";
+import { findPython, runPython } from "../python.js";
+import { expectClose, unitRoundoff } from "../rounding.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+import { trainingFiles } from "../train/training-files.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
+
+const root = temporaryFolder();
+// RIFT caches its teacher features here.
+vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
+const spec = (name: string, options: Record<string, unknown> = {}): MethodSpec => ({ name, options });
+type Values = Record<string, number[]>;
+
+/** Trains six steps and returns the weights, the events, and the number of trained values. */
+async function trainTiny(
+  methods: readonly MethodSpec[] | readonly TrainingMethod[],
+  { name = null as string | null, settings = {}, changes = {} } = {},
+): Promise<{ weights: Values; losses: number[]; parameters: number }> {
+  const model = tinyModel();
+  const created = methods.flatMap((method) => ("options" in method ? createMethods([method]) : [method]));
+  const losses: number[] = [];
+  let parameters = 0;
+  const { onEvent } = listen({
+    start(event) {
+      ({ parameters } = event);
+    },
+    step: ({ loss }) => losses.push(loss),
+  });
+  const files = name === null ? null : trainingFiles(join(root, name));
+  try {
+    await train(tinyJob(model, created, { files, onEvent, ...changes }, settings));
+    return { weights: readValues(model.weights), losses, parameters };
+  } finally {
+    free(model.weights);
+  }
+}
+
+const pretrained = (): Values => {
+  const { weights } = tinyModel();
+  const values = readValues(weights);
+  free(weights);
+  return values;
+};
+const listMoved = (after: Values): string[] =>
+  Object.entries(pretrained()).flatMap(([name, before]) => (String(before) === String(after[name]) ? [] : [name]));
+
+async function readAdapter(folder: string): Promise<Map<string, { shape: readonly number[]; values: number[] }>> {
+  const file = await openSafetensors(join(folder, "adapter_model.safetensors"));
+  try {
+    return scope(
+      () =>
+        new Map(
+          [...file.entries.values()].map(({ name, shape }) => [
+            name,
+            { shape, values: [...fromBytes(file.readSync(name), shape, "float32").toFloat32Array()] },
+          ]),
+        ),
+    );
+  } finally {
+    await file.close();
+  }
+}
+
+describe("bitfit", () => {
+  test("moves only biases and the head, and optimizes nothing else", async () => {
+    const { weights, parameters } = await trainTiny([spec("bitfit")]);
+    const trained = Object.keys(weights).filter((name) => name.endsWith(".bias") || isHeadParameter(name));
+    expect(listMoved(weights)).toEqual(trained);
+    expect(parameters).toBe(trained.reduce((sum, name) => sum + weights[name]!.length, 0));
+  });
+
+  test("is rejected if the encoder has no biases", async () => {
+    const model = tinyModel();
+    const weights = new Map([...model.weights].filter(([name]) => !name.endsWith(".bias") || isHeadParameter(name)));
+    await expect(train(tinyJob({ ...model, weights }, createMethods([spec("bitfit")])))).rejects.toThrow(
+      "bitfit: this bert encoder has no biases. Use another method, such as lora.",
+    );
+    free(model.weights);
+  });
+});
+
+describe("lora", () => {
+  test("saves factors whose product is the change of the adapted weights", async () => {
+    const [rank, alpha] = [2, 3];
+    const validation = tinyDataset(texts);
+    const { weights } = await trainTiny([spec("lora", { rank, alpha })], { name: "adapter", changes: { validation } });
+    const isAdapted = (name: string): boolean => /\.(query|value)\.weight$/.test(name);
+    expect(listMoved(weights)).toEqual(Object.keys(weights).filter((name) => isAdapted(name) || isHeadParameter(name)));
+    const folder = trainingFiles(join(root, "adapter")).adapter;
+    const saved = await readAdapter(folder);
+    expect(saved.get("base_model.model.classifier.bias")?.values).toEqual(weights["classifier.bias"]);
+    expect(saved.size).toBe(2 * 4 + 2);
+    for (const [name, before] of Object.entries(pretrained()).filter(([each]) => isAdapted(each))) {
+      const path = `base_model.model.${name.replace(/\.weight$/, "")}`;
+      const [a, b] = [saved.get(`${path}.lora_A.weight`)!, saved.get(`${path}.lora_B.weight`)!];
+      expect([a.shape, b.shape]).toEqual([
+        [rank, 8],
+        [8, rank],
+      ]);
+      for (const [i, value] of before.entries()) {
+        const [row, column] = [Math.floor(i / 8), i % 8];
+        const product = b.values[row * rank]! * a.values[column]! + b.values[row * rank + 1]! * a.values[8 + column]!;
+        expectClose(weights[name]![i], value + (alpha / rank) * product, { scale: Math.abs(value) + 1e-3 });
+      }
+    }
+    expect(JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))).toMatchObject({
+      ...{ peft_type: "LORA", task_type: "SEQ_CLS", r: rank, lora_alpha: alpha, bias: "none" },
+      ...{ target_modules: ["attention.self.query", "attention.self.value"], modules_to_save: ["classifier"] },
+    });
+  });
+
+  test("with alpha 0 is training of the head alone", async () => {
+    const frozen = new Set(Object.keys(pretrained()).filter((name) => !isHeadParameter(name)));
+    const head: TrainingMethod = { name: "head", state: () => ({ frozen }) };
+    const [one, other] = [await trainTiny([spec("lora", { alpha: 0 })]), await trainTiny([head])];
+    expect(one.weights).toEqual(other.weights);
+    expect(one.losses).toEqual(other.losses);
+    expect(listMoved(one.weights)).toEqual(["classifier.weight", "classifier.bias"]);
+  });
+
+  test("of full rank takes the first step of a dense weight along B", async () => {
+    // B starts at 0, so A has no gradient: the first step of Adam moves B by the learning rate.
+    const { weights } = await trainTiny([spec("lora", { rank: 1, alpha: 1, modules: "query" })], {
+      name: "first",
+      settings: { learningRate: 1e-3, weightDecay: 0 },
+      changes: { stopAfter: 1 },
+    });
+    const saved = await readAdapter(trainingFiles(join(root, "first")).adapter);
+    const b = saved.get("base_model.model.bert.encoder.layer.0.attention.self.query.lora_B.weight")!;
+    // The epsilon of Adam makes a step along a small gradient a little shorter.
+    const steps = b.values.map((value) => Math.abs(value) / 1e-3);
+    expect(Math.min(...steps)).toBeGreaterThan(0.995);
+    expect(Math.max(...steps)).toBeLessThan(1 + 16 * unitRoundoff.float32);
+    expect(listMoved(weights)).toContain("bert.encoder.layer.0.attention.self.query.weight");
+  });
+
+  test.each(["ascc rift", "rose", "freelb", "smart", "mixout", "sam"])(
+    "works under %s, and a stopped run continues bitwise",
+    async (list) => {
+      const options: Record<string, object> = {
+        ascc: { innerSteps: 2 },
+        rift: { projectionHiddenSize: 8, projectionSize: 4 },
+      };
+      const methods = [spec("lora", { rank: 2 }), ...list.split(" ").map((name) => spec(name, { ...options[name] }))];
+      const settings = { headFirst: 1 };
+      const whole = await trainTiny(methods, { name: `whole-${list}`, settings });
+      expect(listMoved(whole.weights)).toContain("bert.encoder.layer.1.attention.self.query.weight");
+      expect(listMoved(whole.weights)).not.toContain("bert.encoder.layer.1.attention.self.key.weight");
+      await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { stopAfter: 3 } });
+      const resumed = await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { resume: true } });
+      expect(resumed.weights).toEqual(whole.weights);
+      const adapters = [`whole-${list}`, `stopped-${list}`].map((name) => trainingFiles(join(root, name)).adapter);
+      expect(await readAdapter(adapters[1]!)).toEqual(await readAdapter(adapters[0]!));
+    },
+  );
+
+  test("rose masks the factors", async () => {
+    const [lora, rose] = createMethods([spec("lora", { rank: 2 }), spec("rose", { variant: "second" })]);
+    const masked = new Set<string>();
+    const observer: TrainingMethod = {
+      name: "observer",
+      transformUpdates(_step, next) {
+        const updates = next();
+        for (const [name, { mask }] of updates) if (mask) masked.add(name);
+        return updates;
+      },
+    };
+    await trainTiny([lora!, rose!, observer]);
+    expect(masked.size).toBe(8);
+    expect([...masked].every((name) => /lora_[AB]\.weight$/.test(name))).toBe(true);
+  });
+
+  test("lists the dense layers if a module is unknown", async () => {
+    await expect(trainTiny([spec("lora", { modules: "query+key_proj" })])).rejects.toThrow(
+      'lora: modules: a bert encoder has no dense layer "key_proj". It has attention.self.query, ' +
+        "attention.self.key, attention.self.value, attention.output.dense, intermediate.dense, output.dense.",
+    );
+    await expect(trainTiny([spec("lora", { modules: "queri" })])).rejects.toThrow(
+      'has no dense layer "queri" (did you mean "query"?). It has attention.self.query, ',
+    );
+    expect(() => createMethods([spec("lora", { rank: 0 })])).toThrow(/rank/);
+  });
+
+  const python = findPython("peft", "transformers", "torch");
+  test.skipIf(!python)("is loaded by PEFT with the weights of the merged model", async () => {
+    const folder = join(root, "peft");
+    const config = await tinyRun(folder, { methods: [spec("lora", { rank: 2 })] });
+    await trainRun({ ...config, out: join(folder, "run") });
+    const program = `
+import json, sys
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
+base = AutoModelForSequenceClassification.from_pretrained(sys.argv[1], num_labels=2)
+merged = PeftModel.from_pretrained(base, sys.argv[2]).eval().merge_and_unload().state_dict()
+saved = load_file(sys.argv[3])
+print(json.dumps({name: float((merged[name] - value).abs().max()) for name, value in saved.items()}))
+`;
+    const paths = [config.model, join(folder, "run", "adapter"), join(folder, "run", "model", "model.safetensors")];
+    const differences = runPython(python!, program, ...paths) as Record<string, number>;
+    expect(Object.keys(differences)).toContain("classifier.weight");
+    // One product and one sum in float32.
+    for (const [name, difference] of Object.entries(differences)) expectClose(difference, 0, { scale: 1 }, name);
+  });
+});
