@@ -2,20 +2,10 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../base/events.js";
 import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
-import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { computeMetrics, confusionMatrix, toPredictions } from "../evaluation/metrics.js";
-import {
-  computeOperatingPoints,
-  type LabeledScore,
-  type OperatingPoints,
-  scoreLabel,
-} from "../evaluation/operating-points.js";
-import { computePrecisionRecall } from "../evaluation/precision-recall.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, checkMaxLength, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import { createModelPredictor, type EncodedText, type Predictor } from "../models/inference/predictor.js";
-import { type CertifiedModel, type Guard, summarizeGuard } from "../proofs/certificates/index.js";
-import { hashExamples } from "../runs/environment.js";
+import type { CertifiedModel, Guard } from "../proofs/certificates/index.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
@@ -24,10 +14,10 @@ import { runtimeOptions } from "../settings/runtime-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
-import { findHiddenText } from "../text/hidden-text.js";
 import { readBenign } from "./calibrate.js";
 import { loadRequestedTask } from "./load/load-task.js";
-import { findPositiveLabel, guardOptions, type UsedAnswer, wrapUse } from "./predict/certified-model.js";
+import { summarizeAnswers } from "./measure/clean.js";
+import { guardOptions, wrapUse } from "./predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
 export const evaluateRequestSchema = z.strictObject({
@@ -171,36 +161,8 @@ export async function evaluateExamples(
   checkMaxLength(model, examples[0]!.texts.length);
   const predictor = wrapUse(createOncePredictor(model, deviceConfig, onProgress), { certified, guard });
   const answers = await predictor.predict(predictor.prepare(examples.map(({ texts }) => texts)));
-  const probabilities = answers.map((answer) => answer.probabilities);
-  const labels = examples.map((example) => example.label);
-  const positive = guard?.positiveLabel ?? findEvaluatedLabel(model.labels, positiveLabel);
-  const scores = positive === null ? null : scoreLabel(probabilities, labels, positive);
-  const operatingPoints = scores && computeOperatingPoints(scores);
-  const predicted = toPredictions(probabilities, threshold, positive ?? 1);
-  const matrix = confusionMatrix(predicted, labels, model.labels.length);
-  const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
-  const count = correct.replaceAll("0", "").length;
-  return {
-    task: task.name,
-    split,
-    examples: labels.length,
-    accuracy: count / labels.length,
-    interval: wilsonInterval(count, labels.length),
-    threshold,
-    metrics: computeMetrics(probabilities, labels, model.labels, threshold, positive ?? 1),
-    confusionMatrix: matrix,
-    degeneracy: describeDegeneracy(matrix, model.labels),
-    labels: [...model.labels],
-    hiddenTexts: examples.filter(({ texts }) => findHiddenText(texts) !== null).length,
-    positiveLabel: positive === null ? null : model.labels[positive]!,
-    ...(guard && scores && { guard: evaluateGuard(scores, answers, model.labels, guard) }),
-    precisionRecall: scores && computePrecisionRecall(scores),
-    auc: operatingPoints?.auc ?? null,
-    recallAtFpr: operatingPoints && listRecalls(operatingPoints),
-    operatingPoints,
-    benign: [],
-    outcomes: { examples: hashExamples(examples), correct },
-  };
+  const use = { threshold, positiveLabel, guard };
+  return summarizeAnswers({ name: task.name, split, labels: model.labels }, examples, answers, use);
 }
 
 /** The predictor of a model that is asked once, so that it is prepared for this number of texts. */
@@ -247,26 +209,4 @@ async function evaluateBenign(
     falsePositiveRates: Object.fromEntries(counts.map(([rate, count]) => [rate, count / texts.length])),
     intervals: Object.fromEntries(counts.map(([rate, count]) => [rate, wilsonInterval(count, texts.length)])),
   };
-}
-
-/** The index of the label whose curves are computed; null if there are more than two and none is named. */
-function findEvaluatedLabel(labels: readonly string[], given: string | null): number | null {
-  return given === null && labels.length !== 2 ? null : findPositiveLabel(labels, given);
-}
-
-function listRecalls({ pointAtFpr }: OperatingPoints): Record<string, number> {
-  return Object.fromEntries(Object.entries(pointAtFpr).map(([rate, { recall }]) => [rate, recall]));
-}
-
-function evaluateGuard(
-  scores: readonly LabeledScore[],
-  answers: readonly UsedAnswer[],
-  names: readonly string[],
-  { threshold, fpr, positiveLabel, windows }: Guard,
-): EvaluationResult["guard"] {
-  const texts = scores.map((score, i) => ({
-    ...score,
-    isCertified: windows === null ? null : answers[i]?.certified?.edits === null,
-  }));
-  return { ...summarizeGuard(texts, threshold), positiveLabel: names[positiveLabel]!, fpr, windows };
 }

@@ -1,7 +1,7 @@
 import { basename, join } from "node:path";
-import { attack } from "../actions/attack/attack.js";
 import type { AttackCallbacks } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare.js";
+import { measureAttacks } from "../actions/measure/attacked.js";
 import type { Run } from "../actions/run.js";
 import { train } from "../actions/train/train.js";
 import { loadAttack } from "../attacks/load-attack.js";
@@ -152,11 +152,16 @@ async function carryOut(
     callbacks.onStage?.("train", `Training the ${name} model (${methods[0] ?? "standard fine-tuning"})`);
     return train({ ...plan.settings, methods, out: folders[name], resume }, callbacks);
   };
-  const attackModel = (name: ModelName): Promise<AttackReport> => {
+  const attackModel = async (name: ModelName): Promise<AttackReport> => {
     callbacks.onStage?.("attack", `Attacking the ${name} model (${plan.attacks.join(", ")})`);
     const { attacks, numExamples } = plan;
     const settings = { numExamples, attackedLabel, minContextSimilarity, seed, resume, device, precision, threads };
-    return attack({ ...settings, model: folders[name], attacks: [...attacks] }, callbacks);
+    const model = folders[name];
+    const measured = await measureAttacks(
+      { ...settings, model, attacks: [...attacks], out: join(model, "attacks") },
+      callbacks,
+    );
+    return measured.report!;
   };
   const runs = { standard: await trainModel("standard", []), robust: await trainModel("robust", [plan.method]) };
   const reports = { standard: await attackModel("standard"), robust: await attackModel("robust") };

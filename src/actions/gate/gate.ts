@@ -10,6 +10,7 @@ import { validate } from "../../base/validate.js";
 import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import { checkLabels } from "../../models/index.js";
 import { readPackageVersion } from "../../runs/environment.js";
+import type { EvaluationResult } from "../../runs/results.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { createTask } from "../../tasks/task.js";
@@ -17,15 +18,13 @@ import { sampleAttacked } from "../attack/sample-attacked.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
+import { type CertifiedCount, measureCertified } from "../measure/certified.js";
 import { type GateLock, isLockFile, readGateLock, writeGateLock } from "./gate-lock.js";
 import { gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
 import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
 import {
-  type CertifiedCandidate,
-  certifyCandidate,
   loadLockedSplit,
   type MeasuredModel,
-  type MeasuredSplit,
   measureGuard,
   measureModel,
   measureSplit,
@@ -63,7 +62,7 @@ export async function gate(request: z.input<typeof gateRequestSchema>, callbacks
   const split = examples && (await measureSplit(parsed.model, { ...given, examples }, runtime, callbacks));
   const { device, threads } = parsed;
   const settings = { device, threads, edits: parsed.edits, seed: lock.attack.seed };
-  const certified = certifiedRun && (await certifyCandidate(certifiedRun, given, settings, callbacks));
+  const certified = certifiedRun && (await measureCertified(certifiedRun, given, settings, callbacks));
   const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
   const found = createReport(parsed, lock, { ...measured, split, certified });
@@ -165,7 +164,7 @@ async function measureBaseline(
   const runtime = selectRuntime(request, baseline);
   const whole = await task.load(split);
   // Before the attack, too: nothing can be concluded from a comparison with a degenerate model.
-  const { clean, degeneracy } = await measureSplit(baseline, { task, examples: whole }, runtime, callbacks);
+  const { outcomes, degeneracy } = await measureSplit(baseline, { task, examples: whole }, runtime, callbacks);
   if (degeneracy !== null)
     throw new UserError(
       `--baseline ${describeModel(baseline)} is degenerate: ${degeneracy}. Choose another baseline, because a ` +
@@ -180,7 +179,7 @@ async function measureBaseline(
     task: { name, split, labels: [...labels], fields: [...fields], modifiableFields: [...modifiableFields] },
     attack,
     hashes: { ...measured.hashes, data: measured.hashes.data! },
-    clean,
+    clean: outcomes,
     examples: examples.map(({ id, texts, label }) => ({
       ...{ id, label, texts: [...texts] },
       baseline: measured.measurements.get(id)!,
@@ -215,8 +214,8 @@ function createReport(
   lock: GateLock,
   measured: MeasuredModel & {
     /** Null if the dataset of the lock is not here. */
-    readonly split: MeasuredSplit | null;
-    readonly certified: CertifiedCandidate | null;
+    readonly split: EvaluationResult | null;
+    readonly certified: CertifiedCount | null;
   },
 ): Omit<GateReport, "seconds" | "guard"> {
   const pairs = new Map(
@@ -234,7 +233,7 @@ function createReport(
   const { split, certified, confusionMatrix } = measured;
   const { labels } = lock.task;
   const checks = judgeGate(pairs, attacks, limits, {
-    clean: split && { candidate: split.clean.correct, baseline: lock.clean.correct },
+    clean: split && { candidate: split.outcomes.correct, baseline: lock.clean.correct },
     certified,
     degeneracy: findDegeneracy(split, confusionMatrix, labels),
   });
@@ -257,7 +256,7 @@ function createReport(
 
 /** By the whole split, or by the attacked texts if the dataset is not here. */
 function findDegeneracy(
-  split: MeasuredSplit | null,
+  split: EvaluationResult | null,
   attacked: MeasuredModel["confusionMatrix"],
   labels: readonly string[],
 ): GateFacts["degeneracy"] {

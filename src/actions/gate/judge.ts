@@ -8,8 +8,8 @@ import {
   type PairedCounts,
 } from "../../evaluation/non-inferiority.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
+import type { CertifiedCount } from "../measure/certified.js";
 import type { Measurement } from "./gate-lock.js";
-import type { CertifiedCandidate } from "./measure.js";
 
 /** One requirement of a gate, and whether the candidate meets it. */
 export interface GateCheck {
@@ -41,7 +41,7 @@ type Pairs = ReadonlyMap<string, { readonly baseline: Measurement; readonly cand
 export interface GateFacts {
   /** Correct answers (1) on the whole split; null: only those on the attacked texts are known. */
   readonly clean: { readonly candidate: string; readonly baseline: string } | null;
-  readonly certified: CertifiedCandidate | null;
+  readonly certified: CertifiedCount | null;
   /** The reason why the candidate is degenerate; null if it is not. A few texts may not tell. */
   readonly degeneracy: { readonly reason: string; readonly isCertain: boolean } | null;
 }
@@ -145,7 +145,7 @@ function requireRobust(pairs: Pairs, attack: string, limit: number): GateCheck {
 }
 
 /** The certified accuracy of the candidate must be at least `limit`. */
-function requireCertified(total: number, { certified, edits }: CertifiedCandidate, limit: number): GateCheck {
+function requireCertified(total: number, { certified, edits }: CertifiedCount, limit: number): GateCheck {
   const name = `certified accuracy under ${edits} word ${edits === 1 ? "edit" : "edits"}`;
   return { ...requireAccuracy(name, certified, total, limit), attack: null };
 }

@@ -1,13 +1,9 @@
-import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
 import { formatCount } from "../../base/format.js";
 import { clearFolder } from "../../base/owned-folder.js";
-import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
-import { toPredictions } from "../../evaluation/metrics.js";
-import { certifyInRounds } from "../../proofs/certificates/index.js";
-import { findJournals, getJournalPath, isAttackFile } from "../../runs/attack-folder.js";
+import { isAttackFile } from "../../runs/attack-folder.js";
 import { readCalibration } from "../../runs/calibration.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { EvaluationResult } from "../../runs/results.js";
@@ -15,13 +11,13 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { flattenData } from "../../settings/config.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Example } from "../../tasks/index.js";
-import { attack } from "../attack/attack.js";
 import type { AttackRequest } from "../attack/attack-request.js";
-import { chooseCertificate } from "../certify.js";
 import { evaluateExamples } from "../evaluate.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
 import { type GivenExamples, openVictim } from "../load/open-victim.js";
+import { measureAttacks, readMeasuredResults } from "../measure/attacked.js";
+import { askModel, summarizeAnswers } from "../measure/clean.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 import type { GateLock, Measurement } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
@@ -51,41 +47,31 @@ export async function measureModel(
   callbacks: Callbacks,
 ): Promise<MeasuredModel> {
   await clearFolder(folder, "gate", isAttackFile);
-  const request: AttackRequest = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
-  const { confusionMatrix } = await attack(request, callbacks, given);
+  const request = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
+  const { summary } = await measureAttacks(request, callbacks, given);
   const measurements = new Map<string, Measurement>();
   const results = new Map<string, Map<string, AttackResult>>();
   const hashes: Record<string, string> = {};
-  for (const name of await findJournals(folder))
-    for await (const { header, result } of readJournal(getJournalPath(folder, name))) {
-      if (result.goal !== undefined)
-        throw new UserError(`attack ${name}: a gate counts wrong classes, so the goal ${result.goal} cannot be used.`);
-      for (const key of ["data", "substitutions"])
-        if (header.hashes[key] !== undefined) hashes[key] = header.hashes[key];
-      // Without libtorch there is no filter, and attacks with and without one cannot be compared.
-      hashes["context filter"] = String(header.settings.contextEncoder ?? "none");
-      const before = measurements.get(result.id);
-      const isRobust = result.outcome === "failed";
-      measurements.set(result.id, {
-        clean: result.before[result.label]!,
-        isCorrect: result.outcome !== "skipped",
-        attacks: { ...before?.attacks, [name]: { score: result.after[result.label]!, isRobust } },
-      });
-      const byAttack = results.get(result.id) ?? new Map<string, AttackResult>();
-      results.set(result.id, byAttack.set(name, result));
-    }
-  return { measurements, results, confusionMatrix, hashes };
+  for await (const { attack, result, hashes: found, settings } of readMeasuredResults(folder)) {
+    if (result.goal !== undefined)
+      throw new UserError(`attack ${attack}: a gate counts wrong classes, so the goal ${result.goal} cannot be used.`);
+    for (const key of ["data", "substitutions"]) if (found[key] !== undefined) hashes[key] = found[key];
+    // Without libtorch there is no filter, and attacks with and without one cannot be compared.
+    hashes["context filter"] = String(settings.contextEncoder ?? "none");
+    const isRobust = result.outcome === "failed";
+    measurements.set(result.id, {
+      clean: result.before[result.label]!,
+      isCorrect: result.outcome !== "skipped",
+      attacks: {
+        ...measurements.get(result.id)?.attacks,
+        [attack]: { score: result.after[result.label]!, isRobust },
+      },
+    });
+    const byAttack = results.get(result.id) ?? new Map<string, AttackResult>();
+    results.set(result.id, byAttack.set(attack, result));
+  }
+  return { measurements, results, confusionMatrix: summary!.confusionMatrix, hashes };
 }
-
-/** The answers of a model for all texts of a split, without an attack. */
-export interface MeasuredSplit {
-  readonly clean: GateLock["clean"];
-  /** The reason why the model is degenerate; null if it is not. */
-  readonly degeneracy: string | null;
-}
-
-/** Texts per call, so that progress is visible. */
-const maxCallSize = 1024;
 
 /** Classifies a whole split in float32, which costs less than the attack on a few of its texts. */
 export async function measureSplit(
@@ -93,27 +79,12 @@ export async function measureSplit(
   { task, examples }: GivenExamples,
   runtime: LoadVictimOptions,
   callbacks: Callbacks,
-): Promise<MeasuredSplit> {
+): Promise<EvaluationResult> {
   await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
   opened.checkTask(task);
   const texts = examples.map((example) => example.texts);
-  let done = 0;
-  const answers = await opened.victim.predict(opened.victim.prepare(texts), {
-    maxCallSize,
-    onCall(found) {
-      done += found.size;
-      reportProgress(callbacks, "evaluate", done, texts.length);
-    },
-  });
-  const predicted = toPredictions(answers.map(({ probabilities }) => probabilities));
-  const gold = examples.map(({ label }) => label);
-  return {
-    clean: {
-      examples: hashExamples(examples),
-      correct: gold.map((label, i) => Number(predicted[i] === label)).join(""),
-    },
-    degeneracy: describeDegeneratePredictions(predicted, gold, task.labels),
-  };
+  const answers = (await askModel(opened, texts, "evaluate", callbacks)).map((probabilities) => ({ probabilities }));
+  return summarizeAnswers({ name: task.name, split: "test", labels: task.labels }, examples, answers);
 }
 
 /**
@@ -169,12 +140,6 @@ export async function measureGuard(
   return result.guard ?? null;
 }
 
-/** The number of texts of a gate that the candidate classifies correctly under any such edits. */
-export interface CertifiedCandidate {
-  readonly certified: number;
-  readonly edits: number;
-}
-
 /** The run of a candidate that was trained for a certificate. Others are an error. */
 export async function requireCertifiedRun(model: string): Promise<RunFolder> {
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
@@ -183,32 +148,4 @@ export async function requireCertifiedRun(model: string): Promise<RunFolder> {
     `--min-certified: expected a run that was trained for a certificate, received ${run ? model : "another model"}. ` +
       "Train one with --method hash-vote, or leave the option out.",
   );
-}
-
-/** Certifies the candidate over the texts of the gate, with the certificate of its training. */
-export async function certifyCandidate(
-  run: RunFolder,
-  { task, examples }: GivenExamples,
-  { edits, seed, ...runtime }: RuntimeOptions & { readonly edits: number; readonly seed: number },
-  callbacks: Callbacks,
-): Promise<CertifiedCandidate> {
-  const { device, threads } = runtime;
-  await using classifier = await loadClassifier(run.folder, {
-    device,
-    threads,
-    precision: "fp32",
-    onEvent: callbacks.onEvent,
-  });
-  const { definition } = run.certificate!;
-  const options = definition.options.parse({});
-  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
-  const lines = [];
-  for await (const round of certifyInRounds(certificate, examples, {
-    seed,
-    scoreTexts: classifier.score.bind(classifier),
-    onProgress: (done) => reportProgress(callbacks, `certify ${definition.name}`, done, examples.length),
-  }))
-    lines.push(...round.lines);
-  const row = certificate.summarize(lines).certified.find(({ substitutions }) => substitutions === edits)!;
-  return { certified: Math.round(row.accuracy * lines.length), edits };
 }

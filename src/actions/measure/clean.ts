@@ -1,0 +1,117 @@
+import { type Callbacks, reportProgress } from "../../base/events.js";
+import { describeDegeneracy } from "../../evaluation/degenerate.js";
+import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
+import {
+  computeOperatingPoints,
+  type LabeledScore,
+  type OperatingPoints,
+  scoreLabel,
+} from "../../evaluation/operating-points.js";
+import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
+import { wilsonInterval } from "../../evaluation/statistics.js";
+import { type Guard, summarizeGuard } from "../../proofs/certificates/index.js";
+import { hashExamples } from "../../runs/environment.js";
+import type { EvaluationResult } from "../../runs/results.js";
+import type { Example, Split } from "../../tasks/index.js";
+import { findHiddenText } from "../../text/hidden-text.js";
+import type { OpenVictim } from "../load/open-victim.js";
+import { findPositiveLabel, type UsedAnswer } from "../predict/certified-model.js";
+
+/** What texts are measured: the name of their task, their split, and the labels in the order of the model. */
+interface MeasuredTexts {
+  readonly name: string;
+  readonly split: Split;
+  readonly labels: readonly string[];
+}
+
+/** Which answers count: those of a threshold, of a label that is flagged, or of a guard. */
+export interface AnswerUse {
+  readonly threshold?: number | null;
+  readonly positiveLabel?: string | null;
+  readonly guard?: Guard | null;
+}
+
+/**
+ * Computes every number about texts without an attack from the answers of a model. evaluate, gate and audit
+ * have their numbers from here.
+ */
+export function summarizeAnswers(
+  { name, split, labels: names }: MeasuredTexts,
+  examples: readonly Example[],
+  answers: readonly UsedAnswer[],
+  { threshold = null, positiveLabel = null, guard = null }: AnswerUse = {},
+): EvaluationResult {
+  const probabilities = answers.map((answer) => answer.probabilities);
+  const labels = examples.map((example) => example.label);
+  const positive = guard?.positiveLabel ?? findEvaluatedLabel(names, positiveLabel);
+  const scores = positive === null ? null : scoreLabel(probabilities, labels, positive);
+  const operatingPoints = scores && computeOperatingPoints(scores);
+  const predicted = toPredictions(probabilities, threshold, positive ?? 1);
+  const matrix = confusionMatrix(predicted, labels, names.length);
+  const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
+  const count = correct.replaceAll("0", "").length;
+  return {
+    task: name,
+    split,
+    examples: labels.length,
+    accuracy: count / labels.length,
+    interval: wilsonInterval(count, labels.length),
+    threshold,
+    metrics: computeMetrics(probabilities, labels, names, threshold, positive ?? 1),
+    confusionMatrix: matrix,
+    degeneracy: describeDegeneracy(matrix, names),
+    labels: [...names],
+    hiddenTexts: examples.filter(({ texts }) => findHiddenText(texts) !== null).length,
+    positiveLabel: positive === null ? null : names[positive]!,
+    ...(guard && scores && { guard: evaluateGuard(scores, answers, names, guard) }),
+    precisionRecall: scores && computePrecisionRecall(scores),
+    auc: operatingPoints?.auc ?? null,
+    recallAtFpr: operatingPoints && listRecalls(operatingPoints),
+    operatingPoints,
+    benign: [],
+    outcomes: { examples: hashExamples(examples), correct },
+  };
+}
+
+/** The index of the label whose curves are computed; null if there are more than two and none is named. */
+function findEvaluatedLabel(labels: readonly string[], given: string | null): number | null {
+  return given === null && labels.length !== 2 ? null : findPositiveLabel(labels, given);
+}
+
+function listRecalls({ pointAtFpr }: OperatingPoints): Record<string, number> {
+  return Object.fromEntries(Object.entries(pointAtFpr).map(([rate, { recall }]) => [rate, recall]));
+}
+
+function evaluateGuard(
+  scores: readonly LabeledScore[],
+  answers: readonly UsedAnswer[],
+  names: readonly string[],
+  { threshold, fpr, positiveLabel, windows }: Guard,
+): EvaluationResult["guard"] {
+  const texts = scores.map((score, i) => ({
+    ...score,
+    isCertified: windows === null ? null : answers[i]?.certified?.edits === null,
+  }));
+  return { ...summarizeGuard(texts, threshold), positiveLabel: names[positiveLabel]!, fpr, windows };
+}
+
+/** Texts per call, so that progress is visible. */
+const maxCallSize = 1024;
+
+/** Asks an open model for texts. Row i of the result are the probabilities of text i. */
+export async function askModel(
+  { victim }: Pick<OpenVictim, "victim">,
+  texts: readonly (readonly string[])[],
+  stage: string,
+  callbacks: Callbacks,
+): Promise<Float32Array[]> {
+  let done = 0;
+  const answers = await victim.predict(victim.prepare(texts), {
+    maxCallSize,
+    onCall(found) {
+      done += found.size;
+      reportProgress(callbacks, stage, done, texts.length);
+    },
+  });
+  return answers.map(({ probabilities }) => Float32Array.from(probabilities));
+}
