@@ -75,7 +75,10 @@ export async function listPrunable(folder: string, checkpoints: boolean): Promis
   return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
 }
 
-export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
+export async function removeRunFiles(
+  folder: string,
+  parts: readonly ("checkpoints" | "model" | "results")[],
+): Promise<void> {
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 

@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
+import { warn } from "../base/events.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { formatCount } from "../base/format.js";
 import { acquireLock } from "../base/lock.js";
@@ -9,6 +10,7 @@ import { claimFolder } from "../base/owned-folder.js";
 import { isModulePath, rejectSlurmOptions, type Trust } from "../base/trust.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
 import { checkSlurm, type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm.js";
+import { removeRunFiles } from "../runs/run-files.js";
 import { checkInputFiles, checkSweep, listSweepInputs, measureLargestModel, type SweepInputs } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { type EstimateOptions, estimateSweep } from "./estimate.js";
@@ -16,6 +18,7 @@ import { countRuns } from "./expand.js";
 import {
   checkSweepFolder,
   createSweepPlan,
+  getRunFolder,
   type NewSweepPlan,
   sweepFiles,
   usesOnlyCpu,
@@ -27,7 +30,7 @@ import { runLocally, type WorkItemFailure } from "./run-local.js";
 import type { SweepPlan } from "./schema.js";
 import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
-import { isWorkItemDone } from "./work-item.js";
+import { isWorkItemDone, listLostModels } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
@@ -104,6 +107,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
     await checkSweepFolder(out, resume);
     if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
     await writeSweepPlan(out, sweep);
+    await forgetLostModels(out, plan, callbacks);
     onEvent?.({ type: "sweep-start" });
     const failures = slurm
       ? await runOnSlurm(out, plan, { settings: slurm, jobs, detach, onEvent, stop, trust })
@@ -114,6 +118,14 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   } finally {
     release();
   }
+}
+
+/** Runs whose model is gone are trained again. Their journals continue if the new model is equal to the old one. */
+async function forgetLostModels(out: string, plan: SweepPlan, callbacks: SweepCallbacks): Promise<void> {
+  const lost = await listLostModels(out, plan);
+  for (const run of lost) await removeRunFiles(getRunFolder(out, run), ["results"]);
+  if (lost.length > 0)
+    warn(callbacks, `Unfinished work needs models that are gone, so these runs are trained again: ${lost.join(", ")}`);
 }
 
 /** A larger model keeps a GPU busy: two trainings side by side take longer than one after the other. */
@@ -182,7 +194,9 @@ async function estimatePlan(
 ): Promise<PlannedSweep> {
   const unfinished: string[] = [];
   const { plan } = sweep;
-  for (const run of plan.runs) if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
+  const lost = new Set(await listLostModels(out, plan));
+  for (const run of plan.runs)
+    if (lost.has(run) || !(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
   const estimate = measure && unfinished.length > 0 ? await estimateSweep(sweep, unfinished, options) : null;
   return { out, plan, unfinished, estimate };
 }

@@ -278,6 +278,28 @@ export async function isBlocked(out: string, { startsFrom }: SweepPlan, item: Wo
   return !(await hasResults(item.run)) && !(await hasResults(startsFrom[item.run]!));
 }
 
+/**
+ * The finished runs whose model is gone although unfinished work needs it: the folder was copied without models from a
+ * host that disappeared, or `artifacts` removed them before an evaluation was added.
+ */
+export async function listLostModels(out: string, plan: SweepPlan): Promise<string[]> {
+  const lost = new Set<string>();
+  const addIfLost = async (run: string): Promise<void> => {
+    const has = (file: "results" | "model" | "adapter"): Promise<boolean> =>
+      exists(getRunPath(getRunFolder(out, run), file));
+    if (!(await has("results")) || (await has("model")) || (await has("adapter"))) return;
+    lost.add(run);
+    const start = plan.startsFrom[run];
+    if (start !== undefined) await addIfLost(start);
+  };
+  for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
+    if (item.kind === "analyze" || (await isWorkItemDone(out, plan, item))) continue;
+    const run = item.kind === "train" ? plan.startsFrom[item.run] : await findSelectedRun(out, plan, item);
+    if (run != null) await addIfLost(run);
+  }
+  return [...lost];
+}
+
 /** Removes what the sweep's `artifacts` does not keep, after an item is done. */
 export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkItem, folder: string): Promise<void> {
   const { checkpoints, models } = plan.settings.artifacts;

@@ -84,7 +84,17 @@ export async function attackShards(request: AttackRequest, callbacks: Callbacks 
   await using victim = await openAttackedVictim(parsed.model, parsed, callbacks);
   const prepared = await prepareAttack(parsed, victim, callbacks, null);
   using pool = createPool(prepared);
-  for (const ready of await listReadyAttacks(prepared))
+  const { signal } = callbacks;
+  await attackOpenShards(prepared, pool, await listReadyAttacks(prepared), signal ? { signal } : {});
+}
+
+async function attackOpenShards(
+  prepared: LoadedRequest,
+  pool: SearchPool,
+  readyAttacks: readonly ReadyAttack[],
+  callbacks: Callbacks,
+): Promise<void> {
+  for (const ready of readyAttacks)
     for (const shard of await listOpenShards(prepared, ready))
       await attackShard(prepared, pool, ready, shard, callbacks);
 }
@@ -100,14 +110,14 @@ async function attackShard(
   pool: SearchPool,
   ready: ReadyAttack,
   shard: Shard,
-  { signal }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<void> {
   if (await isShardDone(shard)) return;
   createFolder(dirname(shard.path));
   const release = tryLock(`${shard.path}.lock`);
   if (typeof release !== "function") return;
   try {
-    await runOne(prepared, pool, ready, signal ? { signal } : {}, shard);
+    await runOne(prepared, pool, ready, callbacks, shard);
   } finally {
     release();
   }
@@ -163,7 +173,11 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
   const release = lockAttackFolder(out);
   try {
     const dropoutOn = await isNondeterministic(prepared);
-    const { runShards } = callbacks;
+    // Processes that a disappeared host had may have left shards.
+    const hasShards = request.resume && existsSync(getShardFolder(out));
+    const { onAttackStart: _, ...rest } = callbacks;
+    const runHere = (): Promise<void> => attackOpenShards(prepared, pool, readyAttacks, rest);
+    const runShards = callbacks.runShards ?? (hasShards ? runHere : null);
     if (runShards) await mergeShards(prepared, pool, readyAttacks, runShards, callbacks);
     else for (const each of readyAttacks) await runOne(prepared, pool, each, callbacks);
     const journals = new Map<string, JournalSummary>();
@@ -285,7 +299,8 @@ async function runOne(
 ): Promise<void> {
   const { request, out } = prepared;
   const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
-  const total = examples.length;
+  const total = prepared.examples.length;
+  const first = shard?.start ?? 0;
   await runAttack({
     attack: ready,
     pool,
@@ -299,9 +314,9 @@ async function runOne(
     resume: request.resume || shard !== null,
     isShard: shard !== null,
     confirm: (result) => confirmSuccess(prepared.victim.victim, result),
-    onStart: (done) => callbacks.onAttackStart?.(ready.name, done, total, pool.counters),
+    onStart: (done) => callbacks.onAttackStart?.(ready.name, first + done, total, pool.counters),
     onResult(_, done) {
-      reportProgress(callbacks, `attack ${ready.name}`, done, total);
+      reportProgress(callbacks, `${shard ? "shards of" : "attack"} ${ready.name}`, first + done, total);
     },
     signal: callbacks.signal,
   });
