@@ -2,7 +2,7 @@ import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
 import { type Panel, roundSvgNumbers, sizes } from "./figure.js";
 
-// What draws panels. Figures load it on demand, because it takes longer than starting most commands.
+// Draws panels. Figures load this on demand, because it takes longer than starting most commands.
 export { Plot };
 
 export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
@@ -70,7 +70,7 @@ export function downsample(points: readonly Point[], maxPoints = 240): readonly 
   });
 }
 
-/** How a line looks. */
+/** The look of a line. */
 export interface LineLook {
   readonly color: string;
   /** The radius of a dot at each point. Default: no dots. */

@@ -151,7 +151,7 @@ function formatTexts(counts: readonly number[]): string {
   return different.size === 1 ? `${formatCount(counts[0]!)} texts` : "different texts";
 }
 
-/** What the numbers of an attack are, and of how many texts. */
+/** The attack, the kind of its numbers, and the number of texts. */
 function describeAttack(
   attack: string,
   runs: TradeoffData["runs"],

@@ -5,7 +5,7 @@ import type { ParsedHttpVictimOptions } from "./endpoint.js";
 /** One text, or the two texts of a pair. */
 export type HttpText = string | readonly string[];
 
-/** How an endpoint is asked, and where its answers have the labels and scores of the texts. */
+/** The body of a question to an endpoint, and the places of labels and scores in its answers. */
 interface AnswerMapping {
   /** A body in JSON, with $texts for the list of texts or $text for the only one. */
   readonly request: string;
@@ -18,7 +18,7 @@ interface AnswerMapping {
 
 type Preset = NonNullable<ParsedHttpVictimOptions["preset"]>;
 
-/** How well-known servers are asked. */
+/** The bodies and answers of well-known servers. */
 const presets: Readonly<Record<Preset, AnswerMapping>> = {
   // Text Embeddings Inference and Hugging Face's Inference API: all labels of each text.
   tei: { request: '{"inputs": $texts}', labels: "$[*][*].label", scores: "$[*][*].score", classes: null },

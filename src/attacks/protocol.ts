@@ -72,7 +72,7 @@ export interface Problem {
   readonly label: number;
   /** The original text with its value. */
   readonly original: ScoredText;
-  /** How many texts may be scored for this example, the original one included; infinite without a budget. */
+  /** The maximum number of texts to score for this example, the original one included; infinite without a budget. */
   readonly budget: number;
   /** True if the search goes on after the goal is reached, until nothing improves the value. */
   readonly isMaximized: boolean;

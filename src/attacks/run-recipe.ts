@@ -92,7 +92,14 @@ export function* runRecipe(
   const exact = search.proves ? { exact: isComplete } : {};
   const density = found.density ? { density: found.density } : {};
   return createAttackResult(id, label, {
-    ...{ ...common, ...tally.counts, ...exact, ...density, outcome, exhausted, text, after },
+    ...common,
+    ...tally.counts,
+    ...exact,
+    ...density,
+    outcome,
+    exhausted,
+    text,
+    after,
   });
 }
 

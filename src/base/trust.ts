@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { getErrorMessage, UserError } from "./errors.js";
 
 /**
- * Who wrote the settings that name a module (`./my-method.js`), because naming it runs its code.
+ * The author of the settings that name a module (`./my-method.js`). It matters, because naming it runs its code.
  * "user": the person who runs Temper; the module is imported. "data": a file that may come from
  * somebody else; the module is refused. "none": nothing is imported, and what the module defines
  * stays unchecked (a dry run).

@@ -1,7 +1,7 @@
 /** Counts the parts of a file that a verification treated in one way. */
 export interface VerifiedClass {
   readonly count: number;
-  /** What they are and what was done with them, such as "certificates recomputed from model and text". */
+  /** Their name and their check, such as "certificates recomputed from model and text". */
   readonly what: string;
   /** False if nothing but the file says what they record. */
   readonly isVerified: boolean;

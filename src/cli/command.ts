@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import type { Io } from "./io.js";
 
 /**
- * What the file of a command exports. It adds arguments, options, examples and an action to its
+ * The exports of a command's file. It adds arguments, options, examples and an action to its
  * command.
  */
 export interface CommandModule {
@@ -44,7 +44,7 @@ export function shortenHelp(command: Command): void {
   });
 }
 
-/** What follows the options in the help of a command: notes, then examples. */
+/** The end of a command's help: notes, then examples. */
 export function formatHelp(examples: readonly string[], note = ""): string {
   return `${note && `\n${note}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;
 }

@@ -137,7 +137,7 @@ export const quietOption = () => new Option("--quiet", "print no progress and no
 
 const endpointKeys = [...Object.keys(httpVictimSchema.omit({ headers: true }).shape), "header"];
 
-/** How a command queries an endpoint. Its value is an object for `endpoint` of a request. */
+/** The options of queries to an endpoint. Its value is an object for `endpoint` of a request. */
 export const endpointOption = () =>
   new Option(
     "--endpoint <key=value>",

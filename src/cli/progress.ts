@@ -6,7 +6,7 @@ export interface ProgressOptions {
   readonly label: string;
   /** The amount of work; left out if unknown. */
   readonly total?: number | undefined;
-  /** What is counted: "examples", "steps"; "bytes" are formatted as sizes. */
+  /** The unit of the count: "examples", "steps"; "bytes" are formatted as sizes. */
   readonly unit: string;
   /** Work that an earlier process did. It counts as done, but not towards the speed. */
   readonly start?: number;
@@ -35,7 +35,7 @@ const redrawMilliseconds = 100;
 const barDelayMilliseconds = 500;
 /** Somebody who starts a command wants to see soon that it works. */
 const silenceMilliseconds = 1500;
-/** How often the display looks for something to show between two updates. */
+/** The interval at which the display looks for something to show between two updates. */
 const refreshMilliseconds = 500;
 const lineMilliseconds = 10_000;
 /** Every 10% of a job get a line, too, but a fast job must not fill the log. */

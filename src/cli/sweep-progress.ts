@@ -14,7 +14,7 @@ const phaseUnits: Readonly<Record<WorkPhase["kind"], string>> = {
   sweep: "runs and evaluations",
 };
 
-/** How many items the progress line names. */
+/** The maximum number of items that the progress line names. */
 const maxNamedItems = 2;
 const refreshMilliseconds = 1000;
 

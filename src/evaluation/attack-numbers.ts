@@ -3,7 +3,7 @@ import { type AttackSuiteSummary, type AttackSummary, curveBudgets } from "./att
 import { describeMetric } from "./metric-table.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
 
-/** What an attack's numbers are about: its examples and the names of the classes. */
+/** The subject of an attack's numbers: its examples and the names of the classes. */
 interface AttackContext extends Pick<AttackSuiteSummary, "examples" | "clean"> {
   readonly labels: readonly string[];
 }

@@ -3,7 +3,7 @@ import { intervalSchema, mean, wilsonInterval } from "./statistics.js";
 
 const number = z.number();
 
-/** How many of the texts that fooled a model are valid. */
+/** The number of valid texts among those that fooled a model. */
 export const attackValiditySchema = z.object({
   /** The sentence encoder that measured the similarity. */
   encoder: z.string(),

@@ -1,7 +1,7 @@
 import type { Interval } from "./statistics.js";
 import { wilsonInterval } from "./statistics.js";
 
-/** What is known of one text: how far it is proven robust, and what is known to fool the model. */
+/** The knowledge of one text: how far it is proven robust, and what is known to fool the model. */
 interface TextBounds {
   /** No set of at most this many substitutions fools the model; -1 if nothing is proven. */
   readonly provenUpTo: number;
@@ -36,7 +36,7 @@ export function computeBracket(texts: readonly TextBounds[], maxChanges: number)
   });
 }
 
-/** How many texts have which smallest number of substitutions. */
+/** The distribution of the smallest number of substitutions. */
 interface MinChangesDistribution {
   /** Texts by the smallest number that fools the model, where it is exact: 0 is misclassified. */
   exact: number[];

@@ -40,7 +40,7 @@ export const metricComparisonSchema = z.object({
   }),
   /** Null if the difference is not significant, or if one of the models is degenerate. */
   better: z.enum(["first", "second"]).nullable(),
-  /** Why nothing may be concluded: one of the models is degenerate. Null if both are sound. */
+  /** The reason why nothing may be concluded: one of the models is degenerate. Null if both are sound. */
   warning: z.string().nullable(),
   /** The result in one sentence. */
   verdict: z.string(),

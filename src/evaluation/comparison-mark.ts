@@ -1,6 +1,6 @@
 import type { MetricComparison } from "./compare.js";
 
-/** How the second model of a comparison is marked: ▲ and ▼ if the difference is significant. */
+/** The mark of the second model of a comparison: ▲ and ▼ if the difference is significant. */
 interface ComparisonMark {
   readonly kind: "better" | "worse" | "odd";
   readonly symbol: "▲" | "▼" | "!";

@@ -42,7 +42,7 @@ export function foldText(
   };
   let next = 0;
   for (const piece of pieces) {
-    // What is between two words goes with the second one.
+    // The characters between two words go with the second one.
     const position = Math.min(next, words.length - 1);
     if (piece.word !== null) next++;
     if (words.length === 0 || shown.has(position)) {

@@ -1,17 +1,17 @@
 import { formatPercent } from "../base/format.js";
 
 /**
- * What the values of a metric are: a fraction of the examples, a score without such a count, or a
+ * The unit of a metric's values: a fraction of the examples, a score without such a count, or a
  * loss in nats.
  */
 export type MetricUnit = "fraction" | "score" | "nats";
 
-/** What a number means. Every table, comparison and selection reads it from here. */
+/** The meaning of a number. Every table, comparison and selection reads it from here. */
 export interface MetricDescription {
   readonly id: string;
   /** The name that people read. */
   readonly title: string;
-  /** Which values are better. */
+  /** The direction of better values. */
   readonly direction: "higher" | "lower";
   readonly unit: MetricUnit;
 }

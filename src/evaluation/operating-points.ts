@@ -19,7 +19,7 @@ const pointSchema = z.object({
 });
 
 export const operatingPointsSchema = z.object({
-  /** How many texts have the positive label, and how many another one. */
+  /** The numbers of texts with the positive label and with another one. */
   positives: z.int(),
   negatives: z.int(),
   /** The probability that a text of the positive label scores higher than another text. */
@@ -39,7 +39,7 @@ export interface LabeledScore {
   readonly isPositive: boolean;
 }
 
-/** How well scores separate the texts of one label from the others, at every threshold. */
+/** The separation of one label's texts from the others by their scores, at every threshold. */
 export type OperatingPoints = Readonly<z.output<typeof operatingPointsSchema>>;
 type OperatingPoint = Readonly<z.output<typeof pointSchema>>;
 

@@ -1,6 +1,6 @@
 import type { AttackOutcome } from "../attacks/result.js";
 
-/** What an attack did to a text, in words. */
+/** The effect of an attack on a text, in words. */
 export const outcomeTitles: Readonly<Record<AttackOutcome, string>> = {
   success: "fooled",
   failed: "robust",
@@ -20,6 +20,6 @@ export interface ModelOutcomes {
   readonly attackedLabel?: string | null;
   /** The seeds, if they are known. */
   readonly seeds?: readonly number[];
-  /** Why the model of a seed is degenerate; null if it is not. */
+  /** The reason why the model of a seed is degenerate; null if it is not. */
   readonly degeneracies?: readonly (string | null)[];
 }

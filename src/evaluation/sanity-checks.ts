@@ -9,9 +9,9 @@ export interface SanityFacts {
   readonly labels?: readonly string[];
   /** True if the victim returned different answers for the same text. */
   readonly dropoutOn?: boolean;
-  /** How the model was trained to tokenize text. */
+  /** The tokenization with which the model was trained. */
   readonly trainedTokenization?: string;
-  /** How text was tokenized in the attack. */
+  /** The tokenization of the attack. */
   readonly tokenization?: string;
   /** Names of the attacks that use gradients. */
   readonly whiteBox?: readonly string[];

@@ -47,7 +47,7 @@ export function writeAttempt(out: string, attempt: Attempt): Promise<void> {
   return writeJson(getAttemptPath(out), attempt);
 }
 
-/** What identifies the texts of a hardening. */
+/** The identity of the texts of a hardening. */
 export function hashData({ examples }: HardenData): string {
   return sha256Hex(Object.values(examples).map(hashExamples).join("\n"));
 }

@@ -75,7 +75,7 @@ export class HardenEstimator {
       reportProgress(this.#callbacks, "measure a few steps", this.#benchmarks.size, modelNames.length);
     report();
     const options = { sample, stepsPerEpoch, seconds: benchmarkSeconds };
-    // What the runs warn about is said when they start.
+    // The runs give their warnings when they start.
     const measured = await measureRun(config, options, {});
     this.#benchmarks.set(key, measured);
     report();

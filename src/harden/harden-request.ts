@@ -94,7 +94,7 @@ const choiceSchemas = Object.fromEntries(
   Object.entries(choiceTable).map(([key, { schema }]) => [key, schema]),
 ) as unknown as ChoiceSchemas;
 
-/** What `harden` accepts: the keys of a run, in one level as in a run, and a few of an attack. */
+/** The request of `harden`: the keys of a run, in one level as in a run, and a few of an attack. */
 export const hardenRequestSchema = z.strictObject({
   ...otherData,
   validationData,

@@ -41,7 +41,7 @@ export interface HardenedModel {
   readonly underAttack: number;
 }
 
-/** What `harden` found. */
+/** The findings of `harden`. */
 export interface HardenResult {
   readonly standard: HardenedModel;
   readonly robust: HardenedModel;
@@ -55,7 +55,7 @@ export interface HardenResult {
   readonly report: string;
 }
 
-/** What happens while a classifier is hardened. */
+/** Callbacks while a classifier is hardened. */
 export interface HardenCallbacks extends AttackCallbacks {
   /**
    * Called when the data is read and every choice is made, before the first training. The time is

@@ -26,7 +26,7 @@ export interface Choice {
 /** Texts per label in each split. */
 type ClassCounts = { readonly label: string } & Readonly<Record<Split, number>>;
 
-/** What `harden` is going to do. */
+/** The plan of a hardening. */
 export interface HardenPlan {
   readonly task: string;
   readonly classes: readonly ClassCounts[];
@@ -66,7 +66,7 @@ export function planHardening(request: ParsedHardenRequest, data: HardenData, si
   const batches = chooseBatches(request, task.labels, train, { length, steps: sizes.steps });
   const numExamples = Math.min(request.numExamples ?? countAttackedTexts(sizes, length), examples.test.length);
   const isLimited = limit < examples.train.length;
-  /** What depends on the data: the value, how it is shown if not as it is, and the reason. */
+  /** A choice that depends on the data: the value, how it is shown if not as it is, and the reason. */
   const decided: Partial<Record<ChoiceKey, { value?: unknown; shown?: string; reason: string }>> = {
     ...data.choices,
     maxLength: { value: length, reason: `long enough for 95% of the texts, at most ${sizes.maxTokens}` },

@@ -16,7 +16,7 @@ import { splitExamples } from "../tasks/split-examples.js";
 import { createTask } from "../tasks/task.js";
 import type { ChoiceKey, ParsedHardenRequest } from "./harden-request.js";
 
-/** Where both runs read their data. */
+/** The data of both runs. */
 type DataSettings = Pick<
   RunConfigInput,
   "task" | "data" | "textColumn" | "labelColumn" | "labelMap" | "validationData" | "testData"

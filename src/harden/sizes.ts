@@ -1,6 +1,6 @@
 import { formatSpec, parseSpec } from "../base/spec.js";
 
-/** How much work a hardening is. */
+/** The work of a hardening. */
 export interface Sizes {
   /** Optimizer steps of each training, if a batch has 32 texts. */
   readonly steps: number;

@@ -2,15 +2,15 @@ import { formatPercent, formatPoints, formatPValue } from "../base/format.js";
 import { formatCommandLine } from "../base/shell.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 
-/** What the verdict is about. In both comparisons, the robust model is the first one. */
+/** The facts behind the verdict. In both comparisons, the robust model is the first one. */
 export interface Measured {
   /** The accuracy on the test split. */
   readonly clean: MetricComparison;
   /** The accuracy under attack. */
   readonly attacked: MetricComparison;
-  /** How the attack is called: pwws, or all attacks. */
+  /** The name of the attack: pwws, or all attacks. */
   readonly attack: string;
-  /** Why the models are degenerate; null for a sound one. */
+  /** The reasons why the models are degenerate; null for a sound one. */
   readonly degeneracy: { readonly standard: string | null; readonly robust: string | null };
   readonly robustFolder: string;
   readonly epochs: number;

@@ -43,7 +43,7 @@ export async function download(request: Download): Promise<void> {
       const left = await lstat(partial).catch(() => null);
       // Another user may have planted a link with this name, to have a file of ours overwritten.
       if (left !== null && !left.isFile()) await unlink(partial);
-      // What was left may be damaged, so start over once.
+      // The rest of an earlier download may be damaged, so start over once.
       const isIntact =
         (await fetchIntact(request, partial)) || (left?.isFile() && (await fetchIntact(request, partial)));
       if (!isIntact)

@@ -5,7 +5,7 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { describeCrash } from "../base/processes.js";
 import { packageRoot } from "../tensor/native.js";
 
-/** What a method receives besides its input. */
+/** The second argument of a method. */
 export interface CallContext<Event> {
   readonly signal: AbortSignal;
   /** Sends an event to the caller while the method works. */

@@ -66,7 +66,7 @@ const workResultSchema = z.object({
 });
 export type WorkResult = z.output<typeof workResultSchema>;
 
-/** How far a worker is: what it does now, and how much of that is done. */
+/** The progress of a worker: its present stage, and how much of that is done. */
 export const workProgressSchema = z.object({
   stage: z.string(),
   done: z.number(),

@@ -12,7 +12,7 @@ export interface Work extends WorkFiles {
   readonly request: WorkRequest;
 }
 
-/** How many processes share the texts of an attack, as the sweep tells its workers. */
+/** The number of processes that share the texts of an attack, as the sweep tells its workers. */
 export const attackProcessesVariable = "TEMPER_ATTACK_PROCESSES";
 
 export interface WorkerSettings {
@@ -20,7 +20,7 @@ export interface WorkerSettings {
   readonly program?: readonly string[];
   /** True if the worker may run the modules that a request names. Default: data. */
   readonly trust?: Trust;
-  /** How long a worker may take to answer after its result, or to end. */
+  /** The time that a worker may take to answer after its result, or to end. */
   readonly patienceMilliseconds?: number;
 }
 

@@ -46,7 +46,7 @@ class ChangedTexts {
   constructor(count: number, width: number) {
     this.#width = width;
     this.buffers = new Map([
-      // Which training text each row belongs to, and its number of tokens: 0 if it was not changed.
+      // The training text of each row, and its number of tokens: 0 if it was not changed.
       ["items", keep(zeros([count]))],
       ["lengths", keep(zeros([count]))],
       ["ids", keep(zeros([count, width]))],

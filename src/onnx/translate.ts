@@ -140,7 +140,9 @@ const convolution: Translation = (call) => {
   ];
   const inputs = [call.name(0), call.name(1), call.name(2)];
   return call.graph.add("Conv", inputs, {
-    ...{ strides, dilations, pads: [...padding, ...padding] },
+    strides,
+    dilations,
+    pads: [...padding, ...padding],
     group: call.arg<number>(6),
   });
 };

@@ -94,7 +94,13 @@ export async function exportToOnnx(
   const { head, pooling } = model.architecture;
   if (head === "masked-lm") throw new UserError(`${model.reference}: a masked language model cannot be exported.`);
   const temper: TemperMetadata = {
-    ...{ format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] },
+    format: 2,
+    tokenization,
+    head,
+    pooling,
+    maxLength,
+    task,
+    labels: [...labels],
     ...(normalize && { normalize }),
     // An ONNX file has every head.
     note: describeIncompatibility({ ...model, architecture: { ...model.architecture, head: "hf" } }) ?? undefined,

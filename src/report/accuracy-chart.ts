@@ -118,11 +118,14 @@ export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null
 export function renderAccuracyFigure(rows: readonly ComparisonRow[], title: string, caption: string): string {
   const width = 620;
   const panels = createPanels(rows).map((panel) => ({
-    ...{ title: panel.title, width, height: panel.rows.length * rowHeight + 16 },
+    title: panel.title,
+    width,
+    height: panel.rows.length * rowHeight + 16,
     content: renderPanel(panel, width).text,
   }));
   const legend = (["before", "under"] as const).map((kind) => ({
-    ...{ label: labels[kind], shape: "square" as const },
+    label: labels[kind],
+    shape: "square" as const,
     color: kind === "before" ? "#b6bcc4" : "#6b7682",
   }));
   return renderFigure({ title, caption: `${caption} ${note}`, legend, panels, columns: 1 });

@@ -25,7 +25,7 @@ export interface ComparedMetric {
 export interface ComparisonRow {
   readonly group: RunGroup<ReportRun>;
   readonly metrics: ReadonlyMap<string, ComparedMetric>;
-  /** Why a run of the group is degenerate; null if all are sound. */
+  /** The reason why a run of the group is degenerate; null if all are sound. */
   readonly degeneracy: string | null;
 }
 

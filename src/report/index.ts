@@ -37,9 +37,9 @@ export const reportRequestSchema = z.strictObject({
 });
 export type ReportRequest = z.input<typeof reportRequestSchema>;
 
-/** What the caller knows about the runs beside their folders. */
+/** The caller's knowledge about the runs, which their folders do not have. */
 export interface KnownFacts {
-  /** What was found and what to do next, in at most three sentences. */
+  /** The finding and the next thing to do, in at most three sentences. */
   readonly verdict?: string | null;
   /** The data as the person named it. The runs may read a copy. */
   readonly source?: string | null;

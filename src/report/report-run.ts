@@ -42,7 +42,7 @@ export async function readReportRun(run: RunFolder) {
 }
 
 /**
- * What training warned about, the checks of the run's results, those of all journals together, and those of the last `attack`
+ * The warnings of training, the checks of the run's results, those of all journals together, and those of the last `attack`
  * call, which knows more facts.
  */
 async function collectWarnings(run: RunFolder, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {

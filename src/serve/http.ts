@@ -88,7 +88,7 @@ export class BodyMemory {
   }
 }
 
-/** What a JSON body may contain. */
+/** The limits of a JSON body. */
 export interface JsonBodyLimits {
   readonly maxBytes: number;
   readonly memory: BodyMemory;

@@ -11,7 +11,7 @@ import { createOpenApi, predictBodySchema } from "./openapi.js";
 import type { PassLimits } from "./pass-budget.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
-/** What a server answers with. */
+/** The answers of a server. */
 export interface InferenceHandler {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
@@ -31,7 +31,7 @@ const maxBytesPerRequest = 16 << 20;
 const maxBytesOfAllRequests = 128 << 20;
 const example = '{"texts": ["a text", ["first of a pair", "second"]]}';
 
-/** What a server of a model does besides answering. */
+/** The duties of a model's server besides answering. */
 export interface InferenceAppOptions extends HttpAppOptions {
   /** Required as `authorization: Bearer KEY` or `x-api-key: KEY`, except for /health. */
   readonly apiKey?: string | null;

@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 const secondBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const batchBounds = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/** What a server of a model counts, for Prometheus. */
+/** The counters of a model's server, for Prometheus. */
 export class InferenceMetrics {
   readonly #registry = new Registry();
   readonly #registers = [this.#registry];

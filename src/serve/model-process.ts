@@ -18,7 +18,7 @@ export interface ServedSettings {
   readonly limits: Omit<ServiceLimits, "maxBatchTexts"> & { readonly maxBatchTexts: number | null };
 }
 
-/** What clients may know about the model. */
+/** The facts that clients may know about the model. */
 interface ServedModelFacts {
   readonly labels: readonly string[];
   readonly tokenization: string;
@@ -26,7 +26,7 @@ interface ServedModelFacts {
   readonly unkToken: string;
 }
 
-/** What happens while texts are classified, for metrics. */
+/** An event while texts are classified, for metrics. */
 type ServedEvent = { readonly batch: number } | { readonly waiting: number };
 
 let opened: Promise<ModelService & { readonly facts: ServedModelFacts }> | null = null;

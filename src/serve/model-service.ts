@@ -14,7 +14,7 @@ const batchesPerCall = 4;
 /** Tokens per call of a GPU, which has no limit of its own. */
 const gpuTokens = 262_144;
 
-/** How much a service computes. */
+/** The limits of a service. */
 export interface ServiceLimits extends PassLimits {
   /** Maximum texts that are classified together. */
   readonly maxBatchTexts: number;
@@ -22,7 +22,7 @@ export interface ServiceLimits extends PassLimits {
   readonly rejectHidden?: boolean;
 }
 
-/** What happens in a service, for metrics. */
+/** The events of a service, for metrics. */
 export interface ServiceEvents {
   /** Called with the number of texts of each batch. */
   onBatch(texts: number): void;

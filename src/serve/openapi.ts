@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { hiddenKinds } from "../text/hidden-text.js";
 
-/** What the description of a server depends on. */
+/** The facts that the description of a server depends on. */
 export interface ServerDescription {
   readonly model: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   readonly maxTexts: number;

@@ -15,7 +15,7 @@ import type { ServedSettings, ServeMethods } from "./model-process.js";
 import type { ModelService } from "./model-service.js";
 import type { LoggedRequest } from "./request-log.js";
 
-/** What `serveModel` accepts. */
+/** The request of `serve`. */
 export const serveRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   port: z.number().int().min(0).max(65_535).default(8080).describe("port to listen on; 0 chooses a free one"),
@@ -57,7 +57,7 @@ export interface ServedModel extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** What happens while a model is served. */
+/** Callbacks while a model is served. */
 export interface ServeCallbacks extends Callbacks {
   /** Called after each request. */
   readonly onRequest?: ((request: LoggedRequest) => void) | undefined;

@@ -5,7 +5,7 @@ import type { WorkProgress } from "../jobs/work-request.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";
 
-// What the server and the page exchange. The page imports these types, and nothing else.
+// The messages between server and page. The page imports these types, and nothing else.
 
 /** A number of a run with its 95% CI, if it is a fraction of examples. */
 export interface MetricCell {
@@ -53,7 +53,7 @@ export interface ExportRow {
   readonly name: string;
 }
 
-/** What the page receives while it is open. */
+/** A message to an open page. */
 export type LiveMessage =
   | { readonly type: "runs"; readonly rows: readonly RunRow[]; readonly removed: readonly string[] }
   | { readonly type: "sweeps"; readonly sweeps: readonly SweepRow[] }
@@ -153,7 +153,7 @@ export interface PlaygroundExample {
   readonly label: string;
 }
 
-/** What a model says about a text. */
+/** A model's answer for a text. */
 export interface Scored {
   readonly probabilities: readonly number[];
   /** The texts in pieces: words with their index, and what is between them. */
@@ -163,12 +163,12 @@ export interface Scored {
 }
 
 export interface ScoredWord {
-  /** How much the probability of the predicted label falls if the word is hidden. */
+  /** The fall of the predicted label's probability if the word is hidden. */
   readonly importance: number;
   readonly substitutes: readonly string[];
 }
 
-/** What the playground receives while it attacks a text. */
+/** A message to the playground while it attacks a text. */
 export type AttackMessage =
   | { readonly type: "start"; readonly pieces: readonly (readonly TextPiece[])[] }
   | ({ readonly type: "step" } & SearchStep)
@@ -197,12 +197,12 @@ export interface JobRow {
   readonly run: string | null;
 }
 
-/** What is wrong with a form: messages by the key of the field. */
+/** The problems of a form: messages by the key of the field. */
 export interface FormCheck {
   readonly problems: Readonly<Record<string, string>>;
   readonly command: string | null;
   readonly code: string | null;
-  /** What to confirm before the job starts, because it takes long; null if there is nothing. */
+  /** The question before a job that takes long; null if there is none. */
   readonly question: string | null;
 }
 
@@ -239,7 +239,7 @@ export interface FormField {
   readonly label: string;
   readonly type: "text" | "number" | "boolean" | "choice" | "list";
   readonly default: unknown;
-  /** What an empty field stands for: its default, or what null means. */
+  /** The meaning of an empty field: its default, or what null means. */
   readonly whenEmpty: string;
   readonly description: string;
   readonly required: boolean;

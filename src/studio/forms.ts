@@ -15,9 +15,14 @@ export type JobKind = JobRow["kind"];
 /** Values as the page sends them: by key, only those that were changed. */
 export type FormValues = Readonly<Record<string, unknown>>;
 
-/** Where the results of a job go. Requests have it beside the config. */
+/** The folder of a job's results. Requests have it beside the config. */
 const outField: FormField = {
-  ...{ key: "out", type: "text", default: null, required: false, isMain: true, options: [] },
+  key: "out",
+  type: "text",
+  default: null,
+  required: false,
+  isMain: true,
+  options: [],
   label: "Folder of the results",
   description: "below a folder of the studio",
   whenEmpty: "chosen from the settings",
@@ -112,8 +117,14 @@ function describeField(key: string, schema: JsonSchema): FormField {
   const text = Array.isArray(standard) ? standard.join(", ") : String(standard);
   const whenEmpty = standard === null || text === "" ? (whenNull ?? "none") : `default: ${text}`;
   return {
-    ...{ key, ...describeType(schema), description, label: humanize(key), default: standard, whenEmpty },
-    ...{ required: false, isMain: false },
+    key,
+    ...describeType(schema),
+    description,
+    label: humanize(key),
+    default: standard,
+    whenEmpty,
+    required: false,
+    isMain: false,
   };
 }
 
@@ -141,7 +152,9 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   const main = mainKeys[kind];
   const described = fields.map(({ key, schema }) => ({
     ...describeField(key, schema),
-    ...{ required: required.includes(key), isMain: main.includes(key), ...(options[key] && { options: options[key] }) },
+    required: required.includes(key),
+    isMain: main.includes(key),
+    ...(options[key] && { options: options[key] }),
   }));
   const first = described.filter(({ isMain }) => isMain);
   first.sort((a, b) => main.indexOf(a.key) - main.indexOf(b.key));

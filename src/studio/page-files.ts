@@ -9,7 +9,7 @@ import { HttpError } from "../serve/http.js";
 import { packageRoot } from "../tensor/native.js";
 import { checkToken } from "./security.js";
 
-/** Where `npm run build` puts the page. */
+/** The folder in which `npm run build` puts the page. */
 const pageFolder = join(packageRoot, "dist", "studio", "page");
 
 /**
@@ -44,7 +44,7 @@ export async function addPageRoutes(app: Hono, token: string): Promise<void> {
   });
 }
 
-/** What a browser shows to somebody who has only a part of the address. */
+/** The page for somebody who has only a part of the address. */
 function renderRefusal(message: string): string {
   return html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Temper Studio</title></head>

@@ -32,7 +32,7 @@ export class RunCatalog {
   #exports = new Map<string, RunPlace>();
   readonly #sent = new Map<string, string>();
   #isReady = false;
-  /** Where the next look at runs at rest begins. */
+  /** The index at which the next look at runs at rest begins. */
   #nextResting = 0;
   #becomeReady = (): void => undefined;
   /** Resolved when every run has been read once. */
@@ -48,7 +48,7 @@ export class RunCatalog {
     readonly cachePath: string,
   ) {}
 
-  /** What a page needs to show the present state. */
+  /** The present state of the studio for a page. */
   listMessages(): LiveMessage[] {
     const rows = [...this.#runs.values()].map(({ row }) => row);
     return [

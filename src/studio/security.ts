@@ -1,4 +1,4 @@
-// Who may talk to a studio: its token, and the headers of its answers.
+// Protects a studio from other pages and users: its token, and the headers of its answers.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { HttpError } from "../serve/http.js";

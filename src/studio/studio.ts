@@ -18,7 +18,7 @@ import { RunCatalog } from "./run-catalog.js";
 import { createToken } from "./security.js";
 import { createStudioApp } from "./studio-app.js";
 
-/** What `startStudio` accepts. */
+/** The request of `studio`. */
 export const studioRequestSchema = z.strictObject({
   folders: z.array(z.string()).min(1).default(["runs"]).describe("folders whose runs are shown"),
   port: z.number().int().min(0).max(65_535).default(0).describe("port to listen on; 0 chooses a free one"),
@@ -51,7 +51,11 @@ export async function startStudio(request: StudioRequest = {}, callbacks: Callba
   const catalog = new RunCatalog(folders, (message) => live.send(message), join(folders[0]!, ".studio", "rows.json"));
   const journals = new JournalSearch();
   const app = createStudioApp({
-    ...{ token, catalog, live, journals, onError: (message: string) => warn(callbacks, message) },
+    token,
+    catalog,
+    live,
+    journals,
+    onError: (message: string) => warn(callbacks, message),
     listMessages: () => [...catalog.listMessages(), { type: "jobs", jobs: jobRows }],
   });
   const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"), folders);

@@ -5,7 +5,7 @@ import {
   type WorkerSettings,
   type WorkSignals,
 } from "../jobs/worker-process.js";
-import { runWorkItem, type WorkFailure } from "./run-work.js";
+import { forgetFailures, runWorkItem, type WorkFailure } from "./run-work.js";
 import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone, listNeededRuns, listWorkByCell, type WorkItem } from "./work-item.js";
@@ -35,6 +35,7 @@ export async function runLocally(
     return { worker, gpu: environment.CUDA_VISIBLE_DEVICES ?? "" };
   });
   try {
+    await forgetFailures(out, plan);
     return await executePhases(out, plan, places, { stop, kill, onEvent, trainJobs });
   } finally {
     await Promise.all(places.map(({ worker }) => worker.close()));
@@ -81,7 +82,7 @@ async function executePhases(
       onEvent?.({ type: "item-start", item });
       const training = item.kind === "train" ? 1 : 0;
       trainings.set(gpu, trainings.get(gpu)! + training);
-      const result = await runWorkItem(out, plan, item, worker, signals);
+      const result = (await runWorkItem(out, plan, item, worker, signals))!;
       trainings.set(gpu, trainings.get(gpu)! - training);
       onEvent?.({ type: "item-end", item, result });
       if (result.state === "failed") failures.push({ item, ...result });

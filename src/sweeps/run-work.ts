@@ -4,11 +4,12 @@ import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { attackOutputOptions } from "../actions/attack/attack-outputs.js";
+import { claim, waitForClaim } from "../base/claim.js";
 import { UserError } from "../base/errors.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
-import { findLivingOwner, tryLock } from "../base/lock.js";
+import { findLivingOwner } from "../base/lock.js";
 import { formatCommandLine } from "../base/shell.js";
-import { hashRequest, readWorkRequest, type WorkRequest } from "../jobs/work-request.js";
+import { hashRequest, readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import type { Worker, WorkSignals } from "../jobs/worker-process.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
@@ -17,6 +18,7 @@ import { describeBlockedRuns } from "./stages.js";
 import {
   isBlocked,
   isWorkDone,
+  listWorkPhases,
   type ResolvedWork,
   removeArtifacts,
   resolveWorkItem,
@@ -38,26 +40,58 @@ export type WorkItemResult = { readonly state: "done" | "interrupted" | "blocked
 const maxAttempts = 2;
 const waitMilliseconds = 500;
 
-/** Executes what is left of a work item in a worker process, and tries twice. */
+/**
+ * Executes what is left of a work item in a worker process, and tries twice. Two cells may have selected the same run:
+ * one works, and the other waits. Null without `waits`: another process works on it.
+ */
 export async function runWorkItem(
   out: string,
   plan: SweepPlan,
   item: WorkItem,
   worker: Worker,
-  signals: WorkSignals = {},
-): Promise<WorkItemResult> {
+  { waits = true, ...signals }: WorkSignals & { readonly waits?: boolean } = {},
+): Promise<WorkItemResult | null> {
   const work = await resolveWorkItem(out, plan, item);
   if (!work || (await isBlocked(out, plan, item))) return { state: "blocked" };
-  const result = await runWithRetry(work, worker, signals).catch((error: unknown): WorkItemResult => {
+  createFolder(dirname(work.resultPath));
+  const unit = {
+    lock: getLockPath(work),
+    readResult: () => readEnding(work),
+    compute: () => runWithRetry(work, worker, signals),
+  };
+  const ending = await (waits ? waitForClaim(unit, signals.stop) : claim(unit)).catch((error: unknown) => {
     if (!(error instanceof UserError)) throw error;
     return describeFailure(work, error.message);
   });
-  if (result.state === "done") await removeArtifacts(out, plan, item, work.folder);
-  if (result.state !== "failed" || item.kind !== "train") return result;
-  return { ...result, error: result.error + describeBlockedRuns(plan, item.run) };
+  if (ending === null) return waits ? { state: "interrupted" } : null;
+  if (ending.state === "done") await removeArtifacts(out, plan, item, work.folder);
+  if (ending.state !== "failed" || item.kind !== "train") return ending;
+  return { ...ending, error: ending.error + describeBlockedRuns(plan, item.run) };
 }
 
-export function describeFailure({ folder, requestPath, resultPath }: ResolvedWork, error: string): WorkFailure {
+/** Whoever has this lock works on the item. */
+export function getLockPath({ resultPath }: ResolvedWork): string {
+  return `${resultPath}.lock`;
+}
+
+/** Returns the ending of an item; null if it is open. */
+export async function readEnding(work: ResolvedWork): Promise<WorkItemResult | null> {
+  if (await isWorkDone(work)) return { state: "done" };
+  const { request, resultPath } = work;
+  const result = await readWorkResult(resultPath).catch(() => null);
+  if (result?.status !== "failed" || result.hash !== hashRequest(request)) return null;
+  return describeFailure(work, result.error!.message);
+}
+
+/** Opens the items that failed in an earlier call. */
+export async function forgetFailures(out: string, plan: SweepPlan): Promise<void> {
+  for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
+    const work = await resolveWorkItem(out, plan, item);
+    if (work && (await readEnding(work))?.state === "failed") await rm(work.resultPath, { force: true });
+  }
+}
+
+function describeFailure({ folder, requestPath, resultPath }: ResolvedWork, error: string): WorkFailure {
   const command = formatCommandLine(["temper", "worker", requestPath, resultPath]);
   return { state: "failed", error, command, log: getRunPath(folder, "log") };
 }
@@ -65,33 +99,17 @@ export function describeFailure({ folder, requestPath, resultPath }: ResolvedWor
 async function runWithRetry(work: ResolvedWork, worker: Worker, signals: WorkSignals): Promise<WorkItemResult> {
   const { stop } = signals;
   const log = getRunPath(work.folder, "log");
-  const release = await lockWork(work, stop);
-  try {
-    for (let attempt = 1; ; attempt++) {
-      await waitForOwner(work.folder, stop);
-      if (await isWorkDone(work)) return { state: "done" };
-      if (stop?.aborted) return { state: "interrupted" };
-      await prepareRequest(work);
-      appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
-      const { status, error } = await worker.execute(work, log, signals);
-      if (status === "done") return { state: "done" };
-      if (stop?.aborted) return { state: "interrupted" };
-      if (attempt === maxAttempts)
-        return describeFailure(work, status === "failed" ? error!.message : "Something else stopped it.");
-    }
-  } finally {
-    release();
-  }
-}
-
-/** Two cells may have selected the same run, so one works and the other waits. */
-async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefined): Promise<() => void> {
-  createFolder(dirname(resultPath));
-  for (;;) {
-    const lock = tryLock(`${resultPath}.lock`);
-    if (typeof lock === "function") return lock;
-    if (stop?.aborted) return () => undefined;
-    await delay(waitMilliseconds);
+  for (let attempt = 1; ; attempt++) {
+    await waitForOwner(work.folder, stop);
+    if (await isWorkDone(work)) return { state: "done" };
+    if (stop?.aborted) return { state: "interrupted" };
+    await prepareRequest(work);
+    appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
+    const { status, error } = await worker.execute(work, log, signals);
+    if (status === "done") return { state: "done" };
+    if (stop?.aborted) return { state: "interrupted" };
+    if (attempt === maxAttempts)
+      return describeFailure(work, status === "failed" ? error!.message : "Something else stopped it.");
   }
 }
 

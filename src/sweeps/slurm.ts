@@ -1,29 +1,26 @@
 import { createHash } from "node:crypto";
-import { readdir, realpath, rm, stat } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { readdir, realpath, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
 import { createFolder } from "../base/files.js";
-import { findLivingOwner, tryLock } from "../base/lock.js";
+import { findLivingOwner } from "../base/lock.js";
 import { formatCommandLine } from "../base/shell.js";
 import type { Trust } from "../base/trust.js";
 import { cancelJobs, listQueuedJobs, type SlurmSettings, submitWorkers } from "../jobs/slurm.js";
 import { temperProgram } from "../jobs/temper-program.js";
-import { hashRequest, readWorkResult } from "../jobs/work-request.js";
 import { formatTrust, Worker } from "../jobs/worker-process.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { WorkItemFailure } from "./run-local.js";
-import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import { forgetFailures, getLockPath, readEnding, runWorkItem, type WorkItemResult } from "./run-work.js";
 import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
 import {
   formatWorkItem,
   isBlocked,
-  isWorkDone,
   listNeededRuns,
   listWorkPhases,
-  type ResolvedWork,
   resolveWorkItem,
   type WorkItem,
 } from "./work-item.js";
@@ -90,7 +87,7 @@ async function submitPhases(out: string, plan: SweepPlan, name: string, options:
       if (isWaiting ? after === null : await readEnding(work)) continue;
       open++;
       // The worker of an earlier job has ended, but other hosts see that only after a while.
-      while (work && findLivingOwner(getClaimPath(work)) && !stop?.aborted) await delay(pollMilliseconds);
+      while (work && findLivingOwner(getLockPath(work)) && !stop?.aborted) await delay(pollMilliseconds);
     }
     if (open === 0) continue;
     const tasks = Math.min(open, jobs ?? maxTasks);
@@ -132,7 +129,7 @@ async function followJobs(out: string, plan: SweepPlan, name: string, options: S
         if (result) {
           open.delete(item);
           onEvent?.({ type: "item-end", item, result });
-        } else if (work && !started.has(item) && findLivingOwner(getClaimPath(work))) {
+        } else if (work && !started.has(item) && findLivingOwner(getLockPath(work))) {
           started.add(item);
           onEvent?.({ type: "item-start", item });
         }
@@ -162,33 +159,12 @@ export async function runPhase(
       const work = await resolveWorkItem(out, plan, item);
       // A run that is still missing may change which run an evaluation is for.
       if (!work || (await readEnding(work)) || !(await haveEnded(out, plan, listNeededRuns(plan, item)))) continue;
-      createFolder(dirname(work.resultPath));
-      const release = tryLock(getClaimPath(work));
-      if (typeof release !== "function") continue;
-      try {
-        if (!(await readEnding(work)))
-          onEnd(formatWorkItem(item), await runWorkItem(out, plan, item, worker, { stop }));
-      } finally {
-        release();
-      }
+      const result = await runWorkItem(out, plan, item, worker, { stop, waits: false });
+      if (result) onEnd(formatWorkItem(item), result);
     }
   } finally {
     await worker.close();
   }
-}
-
-/** Whoever has this lock works on the item. */
-function getClaimPath({ resultPath }: ResolvedWork): string {
-  return `${resultPath}.claim`;
-}
-
-/** Returns the ending of an item; null if it is open. */
-async function readEnding(work: ResolvedWork): Promise<WorkItemResult | null> {
-  if (await isWorkDone(work)) return { state: "done" };
-  const { request, resultPath } = work;
-  const result = await readWorkResult(resultPath).catch(() => null);
-  if (result?.status !== "failed" || result.hash !== hashRequest(request)) return null;
-  return describeFailure(work, result.error!.message);
 }
 
 async function haveEnded(out: string, plan: SweepPlan, runs: readonly string[]): Promise<boolean> {
@@ -198,13 +174,6 @@ async function haveEnded(out: string, plan: SweepPlan, runs: readonly string[]):
     if (work && !(await isBlocked(out, plan, item)) && !(await readEnding(work))) return false;
   }
   return true;
-}
-
-async function forgetFailures(out: string, plan: SweepPlan): Promise<void> {
-  for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
-    const work = await resolveWorkItem(out, plan, item);
-    if (work && (await readEnding(work))?.state === "failed") await rm(work.resultPath, { force: true });
-  }
 }
 
 async function listFailures(out: string, plan: SweepPlan): Promise<WorkItemFailure[]> {

@@ -11,7 +11,7 @@ interface GlueDataset
   readonly values: readonly string[];
   /** The text columns of the Parquet files on the hub, and of AdvGLUE. Default: those of GLUE's files. */
   readonly hubTexts?: readonly string[];
-  /** Which of two dev sets: dev_matched.tsv, and validation_matched on the hub. */
+  /** The suffix of one of two dev sets: dev_matched.tsv, and validation_matched on the hub. */
   readonly devSuffix?: string;
 }
 

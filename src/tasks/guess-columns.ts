@@ -37,7 +37,7 @@ const labelNames = [
   "topic",
 ];
 
-/** What is known about a column without its name. */
+/** The facts about a column that do not depend on its name. */
 interface ColumnFacts {
   readonly name: string;
   readonly distinct: number;

@@ -58,7 +58,7 @@ export function padBatch(
 }
 
 /**
- * How many batches are sorted together. More batches need less padding; fewer keep the order more
+ * The number of batches that are sorted together. More batches need less padding; fewer keep the order more
  * random.
  */
 const defaultWindow = 50;

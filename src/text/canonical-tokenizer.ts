@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { canonicalize } from "./canonicalize.js";
 import type { Tokenizer } from "./encoding.js";
 
-/** How a model normalizes texts before its tokenizer. */
+/** The normalization of texts before a model's tokenizer. */
 export const normalizations = ["none", "canonical"] as const;
 export type Normalization = (typeof normalizations)[number];
 

@@ -27,7 +27,7 @@ export interface WordLevelEncoding extends Encoding {
 }
 
 /**
- * How a model splits text into tokens. It is saved with the model; training, evaluation and attacks
+ * The kind of a model's tokens. It is saved with the model; training, evaluation and attacks
  * use it. `released-word` reads words as RIFT's released code does: hyphens inside words are kept,
  * and of a long pair only the end is cut.
  */
@@ -77,7 +77,7 @@ export type LayoutPart =
   | { readonly token: number; readonly type: number }
   | { readonly field: 0 | 1; readonly type: number };
 
-/** Where the special tokens are placed around one text and around a pair. */
+/** The places of special tokens around one text and around a pair. */
 export interface SequenceLayout {
   readonly single: readonly LayoutPart[];
   readonly pair: readonly LayoutPart[];

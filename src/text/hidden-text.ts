@@ -1,4 +1,4 @@
-/** How a text is hidden. `several`: in more than one of these ways. */
+/** The way in which a text is hidden. `several`: more than one of these. */
 export const hiddenKinds = ["tags", "variation-selectors", "zero-width", "bidirectional", "several"] as const;
 export type HiddenKind = (typeof hiddenKinds)[number];
 

@@ -2,7 +2,7 @@ import type { Rng } from "../base/rng.js";
 import type { Tokenizer } from "./encoding.js";
 import type { PackedSequence } from "./pack-sequences.js";
 
-/** How tokens are masked. */
+/** Options of masking tokens. */
 export interface MaskingOptions {
   /** The fraction of the tokens that the model predicts. */
   readonly probability: number;

@@ -1,7 +1,7 @@
 import { free, keep, noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import type { WordVectors } from "./vectors.js";
 
-/** Which words are neighbors. */
+/** The limits of a word's neighborhood. */
 export interface NeighborOptions {
   readonly maxNeighbors: number;
   /** Neighbors are closer than this squared Euclidean distance. */

@@ -128,7 +128,7 @@ export function createTokenizer(
   let hash: string | undefined;
 
   const encodeAll = (inputs: readonly (readonly string[])[], maxLength: number): Encoding[] => {
-    // Which text of a pair is truncated first depends on their full lengths.
+    // The full lengths decide which text of a pair is truncated first.
     const ids = encodeParts(
       inputs.flatMap((texts) =>
         texts.map((text) => ({ text, limit: texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY })),

@@ -3,7 +3,7 @@ import type { Rng } from "../tensor/index.js";
 import { bucketBatches } from "../text/batch.js";
 import type { TrainSettings } from "./settings.js";
 
-/** What batches need to know about a dataset. */
+/** The part of a dataset that batches need. */
 interface BatchedTexts {
   readonly items: readonly { readonly example: { readonly label: number } }[];
   readonly lengths: ArrayLike<number>;

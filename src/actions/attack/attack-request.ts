@@ -86,7 +86,7 @@ const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
   Computation: ["precision"],
 };
 
-/** What `attack` accepts. */
+/** The request of `attack`. */
 export const attackRequestSchema = z.strictObject(shape).meta({ helpGroups });
 
 /**

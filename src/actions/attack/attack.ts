@@ -7,10 +7,10 @@ import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
+import { claim } from "../../base/claim.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
 import { createFolder } from "../../base/files.js";
-import { tryLock } from "../../base/lock.js";
 import { validate } from "../../base/validate.js";
 import {
   type AttackSuiteSummary,
@@ -112,15 +112,15 @@ async function attackShard(
   shard: Shard,
   callbacks: Callbacks,
 ): Promise<void> {
-  if (await isShardDone(shard)) return;
   createFolder(dirname(shard.path));
-  const release = tryLock(`${shard.path}.lock`);
-  if (typeof release !== "function") return;
-  try {
-    await runOne(prepared, pool, ready, callbacks, shard);
-  } finally {
-    release();
-  }
+  await claim({
+    lock: `${shard.path}.lock`,
+    readResult: async () => (await isShardDone(shard)) || null,
+    async compute() {
+      await runOne(prepared, pool, ready, callbacks, shard);
+      return true;
+    },
+  });
 }
 
 function createPool({ request, victim }: LoadedRequest): SearchPool {

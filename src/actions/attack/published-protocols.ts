@@ -40,7 +40,11 @@ const textdefender: Protocol = {
   getMaxModificationRate: (task) => (task === "imdb" ? 0.1 : 0.3),
   createConstraints: ({ encoder }) => [
     minSentenceSimilarity(encoder!, {
-      ...{ threshold: similarity, metric: "angular", window: 15, reference: "current", skipsShortTexts: true },
+      threshold: similarity,
+      metric: "angular",
+      window: 15,
+      reference: "current",
+      skipsShortTexts: true,
     }),
   ],
 };

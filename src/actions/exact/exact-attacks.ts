@@ -54,14 +54,12 @@ export async function runAttacks(
           "Others have other candidates, so there is nothing to compare.",
       );
     await runAttack({
-      ...{
-        attack: ready,
-        pool,
-        examples,
-        seed,
-        journalPath: getAttackPath(proofPath, name),
-        resume: true,
-      },
+      attack: ready,
+      pool,
+      examples,
+      seed,
+      journalPath: getAttackPath(proofPath, name),
+      resume: true,
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
       settings: { task: task.name, split, ...victim.settings, maxChanges },
       onResult: (_, done) => reportProgress(callbacks, `attack ${name}`, done, total),

@@ -2,8 +2,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import type { AbleVictim } from "../../attacks/victim.js";
+import { claim } from "../../base/claim.js";
 import { createFolder, writeFileAtomic } from "../../base/files.js";
-import { tryLock } from "../../base/lock.js";
 import { readJsonIfExists } from "../../base/read-json.js";
 import {
   type BlockLine,
@@ -58,8 +58,7 @@ export async function computeParts(proof: PartedProof): Promise<void> {
     const start = await readPart(proof, `${index}`);
     for (const planned of start ? planBlocks(proof, start) : []) {
       const name = getBlockName(planned);
-      const lines =
-        (await readPart(proof, name)) ?? (await computePart(proof, name, () => scorePlanned(proof, planned)));
+      const lines = await computePart(proof, name, () => scorePlanned(proof, planned));
       // Later candidates of a text that is fooled do not matter.
       if (isFooled(lines)) break;
     }
@@ -110,26 +109,21 @@ function readPart({ folder }: PartedProof, name: string): Promise<ProofLine[] | 
 }
 
 /** Computes a part, unless it exists or another process computes it. Returns its lines. */
-async function computePart(
+function computePart(
   proof: PartedProof,
   name: string,
   compute: () => Promise<ProofLine[]>,
 ): Promise<ProofLine[] | null> {
   const path = join(proof.folder, `${name}.json`);
-  const known = await readPart(proof, name);
-  if (known) return known;
-  const release = tryLock(`${path}.lock`);
-  if (typeof release !== "function") return null;
-  try {
-    // Another process may have finished it in the meantime.
-    const finished = await readPart(proof, name);
-    if (finished) return finished;
-    const lines = await compute();
-    await writeFileAtomic(path, JSON.stringify(lines));
-    return lines;
-  } finally {
-    release();
-  }
+  return claim({
+    lock: `${path}.lock`,
+    readResult: () => readPart(proof, name),
+    async compute() {
+      const lines = await compute();
+      await writeFileAtomic(path, JSON.stringify(lines));
+      return lines;
+    },
+  });
 }
 
 /** The lines of a text up to the order of its substitutions, or up to its result. */

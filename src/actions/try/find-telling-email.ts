@@ -22,7 +22,7 @@ export interface TellingEmail {
   readonly attack: string;
   /** Emails that were attacked until this one was found. */
   readonly tried: number;
-  /** How long that took, without the installation of temper-nlp-demo. */
+  /** The time of the search, without the installation of temper-nlp-demo. */
   readonly seconds: number;
   readonly standard: AttackResult;
   readonly robust: AttackResult;

@@ -32,7 +32,7 @@ export function protectSpans(kinds: readonly ProtectedKind[], custom: readonly R
 }
 
 function findProtectedWords(original: EditedText, expressions: readonly RegExp[]): Set<number> {
-  // How many characters before each position are protected.
+  // The number of protected characters before each position.
   const counts = original.texts.map((text) => {
     const count = new Uint32Array(text.length + 1);
     for (const expression of expressions)

@@ -4,9 +4,9 @@ import { visitRankedWords } from "./word-importance-ranking.js";
 
 interface GuardSearchOptions {
   readonly maxAddedWords: number;
-  /** Where benign words are added: at the end, or before any word. */
+  /** The place of benign words: at the end, or before any word. */
   readonly placement?: "append" | "insert";
-  /** How many texts it tries if the run has no query budget. */
+  /** The number of texts it tries if the run has no query budget. */
   readonly maxQueries?: number;
 }
 

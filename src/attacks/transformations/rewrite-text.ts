@@ -2,7 +2,7 @@ import type { Transformation } from "../protocol.js";
 import { confusables, leetDigits } from "./character-tables.js";
 
 /**
- * What people can still do with a rewritten text, from the strictest class to the widest:
+ * Classes of rewritten texts by what people can still do with them, from the strictest class to the widest:
  * - looks-same: it looks like the original on a screen.
  * - reads-same: people read the same words, written in an unusual way.
  * - decodable: a language model, or a person with a tool, can get the words back.

@@ -10,7 +10,7 @@ import { createOption, parseNumber, quietOption, readKeySchema } from "../option
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
-/** What follows the options in the help of an analysis. */
+/** The end of the help of an analysis. */
 const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {
   distance: { examples: ["runs/imdb-standard-seed0 runs/imdb-ascc-seed0", "runs --by ascc.beta --png"] },
   tradeoff: { examples: ["runs", "runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0 --png"] },

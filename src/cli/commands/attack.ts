@@ -54,7 +54,7 @@ export function define(command: Command, io: Io): void {
     .addOption(new Option("--json", "print the report as JSON").helpGroup("Result:"))
     .addOption(quietOption().helpGroup("Result:"));
   const withRequest = addOptions(withAttack, shape, {
-    // What the short help shows comes first.
+    // The options of the short help come first.
     substitutions: "<table>",
     minContextSimilarity: "<number>",
     queryBudget: "<queries>",
@@ -222,7 +222,7 @@ function formatPublishedTable(io: Io, { attacks, clean, examples, request }: Att
 }
 
 /**
- * What limits the numbers: the sample, unproven results and near ties.
+ * The limits of the numbers: the sample, unproven results and near ties.
  */
 function listRemarks({ attacks, examples, worstCase, coverage }: AttackReport): string[] {
   return [

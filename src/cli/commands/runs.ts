@@ -16,7 +16,7 @@ export const examples = [
 
 type ListedRun = RunSummary & { readonly bytes: number };
 
-/** What a filter compares. A run may have several tags. */
+/** The values that a filter compares. A run may have several tags. */
 const filterKeys: Readonly<Record<string, (run: ListedRun) => readonly unknown[]>> = {
   task: (run) => [run.task],
   method: (run) => [run.method],

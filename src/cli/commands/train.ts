@@ -46,30 +46,24 @@ export function addTrainOptions(command: Command) {
     .option("--profile <name>", "profile of the sweep, such as small")
     .option("--allow-code", "run the custom attacks and methods (.js) that the sweep names");
   const withSettings = addOptions(withSources, runConfigSchema.shape, {
-    ...{
-      model: "<reference>",
-      ...dataFlags,
-      validationData: "<file>",
-      testData: "<file>",
-      methods: "--method <name[:key=value,…]>",
-      tokenization: "<name>",
-      normalize: "<name>",
-    },
-    ...{
-      head: "<name>",
-      headFromModel: "",
-      pooling: "<name>",
-      maxLength: "<tokens>",
-      maxTrainSamples: "<count>",
-      seed: "<number>",
-    },
-    ...{
-      tags: "--tag <word>",
-      substitutions: "<table>",
-      inVocabSubstitutes: "",
-      caseSensitiveSubstitutes: "",
-      ...runtimeFlags,
-    },
+    model: "<reference>",
+    ...dataFlags,
+    validationData: "<file>",
+    testData: "<file>",
+    methods: "--method <name[:key=value,…]>",
+    tokenization: "<name>",
+    normalize: "<name>",
+    head: "<name>",
+    headFromModel: "",
+    pooling: "<name>",
+    maxLength: "<tokens>",
+    maxTrainSamples: "<count>",
+    seed: "<number>",
+    tags: "--tag <word>",
+    substitutions: "<table>",
+    inVocabSubstitutes: "",
+    caseSensitiveSubstitutes: "",
+    ...runtimeFlags,
   });
   const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
   const withTraining = addOptions(withSettings, trainSettingsSchema.shape, trainFlags);
@@ -129,7 +123,7 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
   });
 }
 
-/** What the flags override: a file, a cell of a sweep, or the config of the run to resume. */
+/** The settings that flags override: a file, a cell of a sweep, or the config of the run to resume. */
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   const { config: file, sweep, row, column, seed, profile, allowCode, set = [], model, resume, out } = options;
   const trust = allowCode ? "user" : "data";

@@ -53,7 +53,7 @@ function formatVerification(verification: Verified): string {
   return `${journal}: ${formatClasses(classes)}${edits}\n${"blocks" in verification ? formatDetection(verification) : ""}`;
 }
 
-/** What was verified, then what nothing but the file says. */
+/** The verified facts first, then those that nothing but the file says. */
 function formatClasses(classes: readonly VerifiedClass[]): string {
   const [verified, recorded] = [true, false].map((wanted) =>
     classes

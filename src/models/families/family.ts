@@ -58,7 +58,7 @@ export interface LayerInput<State> {
 export type PoolingMode = "cls" | "pooler" | "mean";
 
 export interface ClassificationHead<Config> {
-  /** How the last hidden states become the input of the head. */
+  /** The pooling of the last hidden states into the input of the head. */
   pooling(config: Config): PoolingMode;
   getShapes(config: Config, numLabels: number): ParameterShapes;
   /** Computes logits [batch, label] from pooled hidden states [batch, hidden]. */

@@ -35,7 +35,7 @@ export interface CallLimits {
 
 export interface PredictOptions {
   getAccuracy?(index: number): Accuracy;
-  /** Who asks, for a predictor that serves several clients in turn. */
+  /** The client, for a predictor that serves several in turn. */
   readonly client?: string;
   /** Maximum number of texts per call, if it is less than that of the predictor. */
   readonly maxCallSize?: number;

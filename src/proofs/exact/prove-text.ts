@@ -68,7 +68,12 @@ export async function* proveText(
   };
   const { id, label, texts } = example;
   const first: TextLine = take("text") ?? {
-    ...{ kind: "text", index, id, label, texts, words },
+    kind: "text",
+    index,
+    id,
+    label,
+    texts,
+    words,
     ...(await scoreStart(victim, original, label, attack)),
   };
   yield first;

@@ -100,7 +100,12 @@ export async function verifyProof(
   const isComplete = drawn.length === all.length;
   const lines = [...proof.texts.values()].reduce((sum, each) => sum + each.length, 0);
   return {
-    ...{ header, lines, texts: texts.length, blocks: all.length, checkedBlocks: drawn.length, identicalBlocks },
+    header,
+    lines,
+    texts: texts.length,
+    blocks: all.length,
+    checkedBlocks: drawn.length,
+    identicalBlocks,
     classes: listClasses(texts, {
       identicalBlocks,
       identicalOrders,
@@ -169,7 +174,11 @@ async function checkTexts(
     await checkLines(location, lines, original, victim, options);
     const order = lines.find(({ kind }) => kind === "order");
     checked.push({
-      ...{ location, original, start, result, order: order?.kind === "order" ? order.order : null },
+      location,
+      original,
+      start,
+      result,
+      order: order?.kind === "order" ? order.order : null,
       blocks: lines.filter((line) => line.kind === "block"),
     });
   }

@@ -18,7 +18,7 @@ interface Column {
 }
 
 /**
- * What was found, in at most three sentences, and accuracy before and under attack as a chart. Somebody who
+ * The finding, in at most three sentences, and accuracy before and under attack as a chart. Somebody who
  * knows more about the runs can give the sentences.
  */
 export function renderVerdict(

@@ -29,7 +29,7 @@ export function renderData({ task, groups }: TaskGroups<ReportRun>, named: strin
   )}</dl>`;
 }
 
-/** How the attacked texts were drawn, as the last attack of each run says. */
+/** The draw of the attacked texts, as the last attack of each run says. */
 function describeSample(runs: readonly ReportRun[]): string {
   const sentences = runs.flatMap(({ attacks: { report, journals } }) => {
     const [journal] = journals.values();

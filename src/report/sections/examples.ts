@@ -14,7 +14,7 @@ interface AttackedModel {
   readonly runs: readonly Pick<ReportRun, "labels" | "attacks">[];
 }
 
-/** What an attack did to one model on an example. */
+/** The effect of an attack on one model, for an example. */
 interface ModelAttackResult {
   readonly group: AttackedModel;
   readonly labels: readonly string[];
@@ -33,7 +33,7 @@ export interface AttackedExample {
 }
 
 /**
- * How many examples of each kind the report shows per attack. In "differ", the outcomes of the
+ * The number of examples of each kind that the report shows per attack. In "differ", the outcomes of the
  * models differ.
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;

@@ -5,7 +5,7 @@ import type { ReportRun } from "../report-run.js";
 /** Black-box attacks that need no resources of their own, in the order in which they are proposed. */
 const proposedAttacks = ["pwws", "textfooler", "deepwordbug"];
 
-/** What to do with the last finished run of the report: attack it, attack it in another way, look and use it. */
+/** The next steps with the last finished run of the report: attack it, attack it in another way, look and use it. */
 export function renderNextSection(runs: readonly ReportRun[]): Html | null {
   const last = runs.findLast(({ results }) => results);
   if (!last) return null;

@@ -13,7 +13,7 @@ export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }
 
-/** What was trained, from what, how long and where. */
+/** The trained model, its origin, its duration and its place. */
 export function listFacts(each: ReportRun): [string, string][] {
   const { run, results, environment } = each;
   const { config } = run;

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { ExportRow, JobRow, LiveMessage, RunRow, SweepRow } from "../api.js";
 import { getMessage, readEvents } from "./api.js";
 
-/** What the server sends while the page is open. */
+/** The messages of the server while the page is open. */
 export interface LiveState {
   readonly rows: ReadonlyMap<string, RunRow>;
   readonly sweeps: readonly SweepRow[];
@@ -10,7 +10,7 @@ export interface LiveState {
   readonly exports: readonly ExportRow[];
   /** True when every run has been read once. */
   readonly isReady: boolean;
-  /** Why the page is not up to date; null if it is. */
+  /** The reason why the page is not up to date; null if it is. */
   readonly problem: string | null;
 }
 

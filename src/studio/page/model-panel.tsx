@@ -8,7 +8,7 @@ import { Words } from "./words.js";
 
 interface Props {
   readonly title: string;
-  /** What code needs to load the model. */
+  /** The reference with which code loads the model. */
   readonly folder: string;
   readonly model: PlaygroundModel;
   readonly texts: readonly string[];
@@ -18,7 +18,7 @@ interface Props {
   onTexts(texts: readonly string[]): void;
 }
 
-/** What one model says about the text, and an attack on it. */
+/** One model's answer for the text, and an attack on it. */
 export function ModelPanel({ title, folder, model, texts, label, watched, onTexts }: Props) {
   const content = JSON.stringify(texts);
   // Probabilities follow while people type. The words follow when they pause.

@@ -125,7 +125,10 @@ function AttackForm({ model, models, texts, label, attacks, onLabel }: AttackFor
   const start = (): void =>
     attacks.start(
       models.map((each) => ({
-        ...{ model: each.reference, texts, attack, options },
+        model: each.reference,
+        texts,
+        attack,
+        options,
         label: each.labels.includes(label) ? each.labels.indexOf(label) : null,
       })),
     );

@@ -147,7 +147,7 @@ function Metrics({ detail: { row, journals } }: { detail: RunDetail }) {
 
 const minorRank = 4;
 
-/** What a run is judged by comes first: all attacks, each attack, before them, the test split. */
+/** The numbers that judge a run come first: all attacks, each attack, before them, the test split. */
 function getRank(id: string): number {
   const order = [worstCaseId, "", "clean", "accuracy"];
   return isAttackMetric(id) ? 1 : order.includes(id) ? order.indexOf(id) : minorRank;

@@ -6,7 +6,7 @@ export interface ShownRow {
   readonly title: string;
   readonly detail: string;
   readonly runs: readonly RunRow[];
-  /** Why a model is degenerate, so that its numbers do not count; null if all are sound. */
+  /** The reason why a model is degenerate, so that its numbers do not count; null if all are sound. */
   readonly degeneracy: string | null;
   readonly metrics: Readonly<Record<string, MetricCell & { readonly spread?: number }>>;
 }

@@ -12,7 +12,7 @@ export interface WatchedAttack {
   readonly problem: string | null;
 }
 
-/** What the server needs to attack a text. */
+/** The request that attacks a text. */
 export interface AttackBody {
   readonly model: string;
   readonly texts: readonly string[];

@@ -4,7 +4,7 @@ import { formatDuration, formatInterval, formatPercent } from "../../base/format
 import type { MetricCell, RunRow } from "../api.js";
 import { type ApiRequest, getMessage, load } from "./api.js";
 
-/** What to do next if there is nothing to show. */
+/** The next thing to do if there is nothing to show. */
 export function EmptyState({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <div class="empty">
@@ -94,7 +94,7 @@ export function Bar({ fraction }: { fraction: number }) {
   );
 }
 
-/** How far a run is. While it runs, the time left follows from what the page has seen. */
+/** The progress of a run. While it runs, the time left follows from what the page has seen. */
 export function Progress({ row }: { row: Pick<RunRow, "step" | "steps" | "name" | "state"> }) {
   const left = useTimeLeft(row.state === "running", row.step, row.steps);
   if (row.steps === null) return null;
@@ -174,7 +174,7 @@ interface TileProps {
   readonly fraction?: number | null;
 }
 
-/** What was loaded for a request. */
+/** The result of loading for a request. */
 interface Loaded<T> {
   /** The answer to the present request; null until it is there. */
   readonly data: T | null;
