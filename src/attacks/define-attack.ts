@@ -20,6 +20,8 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
    * find more.
    */
   readonly hasBudget?: boolean;
+  /** True if the attack is checked by controls unless the request says otherwise. */
+  readonly isChecked?: boolean;
   /** The differences of Temper's version from the paper, in one sentence. */
   readonly differences?: string;
   /** Options to describe the attack with, if some have no default. */
@@ -41,6 +43,8 @@ export interface Attack {
 /** An attack with its resources. */
 export interface ReadyAttack extends Pick<Attack, "name" | "options"> {
   readonly hasBudget: boolean;
+  /** True if it is checked by controls unless the request says otherwise. */
+  readonly isChecked?: boolean;
   /** True if it uses gradients of the victim. */
   readonly isWhiteBox: boolean;
   readonly recipe: Recipe;

@@ -130,6 +130,7 @@ export function equipAttack(
     name,
     options,
     hasBudget: definition.hasBudget ?? false,
+    isChecked: definition.isChecked ?? false,
     isWhiteBox: usesGradients(definition) || (canUseGradients && resources.gradient !== undefined),
     recipe: { ...recipe, constraints: [...constraints, ...recipe.constraints] },
     hashes: hashResources(attack, resources),

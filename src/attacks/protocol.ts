@@ -4,6 +4,7 @@ import type { EditedText } from "./edited-text.js";
 import type { Goal } from "./goals.js";
 import type { QueryCounters } from "./query-counters.js";
 import type { ResourceGenerator, ResourceRequest } from "./requests.js";
+import type { GradientSource } from "./resources.js";
 import type { AttackResult } from "./result.js";
 
 /** The effect of a transformation on a word. Some constraints apply to swaps only. */
@@ -187,6 +188,8 @@ export interface Recipe {
   readonly transformations: readonly Transformation[];
   readonly constraints: readonly Constraint[];
   readonly search: Search | BatchSearch;
+  /** The same search guided by gradients, by which the attack is checked. */
+  readonly createWhiteBoxSearch?: (source: GradientSource) => Search;
   /** True if words that the victim does not read may change, too. */
   readonly changesAllWords?: boolean;
 }

@@ -1,4 +1,5 @@
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../base/format.js";
+import { describeChecks, isAdequate, notAdequate } from "./attack-checks.js";
 import { type AttackSuiteSummary, type AttackSummary, curveBudgets } from "./attack-summary.js";
 import { describeMetric } from "./metric-table.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
@@ -17,6 +18,9 @@ type AttackNumber = readonly [
   format: (summary: AttackSummary, context: AttackContext) => FormattedNumber,
 ];
 
+/** The mark of a number of an attack that is weaker than another one that it must beat. */
+const formatMark = ({ checks }: Pick<AttackSummary, "checks">): string =>
+  isAdequate(checks) ? "" : ` (${notAdequate})`;
 const formatPart = (fraction: number, of: number): string => `${formatPercent(fraction)} of ${formatCount(of)}`;
 const formatCounts = (part: number, whole: number): string => `${formatCount(part)} of ${formatCount(whole)}`;
 const formatBounds = ({ low, high }: Interval): string => formatInterval(low, high);
@@ -34,7 +38,11 @@ const resources = [
 const attackNumbers: readonly AttackNumber[] = [
   [
     "recall of the attacked class",
-    ({ recall }) => recall && [formatPart(recall.underAttack, recall.examples), formatBounds(recall.interval)],
+    ({ recall, ...summary }) =>
+      recall && [
+        `${formatPart(recall.underAttack, recall.examples)}${formatMark(summary)}`,
+        formatBounds(recall.interval),
+      ],
   ],
   ...curveBudgets.map(
     (budget): AttackNumber => [
@@ -56,11 +64,12 @@ const attackNumbers: readonly AttackNumber[] = [
   ],
   [
     "accuracy under attack",
-    ({ accuracyUnderAttack, interval }, { examples }) => [
-      formatPart(accuracyUnderAttack, examples),
+    ({ accuracyUnderAttack, interval, ...summary }, { examples }) => [
+      `${formatPart(accuracyUnderAttack, examples)}${formatMark(summary)}`,
       formatBounds(interval),
     ],
   ],
+  ["  checks of the attack", ({ checks }) => checks && describeChecks(checks)],
   ["success rate", ({ successRate, attacked }) => formatPart(successRate, attacked)],
   ["accuracy under valid texts", ({ validity }) => validity && formatPercent(validity.accuracyUnderAttack)],
   ["  valid of successful texts", ({ validity }) => validity && formatCounts(validity.valid, validity.successes)],

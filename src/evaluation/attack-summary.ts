@@ -5,6 +5,7 @@ import { type AttackResult, readTarget } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../base/errors.js";
 import { Rng } from "../base/rng.js";
+import { attackCheckSchema, type CheckedAttack, type Controls, checkAttack } from "./attack-checks.js";
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
@@ -100,6 +101,8 @@ const attackSummarySchema = z.object({
     .optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
+  /** Whether the attack is strong enough for its number to be evidence (`isAdequate`). */
+  checks: z.array(attackCheckSchema).optional(),
   /** Candidates that a search could not tell apart from others, because their margins are equal. */
   ties: number.optional(),
 });
@@ -153,6 +156,8 @@ export interface JournalSummary {
   readonly confusionMatrix: readonly (readonly number[])[];
   /** The class that the attack wants; null if any wrong class will do. */
   readonly target: number | null;
+  /** The queries of the longest search. */
+  readonly maxQueries: number;
   readonly summary: AttackSummary;
   readonly space: AttackSuiteSummary["space"];
 }
@@ -219,6 +224,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const { budget, hasBudget: searchHasBudget } = header.settings;
   const hasBudget = searchHasBudget === true || (budget !== undefined && budget !== null);
   const limit = typeof budget === "number" ? budget : median(queries.failed);
+  const maxQueries = queryCounts.reduce((a, b) => Math.max(a, b), 0);
   const substitutes = safeRatio(sums.substitutes, sums.modifiable);
   const modifiableWords = safeRatio(sums.modifiable, count);
   return {
@@ -227,6 +233,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     finished: count === header.examples,
     results,
     target,
+    maxQueries,
     confusionMatrix: confusionMatrix(
       toPredictions(probabilities),
       results.map(({ label }) => label),
@@ -244,12 +251,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       interval: wilsonInterval(queries.failed.length, count),
       ...(target !== null && {
         recall: computeRecall(results, target),
-        curve: computeCurve(
-          results,
-          queryCounts,
-          target,
-          typeof budget === "number" ? budget : Math.max(...queryCounts),
-        ),
+        curve: computeCurve(results, queryCounts, target, typeof budget === "number" ? budget : maxQueries),
       }),
       successRate: safeRatio(queries.success.length, attacked.length - untargetedCount),
       attacked: attacked.length - untargetedCount,
@@ -326,8 +328,21 @@ function computeCurve(
   });
 }
 
-/** Summarizes several attacks (by name) on the same examples. */
-export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>): AttackSuiteSummary {
+/** Attacks by name with what their checks read. */
+function listChecked(journals: ReadonlyMap<string, JournalSummary>): Map<string, CheckedAttack> {
+  return new Map(
+    [...journals].map(([name, { results, header }]) => [
+      name,
+      { results, isWhiteBox: header.settings.isWhiteBox === true, isTransfer: name.startsWith("transfer-") },
+    ]),
+  );
+}
+
+/** Summarizes several attacks (by name) on the same examples. `controls` are the attacks that check them. */
+export function summarizeAttacks(
+  journals: ReadonlyMap<string, JournalSummary>,
+  controls: ReadonlyMap<string, Controls> = new Map(),
+): AttackSuiteSummary {
   const [first, ...others] = journals.values();
   if (!first) throw new UserError("expected at least one attack to summarize");
   const different = others.find((other) => !hasSameExamples(first, other));
@@ -343,6 +358,7 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
   const worst = outcomes.get(worstCaseId) ?? outcomes.get(strongest!)!;
   const worstCase = countCorrect(worst);
   const guard = journals.get("guard")?.summary;
+  const checked = listChecked(journals);
   const labelCounts = new Map<number, number>();
   for (const { label } of first.results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
   return {
@@ -351,7 +367,12 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
     cleanInterval: wilsonInterval(clean, examples),
     majority: safeRatio(Math.max(0, ...labelCounts.values()), examples),
     confusionMatrix: first.confusionMatrix.map((row) => [...row]),
-    attacks: Object.fromEntries([...journals].map(([name, { summary }]) => [name, summary])),
+    attacks: Object.fromEntries(
+      [...journals].map(([name, { summary }]) => {
+        const checks = checkAttack(name, checked, controls.get(name));
+        return [name, checks.length > 0 ? { ...summary, checks } : summary];
+      }),
+    ),
     worstCase: safeRatio(worstCase, worst.size),
     worstCaseInterval: wilsonInterval(worstCase, worst.size),
     worstCaseExamples: worst.size,

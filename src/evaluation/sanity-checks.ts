@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { formatPercent } from "../base/format.js";
+import { notAdequate } from "./attack-checks.js";
 import type { AttackSuiteSummary } from "./attack-summary.js";
 import { describeDegeneracy, formatDegeneracy } from "./degenerate.js";
 
@@ -13,10 +14,6 @@ export interface SanityFacts {
   readonly trainedTokenization?: string;
   /** The tokenization of the attack. */
   readonly tokenization?: string;
-  /** Names of the attacks that use gradients. */
-  readonly whiteBox?: readonly string[];
-  /** Names of the attacks that use texts from another model. */
-  readonly transfer?: readonly string[];
 }
 
 export const sanityWarningSchema = z.object({ name: z.string(), message: z.string() });
@@ -28,7 +25,7 @@ const significantStandardErrors = 2;
 /** Checks a summary for signs that its numbers are misleading. */
 export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts = {}): SanityWarning[] {
   const { clean, majority, attacks, space } = summary;
-  const { trainedTokenization, tokenization, whiteBox = [], transfer = [] } = facts;
+  const { trainedTokenization, tokenization } = facts;
   const warnings: SanityWarning[] = [];
   const warn = (name: string, message: string) => warnings.push({ name, message });
 
@@ -44,13 +41,6 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   if (facts.dropoutOn)
     warn("dropout", "The victim returned different answers for the same text. Check that dropout is off.");
 
-  const [black, white] = findStrongest(summary, (name) => !whiteBox.includes(name));
-  if (black && white && isClearlyLower(black.accuracy, white.accuracy, summary.examples))
-    warn(
-      "black-beats-white",
-      `${black.label} is stronger than the white-box attack ${white.label}. Its gradients may be masked, or it needs ` +
-        "more steps.",
-    );
   for (const [name, { hasBudget, lateSuccesses, attacked }] of Object.entries(attacks))
     if (hasBudget && lateSuccesses > Math.max(1, 0.01 * attacked))
       warn(
@@ -58,13 +48,9 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
         `${name} may not have converged: ${lateSuccesses} of ${attacked} examples were fooled in the last 10% of the ` +
           "budget. Increase the budget.",
       );
-  const [transferred, adaptive] = findStrongest(summary, (name) => transfer.includes(name));
-  if (transferred && adaptive && isClearlyLower(transferred.accuracy, adaptive.accuracy, summary.examples))
-    warn(
-      "transfer-beats-adaptive",
-      `${transferred.label}, with texts from another model, is stronger than ${adaptive.label}. The adaptive attack ` +
-        "is too weak.",
-    );
+  for (const [name, { checks = [] }] of Object.entries(attacks))
+    for (const { name: check, message } of checks.filter(({ isPassed }) => isPassed === false))
+      warn(`check-${check}`, `${name}: ${notAdequate}: ${message}.`);
 
   if (space.modifiableWords < 0.1 * space.words)
     warn(
@@ -78,17 +64,6 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
       `The model was trained with ${trainedTokenization} tokenization, but attacked with ${tokenization} tokenization.`,
     );
   return warnings;
-}
-
-/** Returns the strongest attack that matches, and the strongest that does not. */
-function findStrongest({ attacks }: AttackSuiteSummary, matches: (name: string) => boolean) {
-  const sorted = Object.entries(attacks)
-    .map(([name, { accuracyUnderAttack }]) => {
-      const label = `${name} (${formatPercent(accuracyUnderAttack)})`;
-      return { name, accuracy: accuracyUnderAttack, label };
-    })
-    .sort((a, b) => a.accuracy - b.accuracy);
-  return [sorted.find(({ name }) => matches(name)), sorted.find(({ name }) => !matches(name))];
 }
 
 function isClearlyLower(lower: number, higher: number, count: number): boolean {

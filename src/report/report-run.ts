@@ -52,7 +52,6 @@ async function collectWarnings(run: RunFolder, { journals, summary, report }: At
   const facts = {
     labels: results?.test.labels ?? [],
     trainedTokenization: run.config.tokenization,
-    whiteBox: [...journals].flatMap(([name, { header }]) => (header.settings.isWhiteBox === true ? [name] : [])),
     ...(typeof tokenization === "string" && { tokenization }),
   };
   const own = (results ? [...results.warnings, ...listResultWarnings(results.test)] : []).map((message) => ({

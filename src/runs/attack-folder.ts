@@ -8,6 +8,7 @@ import { UserError } from "../base/errors.js";
 import { exists, readFolder, writeFileAtomic } from "../base/files.js";
 import { lockFolder } from "../base/lock.js";
 import { readJsonIfExists, writeJson } from "../base/read-json.js";
+import { type ControlKind, type Controls, controlKinds } from "../evaluation/attack-checks.js";
 import {
   type AttackSuiteSummary,
   attackSuiteSummarySchema,
@@ -18,8 +19,9 @@ import {
 } from "../evaluation/attack-summary.js";
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
 
-const files = { report: "report.json", lock: "attack.lock", shards: "shards" } as const;
+const files = { report: "report.json", lock: "attack.lock", shards: "shards", checks: "checks" } as const;
 const journalSuffix = ".jsonl";
+const otherFiles: readonly string[] = [files.lock, files.shards, files.checks];
 
 /** The groups that requests of earlier versions had: `numExamples` was a key of `sample`. */
 const formerGroups = ["sample", "constraints", "resources", "outputs", "guard", "runtime"];
@@ -66,7 +68,7 @@ export interface AttackFolder {
 
 /** Returns true if an attack writes files of this name into its folder. */
 export function isAttackFile(name: string): boolean {
-  return name.endsWith(journalSuffix) || name.endsWith(".json") || name === files.lock || name === files.shards;
+  return name.endsWith(journalSuffix) || name.endsWith(".json") || otherFiles.includes(name);
 }
 
 export function getJournalPath(folder: string, attack: string): string {
@@ -76,6 +78,23 @@ export function getJournalPath(folder: string, attack: string): string {
 /** The folder of an attack's shards, or of all shards. It is removed when they are merged. */
 export function getShardFolder(folder: string, attack = ""): string {
   return join(folder, files.shards, attack);
+}
+
+/** The journal of an attack that checks another one. */
+export function getControlPath(folder: string, attack: string, kind: ControlKind): string {
+  return join(folder, files.checks, `${attack}.${kind}${journalSuffix}`);
+}
+
+/** Reads the attacks that check an attack. Those that are not finished are left out. */
+async function readControls(folder: string, attack: string): Promise<Controls> {
+  const found: { -readonly [Kind in keyof Controls]: Controls[Kind] } = {};
+  for (const kind of controlKinds) {
+    const path = getControlPath(folder, attack, kind);
+    if (!(await exists(path)) || !(await hasResults(path))) continue;
+    const { finished, results } = await summarizeJournal(path);
+    if (finished) found[kind] = { results };
+  }
+  return found;
 }
 
 const similaritiesSchema = z.object({
@@ -118,6 +137,15 @@ export async function readFluencies(
 export async function removeJournal(folder: string, attack: string): Promise<void> {
   const path = getJournalPath(folder, attack);
   for (const file of [path, getTimingPath(path), getSimilaritiesPath(folder, attack)]) await rm(file, { force: true });
+  await removeControls(folder, attack);
+}
+
+/** Removes the attacks that checked an attack, so that they start over. */
+export async function removeControls(folder: string, attack: string): Promise<void> {
+  for (const kind of controlKinds) {
+    const path = getControlPath(folder, attack, kind);
+    for (const file of [path, getTimingPath(path)]) await rm(file, { force: true });
+  }
 }
 
 /**
@@ -144,9 +172,16 @@ export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   return {
     folder,
     journals,
-    summary: isComparable ? summarizeAttacks(journals) : null,
+    summary: isComparable ? summarizeAttacks(journals, await readAllControls(folder, journals.keys())) : null,
     report: await readAttackReport(folder),
   };
+}
+
+/** Reads the attacks that check each of these attacks. */
+export async function readAllControls(folder: string, attacks: Iterable<string>): Promise<Map<string, Controls>> {
+  const found = new Map<string, Controls>();
+  for (const attack of attacks) found.set(attack, await readControls(folder, attack));
+  return found;
 }
 
 /** Reads the report of the last `attack` call; null if there is none. */

@@ -179,9 +179,7 @@ describe("runSanityChecks", () => {
 
   test("returns nothing for plausible numbers", () => {
     expect(names({})).toEqual([]);
-    expect(
-      names({}, { trainedTokenization: "word", tokenization: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
-    ).toEqual([]);
+    expect(names({}, { trainedTokenization: "word", tokenization: "word", dropoutOn: false })).toEqual([]);
   });
 
   test("warns of each problem", () => {
@@ -191,11 +189,8 @@ describe("runSanityChecks", () => {
     expect(names({}, { dropoutOn: true })).toEqual(["dropout"]);
     expect(names({}, { trainedTokenization: "word", tokenization: "subword" })).toEqual(["tokenization"]);
     expect(names({ space: { ...summary.space, words: 50, modifiableWords: 2 } })).toEqual(["few-substitutes"]);
-    const two = { examples: 1000, attacks: { pwws: attacked(0.2), ascc: attacked(0.5) } };
-    expect(names(two, { whiteBox: ["ascc"] })).toEqual(["black-beats-white"]);
-    expect(names(two, { whiteBox: ["pwws"] })).toEqual([]);
-    expect(names(two, { transfer: ["pwws"] })).toEqual(["transfer-beats-adaptive"]);
-    expect(names({ ...two, examples: 10 }, { whiteBox: ["ascc"] })).toEqual([]);
+    const checks = [{ name: "random", isPassed: false, message: "random changes are stronger" }];
+    expect(names({ attacks: { pwws: attacked(0.2, { checks }), ascc: attacked(0.5) } })).toEqual(["check-random"]);
     expect(
       names({ attacks: { genetic: attacked(0.5, { hasBudget: true, lateSuccesses: 30, attacked: 800 }) } }),
     ).toEqual(["not-converged"]);

@@ -32,6 +32,9 @@ const shape = {
     "attacks and limits of a publication, unless they are given: textdefender (Li et al. 2021)",
   ),
   out: orNull(z.string(), "attacks/ in the run folder").describe("folder of the journals"),
+  checks: orNull(z.boolean(), "for guard").describe(
+    "attack some texts again, with a smaller budget, at random and by gradients, to check that the attack is adequate",
+  ),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
@@ -82,7 +85,7 @@ const shape = {
 const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
   Attack: ["substitutions", "minContextSimilarity", "queryBudget"],
   Data: ["task", "data", "textColumn", "labelColumn", "numExamples", "attackedLabel", "seed"],
-  Result: ["out", "resume"],
+  Result: ["out", "resume", "checks"],
   Computation: ["precision"],
 };
 

@@ -1,15 +1,13 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { confirmSuccess } from "../../attacks/confirm-success.js";
 import type { ReadyAttack } from "../../attacks/define-attack.js";
 import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { SearchPool } from "../../attacks/pool.js";
-import { runAttack } from "../../attacks/run-attack.js";
 import { claim } from "../../base/claim.js";
 import { UserError } from "../../base/errors.js";
-import { type Callbacks, reportProgress, warn } from "../../base/events.js";
+import { type Callbacks, warn } from "../../base/events.js";
 import { createFolder } from "../../base/files.js";
 import { validate } from "../../base/validate.js";
 import {
@@ -26,12 +24,14 @@ import {
   getJournalPath,
   getShardFolder,
   lockAttackFolder,
+  readAllControls,
   writeAttackReport,
 } from "../../runs/attack-folder.js";
 import { hashExamples } from "../../runs/environment.js";
 import { flattenData } from "../../settings/config.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
+import { runControls } from "./attack-controls.js";
 import { measureValidity, saveDataset } from "./attack-outputs.js";
 import {
   type AttackCallbacks,
@@ -43,6 +43,7 @@ import {
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
 import { type LoadedRequest, listReadyAttacks, openAttackedVictim, prepareAttack } from "./prepare-attack.js";
 import { applyProtocol } from "./published-protocols.js";
+import { getJournalSettings, runJournal } from "./run-journal.js";
 
 export type { AttackReport };
 
@@ -117,7 +118,15 @@ async function attackShard(
     lock: `${shard.path}.lock`,
     readResult: async () => (await isShardDone(shard)) || null,
     async compute() {
-      await runOne(prepared, pool, ready, callbacks, shard);
+      await runJournal(prepared, pool, ready, callbacks, {
+        examples: prepared.examples.slice(shard.start, shard.end),
+        path: shard.path,
+        settings: { shard: [shard.start, shard.end] },
+        isShard: true,
+        stage: `shards of ${ready.name}`,
+        first: shard.start,
+        total: prepared.examples.length,
+      });
       return true;
     },
   });
@@ -151,7 +160,7 @@ async function mergeShards(
     (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
   if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
   for (const [i, ready] of readyAttacks.entries())
-    await runOne(prepared, pool, createShardReader(ready, shards[i]!), callbacks);
+    await runJournal(prepared, pool, createShardReader(ready, shards[i]!), callbacks);
   await rm(getShardFolder(out), { recursive: true, force: true });
 }
 
@@ -179,11 +188,15 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
     const runHere = (): Promise<void> => attackOpenShards(prepared, pool, readyAttacks, rest);
     const runShards = callbacks.runShards ?? (hasShards ? runHere : null);
     if (runShards) await mergeShards(prepared, pool, readyAttacks, runShards, callbacks);
-    else for (const each of readyAttacks) await runOne(prepared, pool, each, callbacks);
+    else for (const each of readyAttacks) await runJournal(prepared, pool, each, callbacks);
     const journals = new Map<string, JournalSummary>();
     for (const ready of readyAttacks) journals.set(ready.name, await summarizeJournal(getJournalPath(out, ready.name)));
     await addEarlierJournals(prepared, journals);
-    const summary = summarizeAttacks(journals);
+    // Answers that may change are asked for again, so that a guard with a memory is noticed.
+    using fresh = victim.victim.isDeterministic ? null : createPool(prepared);
+    for (const ready of readyAttacks)
+      await runControls(prepared, fresh ?? pool, ready, journals.get(ready.name)!, callbacks);
+    const summary = summarizeAttacks(journals, await readAllControls(out, journals.keys()));
     if (!victim.victim.returnsLogits) warnAboutTies(summary, callbacks);
     const names = [...journals.keys()];
     if (minSimilarity !== null)
@@ -193,8 +206,6 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
       ...victim.facts,
       labels: task.labels,
       dropoutOn,
-      whiteBox: names.filter((name) => journals.get(name)!.header.settings.isWhiteBox === true),
-      transfer: names.filter((name) => name.startsWith("transfer-")),
     });
     const facts = { format: 3, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = {
@@ -259,67 +270,6 @@ async function addEarlierJournals(prepared: LoadedRequest, journals: Map<string,
     const hasSameTable = hashes.includes(journal?.header.hashes.substitutions);
     if (journal?.finished && isSame && hasSameTable) journals.set(name, journal);
   }
-}
-
-function getJournalSettings({ task, request, victim, resources }: LoadedRequest): Record<string, unknown> {
-  const { split, attackedLabel, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
-  const { protectedText, protect, maxLikelihoodDrop } = request;
-  const constraints = {
-    maxModificationRate: maxModificationRate ?? 1,
-    protectStopWords,
-    matchPartOfSpeech,
-    ...(protectedText.length > 0 && { protectedText }),
-    ...(protect.length > 0 && { protect }),
-    ...(attackedLabel !== null && { attackedLabel }),
-    ...(request.protocol !== null && { protocol: request.protocol }),
-    ...(maxLikelihoodDrop !== null && { maxLikelihoodDrop }),
-    ...(resources.context && {
-      minContextSimilarity: resources.context.minSimilarity,
-      contextEncoder: resources.context.encoder.hash,
-    }),
-  };
-  const { fields, modifiableFields } = task;
-  // In the order in which they are drawn, the examples of a smaller sample come first.
-  return {
-    ...(modifiableFields.length < fields.length && { modifiableFields }),
-    task: task.name,
-    split,
-    order: "drawn",
-    ...victim.settings,
-    ...constraints,
-  };
-}
-
-async function runOne(
-  prepared: LoadedRequest,
-  pool: SearchPool,
-  ready: ReadyAttack,
-  callbacks: AttackCallbacks,
-  shard: Shard | null = null,
-): Promise<void> {
-  const { request, out } = prepared;
-  const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
-  const total = prepared.examples.length;
-  const first = shard?.start ?? 0;
-  await runAttack({
-    attack: ready,
-    pool,
-    examples,
-    seed: request.seed,
-    ...readBudget(request),
-    hashFirst: (count) => hashExamples(examples.slice(0, count)),
-    settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
-    journalPath: shard?.path ?? getJournalPath(out, ready.name),
-    // A worker continues what another one has left.
-    resume: request.resume || shard !== null,
-    isShard: shard !== null,
-    confirm: (result) => confirmSuccess(prepared.victim.victim, result),
-    onStart: (done) => callbacks.onAttackStart?.(ready.name, first + done, total, pool.counters),
-    onResult(_, done) {
-      reportProgress(callbacks, `${shard ? "shards of" : "attack"} ${ready.name}`, first + done, total);
-    },
-    signal: callbacks.signal,
-  });
 }
 
 /**

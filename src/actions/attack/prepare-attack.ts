@@ -55,6 +55,7 @@ export async function prepareAttacks(
   if (protocol !== null && vectors === null)
     warn(callbacks, `The protocol ${protocol} has counter-fitted neighbors. Pass --vectors FILE to use them.`);
   if (request.maxLikelihoodDrop !== null) needs.push("mlm");
+  if (request.checks !== false) needs.push("gradient");
   const { attacks, resources } = await victim.loadAttacks(listSpecs(request), request, labels, needs);
   const constraints = [
     ...createRequestConstraints(request, modifiableFields, resources),

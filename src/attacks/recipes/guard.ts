@@ -33,9 +33,11 @@ export const guard = defineAttack({
   resources: ["labels"],
   optional: ["lookAlikes"],
   hasBudget: true,
+  isChecked: true,
   build: (options, { labels, lookAlikes }) => {
     const { benignLabel, validity, maxAddedWords, placement, paddingWords, inside, characters, maxQueries } = options;
     const places = ["before", "after", ...(inside ? (["inside"] as const) : [])] as const;
+    const search = { maxAddedWords, placement, maxQueries };
     const rewritings = characters ? listRewritings(validity, lookAlikes) : [];
     return {
       goal: targeted(findLabel(benignLabel, labels)),
@@ -46,7 +48,8 @@ export const guard = defineAttack({
         placement === "append" ? appendWords(benignWords) : insertWords(benignWords),
       ],
       constraints: [],
-      search: guardSearch({ maxAddedWords, placement, maxQueries }),
+      search: guardSearch(search),
+      createWhiteBoxSearch: (gradient) => guardSearch({ ...search, gradient }),
     };
   },
 });

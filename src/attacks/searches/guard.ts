@@ -1,6 +1,7 @@
 import type { EditedText } from "../edited-text.js";
 import { expand, type ScoredText, type Search, type SearchGenerator, score } from "../protocol.js";
-import { visitRankedWords } from "./word-importance-ranking.js";
+import type { GradientSource } from "../resources.js";
+import { rankWords, visitWords } from "./word-importance-ranking.js";
 
 interface GuardSearchOptions {
   readonly maxAddedWords: number;
@@ -8,6 +9,8 @@ interface GuardSearchOptions {
   readonly placement?: "append" | "insert";
   /** The number of texts it tries if the run has no query budget. */
   readonly maxQueries?: number;
+  /** Ranks words by gradients, and changes only the half with the largest ones. Default: by deletion, all words. */
+  readonly gradient?: GradientSource;
 }
 
 /** The best texts so far, which the next changes start from. */
@@ -21,9 +24,14 @@ const maxEmptyRounds = 10;
  * them, then words by importance, benign words, and random changes of the best texts until the
  * budget is spent. Each step starts from what the guard answered to the ones before.
  */
-export function guardSearch({ maxAddedWords, placement = "append", maxQueries = 1000 }: GuardSearchOptions): Search {
+export function guardSearch({
+  maxAddedWords,
+  placement = "append",
+  maxQueries = 1000,
+  gradient,
+}: GuardSearchOptions): Search {
   return {
-    name: `rewriting, words by importance, up to ${maxAddedWords} benign words, then random changes of the best texts`,
+    name: `rewriting, words by ${gradient ? "gradient" : "importance"}, up to ${maxAddedWords} benign words, then random changes of the best texts`,
     cost: `the query budget, or ${maxQueries}`,
     *run(problem, rng) {
       const { text: original } = problem.original;
@@ -47,7 +55,9 @@ export function guardSearch({ maxAddedWords, placement = "append", maxQueries = 
           if (found) return found;
         }
       }
-      const found = yield* tryTexts([yield* visitRankedWords(problem, { by: "delete" }, rng, ["swap"])]);
+      const ranked = yield* rankWords(problem, gradient ? { by: "gradient", source: gradient } : { by: "delete" }, rng);
+      const visited = gradient ? ranked.slice(0, Math.ceil(ranked.length / 2)) : ranked;
+      const found = yield* tryTexts([yield* visitWords(problem, visited, ["swap"])]);
       if (found) return found;
       for (let added = 0; added < maxAddedWords; added++) {
         const before = best[0]!;
@@ -57,6 +67,8 @@ export function guardSearch({ maxAddedWords, placement = "append", maxQueries = 
         if (best[0] === before) break;
       }
 
+      const isVisited = (text: EditedText, position: number): boolean =>
+        !gradient || visited.includes(text.slots[position]!.origin);
       const draws = rng.fork("guard");
       for (let empty = 0; empty < maxEmptyRounds && tried < limit; ) {
         const triedBefore = tried;
@@ -67,7 +79,9 @@ export function guardSearch({ maxAddedWords, placement = "append", maxQueries = 
           if (open.length === 0) continue;
           // Words change most often, because there are many of them.
           const kind = (["swap", "swap", "swap", "text", placement] as const)[draws.integer(5)]!;
-          const positions = kind === "swap" ? [open[draws.integer(open.length)]!] : open;
+          const words = kind === "swap" ? open.filter((position) => isVisited(text, position)) : open;
+          if (words.length === 0) continue;
+          const positions = kind === "swap" ? [words[draws.integer(words.length)]!] : open;
           const candidates = yield* expand(text, positions, kind);
           if (candidates.length > 0) children.push(candidates[draws.integer(candidates.length)]!);
         }

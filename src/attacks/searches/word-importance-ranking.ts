@@ -38,8 +38,8 @@ export function rankWordsAndReplace(ranking: Ranking, stages?: readonly Transfor
   };
 }
 
-/** Ranks the words and visits them. Use it as `yield* visitRankedWords(…)`. */
-export function* visitRankedWords(
+/** Ranks the words and visits them. */
+function* visitRankedWords(
   problem: Problem,
   ranking: Ranking,
   rng: Rng,
@@ -82,7 +82,7 @@ function selectMostSimilar(results: readonly ScoredText[]): EditedText {
 }
 
 /** The open words of the original text, most important first, as indices of original words. */
-function* rankWords(problem: Problem, ranking: Ranking, rng: Rng): SearchGenerator<number[]> {
+export function* rankWords(problem: Problem, ranking: Ranking, rng: Rng): SearchGenerator<number[]> {
   const { text } = problem.original;
   const positions = problem.findOpenPositions(text);
   if (ranking.by === "order") return positions;

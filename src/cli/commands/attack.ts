@@ -64,6 +64,7 @@ export function define(command: Command, io: Io): void {
     seed: "<number>",
     out: "<folder>",
     resume: "",
+    checks: "",
     ...runtimeFlags,
     inVocabSubstitutes: "",
     caseSensitiveSubstitutes: "",
@@ -96,6 +97,7 @@ export function define(command: Command, io: Io): void {
   });
   groupOptions(withRequest.options, attackRequestSchema);
   addShardOptions(withRequest)
+    .option("--no-checks", "leave out these checks")
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .option("--no-cache", "neither read scores from disk nor store them")
@@ -233,6 +235,11 @@ function listRemarks({ attacks, examples, worstCase, coverage }: AttackReport): 
             "Only these can be attacked.",
         ]
       : []),
+    ...Object.entries(attacks).flatMap(([name, { checks = [] }]) =>
+      checks
+        .filter(({ isPassed }) => isPassed !== false && checks.some((check) => check.isPassed !== null))
+        .map((check) => `Check of ${name}, ${check.name}: ${check.isPassed ? "passed" : "not run"}: ${check.message}.`),
+    ),
     ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies }]) =>
       [
         exact < examples &&
