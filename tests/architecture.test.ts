@@ -11,6 +11,7 @@ const layers = [
   "hub",
   "models",
   "onnx",
+  "guard",
   "tasks",
   "hull",
   "attacks",
@@ -163,7 +164,10 @@ test("package.json exports the main entry point and one per folder", () => {
       { types: `./dist/${file}.d.ts`, default: `./dist/${file}.js` },
     ]),
   );
-  expect(exports).toEqual(expected);
+  // Browsers and workers have no files and no onnxruntime-node.
+  const web = { types: "./dist/guard/web.d.ts", default: "./dist/guard/web.js" };
+  const guard = { browser: web, workerd: web, types: "./dist/guard/index.d.ts", default: "./dist/guard/index.js" };
+  expect(exports).toEqual({ ...expected, "./guard": guard });
   expect(types).toBe("./dist/index.d.ts");
   for (const file of Object.values(entries)) expect(files).toContain(`${file}.ts`);
 });
@@ -237,6 +241,11 @@ test("the most frequent commands load no figures, parsers of mail and tables, or
     expect(slow.filter((name) => loaded.has(name)).map((name) => `${command}: ${name}`)).toEqual([]);
   }
   expect(listLoaded("cli/commands/train.ts")).not.toContain("attacks/recipes/index.ts");
+});
+
+test("the guard of browsers and workers loads nothing of Node.js", () => {
+  const packages = [...listLoaded("guard/web.ts")].filter((name) => !name.endsWith(".ts"));
+  expect(packages.sort()).toEqual(["@huggingface/tokenizers", "unhomoglyph"]);
 });
 
 test("files of runs, models, tokenizers and figures are opened only by files.ts, which checks links and sizes", () => {

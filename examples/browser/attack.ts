@@ -5,7 +5,6 @@ import { greedy } from "../../src/attacks/recipes/greedy.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
 import { Rng } from "../../src/base/rng.js";
-import { createScore } from "../../src/models/inference/score.js";
 import type { Substitutions } from "../../src/text/substitutions.js";
 import type { BrowserModel } from "./model.js";
 
@@ -30,7 +29,7 @@ export async function attackText(
   const { build, options } = attacks[name];
   const resources = { substitutions, labels: model.labels } as never;
   const recipe = build(options.parse({}) as never, resources) as Recipe;
-  const row = await model.classify(text);
+  const row = Array.from(await model.classify(text));
   const label = row.indexOf(Math.max(...row));
   const rng = new Rng(0).fork("attack", name).fork("input");
   const search = runRecipe({ id: "input", label }, EditedText.create([text]), { name, recipe }, rng);
@@ -43,9 +42,9 @@ export async function attackText(
     const scores = [];
     const texts = (asked as readonly Query[]).map((query) => renderQuery(query, model.unknown)[0]!);
     for (let start = 0; start < texts.length; start += maxCallSize) {
-      const rows = await model.computeLogits(texts.slice(start, start + maxCallSize));
-      scores.push(...rows.map((logits) => createScore(logits, true)));
-      queries += rows.length;
+      const answers = await model.score(texts.slice(start, start + maxCallSize));
+      scores.push(...answers);
+      queries += answers.length;
       onQueries(queries);
     }
     step = search.next(scores);

@@ -67,12 +67,13 @@ export async function exportModel(
     threads,
     onEvent: callbacks.onEvent,
   });
-  if (classifier.use.certified)
+  const votes = classifier.use.certified !== null;
+  if (votes)
     warn(
       callbacks,
       "The ONNX file classifies one sub-text. Temper adds the vote if it runs the exported folder; other programs do not.",
     );
-  const options = { quantize: quantize === "int8", version: readPackageVersion() };
+  const options = { quantize: quantize === "int8", version: readPackageVersion(), votes };
   const graph = await exportToOnnx(classifier.model, options);
   const run = await RunFolder.containing(classifier.model.folder);
   if (classifier.model.normalize === "canonical")

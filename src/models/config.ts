@@ -31,6 +31,8 @@ export const temperMetadataSchema = z.object({
   exportedFrom: z.object({ model: z.string(), tokenizer: z.string() }).optional(),
   /** The reason why transformers does not compute the predictions of the model. */
   note: z.string().optional(),
+  /** True if the model classifies parts of a text, whose votes Temper counts. */
+  votes: z.literal(true).optional(),
 });
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 

@@ -80,7 +80,7 @@ export interface ExportedModel {
 /** Exports a classifier. `version` names the program that wrote the file. */
 export async function exportToOnnx(
   model: Model,
-  options: { readonly quantize: boolean; readonly version: string },
+  options: { readonly quantize: boolean; readonly version: string; readonly votes?: boolean },
 ): Promise<ExportedModel> {
   const { [SUBWORD_TOKENIZER]: pieces, ...readable } = await createTokenizerFiles(getTokenizerSource(model));
   const tokenizerFiles = "tokenizer.json" in readable ? readable : { ...readable, [SUBWORD_TOKENIZER]: pieces };
@@ -102,6 +102,7 @@ export async function exportToOnnx(
     task,
     labels: [...labels],
     ...(normalize && { normalize }),
+    ...(options.votes && { votes: true as const }),
     // An ONNX file has every head.
     note: describeIncompatibility({ ...model, architecture: { ...model.architecture, head: "hf" } }) ?? undefined,
     exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },

@@ -1,4 +1,4 @@
-import { confusables } from "./confusables.js";
+import { getConfusable } from "./confusables.js";
 import { foldVisible } from "./fold-visible.js";
 import { decodeInvisible } from "./hidden-text.js";
 
@@ -73,7 +73,8 @@ function joinLetters(text: string): string {
 function foldConfusables(word: string): string {
   const characters = [...word];
   const isImitation =
-    /[0-9\P{N}]/u.test(word) && characters.every((each) => confusables.has(each) || /[\0-\x7f\p{M}]/u.test(each));
+    /[0-9\P{N}]/u.test(word) &&
+    characters.every((each) => getConfusable(each) !== undefined || /[\0-\x7f\p{M}]/u.test(each));
   if (!isImitation && !/\p{Script=Latin}/u.test(word)) return word;
-  return characters.map((each) => confusables.get(each) ?? each).join("");
+  return characters.map((each) => getConfusable(each) ?? each).join("");
 }

@@ -21,8 +21,8 @@ import zipfile
 from pathlib import Path
 
 GUARD, PROMPTS = "stackone-defender==0.9.4", "prompt-armor==0.9.1"
-ATTACKS = {"train": 2000, "validation": 250, "test": 500}
-BENIGN = {"train": 2000, "validation": 250, "test": 1500, "calibration": 2000}
+ATTACKS = {"train": 1000, "validation": 100, "test": 300}
+BENIGN = {"train": 1000, "validation": 100, "test": 1000, "calibration": 1000}
 # Words that attacks have, too. Benign texts with one of them are kept for trigger-words.txt alone.
 TRIGGERS = (
     "ignore disregard forget instructions instruction system prompt password secret override bypass hack admin reveal "

@@ -11,8 +11,11 @@
  *
  * @module
  */
+
+export { getTieMargin } from "../../models/inference/tie-margin.js";
 export { canonicalize } from "../../text/canonicalize.js";
 export { findHiddenText, type HiddenKind, type HiddenText } from "../../text/hidden-text.js";
+export * from "../../text/windows.js";
 export * from "./canonical.js";
 export * from "./certificates.js";
 export type * from "./certified-model.js";
