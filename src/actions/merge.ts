@@ -213,7 +213,7 @@ async function mixGreedily({ request, first, callbacks, load }: MergeContext): P
       first.runtime,
     );
     // Every model is measured alone, and all but the best one as a part of the mean.
-    reportProgress(callbacks, "merge", ++evaluations, 2 * models.length - 1);
+    reportProgress(callbacks, "merge", ++evaluations, 2 * models.length - 1, "evaluations");
     return { accuracy, degeneracy };
   };
   const measured: { model: string; accuracy: number; degeneracy: string | null }[] = [];

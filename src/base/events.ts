@@ -11,6 +11,8 @@ export type TemperEvent =
       readonly stage: string;
       readonly done: number;
       readonly total: number;
+      /** What is counted, such as "models". Default: examples. */
+      readonly unit?: string;
     }
   | { readonly type: "warning"; readonly message: string }
   | {
@@ -72,8 +74,9 @@ export function reportProgress(
   stage: string,
   done: number,
   total: number,
+  unit?: string,
 ): void {
-  onEvent?.({ type: "progress", stage, done, total });
+  onEvent?.({ type: "progress", stage, done, total, ...(unit !== undefined && { unit }) });
 }
 
 /**

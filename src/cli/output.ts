@@ -1,4 +1,5 @@
 import { isAbsolute, relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import Table from "cli-table3";
 import type { OptionDescription } from "../base/describe-options.js";
 import { formatCommandLine } from "../base/shell.js";
@@ -30,7 +31,10 @@ const borders = ["top", "top-mid", "top-left", "top-right", "bottom", "bottom-mi
   .concat(["left", "left-mid", "mid", "mid-mid", "right", "right-mid"])
   .map((name) => [name, ""]);
 
-/** Formats a table without borders, which is easy to copy and to read in a log. */
+/**
+ * Formats a table without borders, which is easy to copy and to read in a log. In a terminal, long
+ * texts are wrapped so that a row fits its width.
+ */
 export function formatTable(
   out: OutputStream,
   rows: readonly (readonly (string | number)[])[],
@@ -39,17 +43,52 @@ export function formatTable(
   const colors = getColors(out);
   const width = Math.max(head?.length ?? 0, ...rows.map((row) => row.length));
   const table = new Table({
-    chars: { ...Object.fromEntries(borders), middle: "  " },
+    chars: { ...Object.fromEntries(borders), middle: gap },
     style: { "padding-left": 0, "padding-right": 0, head: [], border: [] },
     colAligns: Array.from({ length: width }, (_, column) => (numeric.includes(column) ? "right" : "left")),
     ...(head && { head: head.map((name) => colors.bold(name)) }),
   });
-  for (const row of rows) table.push(row.map(String));
+  const cells = rows.map((row) => row.map(String));
+  const widths = Array.from({ length: width }, (_, column) =>
+    Math.max(head?.[column]?.length ?? 0, ...cells.map((row) => measureText(row[column] ?? ""))),
+  );
+  const limit = out.isTTY === true && out.columns ? findMaxWidth(widths, out.columns) : Number.POSITIVE_INFINITY;
+  for (const row of cells) table.push(row.map((cell) => wrapText(cell, limit)));
   return table
     .toString()
     .split("\n")
     .map((line) => line.trimEnd())
     .join("\n");
+}
+
+const gap = "  ";
+/** Narrower columns are harder to read than wrapped lines. */
+const minColumnWidth = 20;
+
+const measureText = (text: string): number =>
+  Math.max(
+    ...stripVTControlCharacters(text)
+      .split("\n")
+      .map((line) => line.length),
+  );
+
+/** The width that the widest columns must have, so that the others can keep theirs. */
+function findMaxWidth(widths: readonly number[], available: number): number {
+  const room = available - gap.length * (widths.length - 1);
+  let limit = Math.max(...widths);
+  while (limit > minColumnWidth && widths.reduce((sum, width) => sum + Math.min(width, limit), 0) > room) limit--;
+  return limit;
+}
+
+/** Breaks lines after spaces and commas. Text with colors stays as it is. */
+function wrapText(text: string, width: number): string {
+  if (measureText(text) <= width || stripVTControlCharacters(text) !== text) return text;
+  const lines = [""];
+  for (const part of text.split(/(?<=[\s,])/)) {
+    if (lines.at(-1) !== "" && (lines.at(-1) + part).trimEnd().length > width) lines.push("");
+    lines[lines.length - 1] += part;
+  }
+  return lines.map((line) => line.trimEnd()).join("\n");
 }
 
 /** The options of a method or an attack. */

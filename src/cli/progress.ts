@@ -182,12 +182,13 @@ export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "exam
     current = { stage, progress };
     return progress;
   };
-  const update = (stage: string, done: number, total: number, details?: ProgressDetails): void => {
-    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, unit);
+  const show = (stage: string, done: number, total: number, counted: string, details?: ProgressDetails): void => {
+    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, counted);
     progress.update(done, details);
     // The next pass of the same stage is timed separately.
     if (done === total) end();
   };
+  const update: CommandCallbacks["update"] = (stage, done, total, details) => show(stage, done, total, unit, details);
   const printLine = (text: string): void => {
     if (current) current.progress.printLine(text);
     else if (!quiet) io.stderr.write(removeControls(`${text}\n`));
@@ -203,7 +204,7 @@ export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "exam
     printLine,
     end,
     onEvent(event) {
-      if (event.type === "progress") update(event.stage, event.done, event.total);
+      if (event.type === "progress") show(event.stage, event.done, event.total, event.unit ?? unit);
       if (event.type === "step") update("train", event.step, event.totalSteps);
       if (event.type === "warning") printLine(`warning: ${event.message}`);
       if (event.type === "download") showDownload(event.file, event.received, event.total);

@@ -22,7 +22,7 @@ export interface HardenTime {
 }
 
 /** Seconds in which the steps of one model are measured. */
-const benchmarkSeconds = 5;
+const benchmarkSeconds = 8;
 /** Queries per word of a text: pwws needs 1.2 with the substitutes that fit their context, and more of a robust model. */
 const queriesPerWord = 1.5;
 /** An attack skips texts that the model misclassifies. */
@@ -72,7 +72,7 @@ export class HardenEstimator {
     if (known) return known;
     if (this.#callbacks.signal?.aborted) throw new Interrupted("Stopped before the training. No model was trained.");
     const report = (): void =>
-      reportProgress(this.#callbacks, "measure a few steps", this.#benchmarks.size, modelNames.length);
+      reportProgress(this.#callbacks, "measure a few steps", this.#benchmarks.size, modelNames.length, "models");
     report();
     const options = { sample, stepsPerEpoch, seconds: benchmarkSeconds };
     // The runs give their warnings when they start.

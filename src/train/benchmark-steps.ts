@@ -57,7 +57,6 @@ const maxListedSteps = 100_000;
 /** Measures steps of increasing size up to the largest batch. The weights stay the same. */
 export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions): Promise<StepBenchmark> {
   const { stepsPerEpoch, seconds = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
-  const deadline = now() + 1000 * seconds;
   const { train, sizes } = createSteps(job);
   const isCpu = job.deviceConfig.device === "cpu";
   const { batchSize } = job.settings;
@@ -84,6 +83,8 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     const prepareRate = preparation.computeRate();
     // The steps compute everything, but change no weights.
     training.optimizer.setLearningRateFactor(0);
+    // Preparation takes as long as it does: with its time, only the smallest step would be measured.
+    const deadline = now() + 1000 * seconds;
     const kinds = listStepKinds(training);
     const steps: MeasuredStep[] = [];
     for (const [i, batches] of sizes.entries()) {

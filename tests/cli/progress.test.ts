@@ -293,3 +293,17 @@ test("the progress of a sweep counts finished runs only", () => {
   expect(stderr.text).toContain("a failed: The disk is full.");
   expect(stderr.text).not.toMatch(/[123] ?(of|\/) ?3/);
 });
+
+test("a stage counts what its event names", () => {
+  vi.useFakeTimers({ toFake: ["performance", "setInterval", "setTimeout"] });
+  const [stdout, stderr] = [memoryStream(), memoryStream()];
+  const callbacks = createCallbacks({ stdin: Readable.from([]), stdout, stderr, silence: 0 }, false);
+  const event = { type: "progress", stage: "measure", done: 1, total: 2 } as const;
+  callbacks.onEvent({ ...event, unit: "models" });
+  callbacks.end();
+  callbacks.onEvent(event);
+  callbacks.end();
+  vi.useRealTimers();
+  expect(stderr.text).toContain("measure: 50%, 1 of 2 models");
+  expect(stderr.text).toContain("measure: 50%, 1 of 2 examples");
+});

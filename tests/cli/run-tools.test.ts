@@ -166,12 +166,19 @@ test("prune removes optimizer state and, on request, checkpoints of finished run
   expect((await invoke(["prune", join(folder, "empty")])).code).toBe(2);
 });
 
-test("the completion script completes commands, analyses and flags", async () => {
+test("the completion script completes commands, flags, attacks, methods, tasks and runs", async () => {
   const { stdout: script } = await invoke(["completion", "bash"]);
+  const place = join(folder, "completed");
+  for (const name of ["standard", "robust"]) {
+    mkdirSync(join(place, "runs/reviews", name), { recursive: true });
+    writeFileSync(join(place, "runs/reviews", name, "config.yaml"), "");
+  }
+  mkdirSync(join(place, "runs/other"));
   const complete = (...words: string[]): string[] => {
     const call = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _temper`;
     const { stdout } = spawnSync("bash", ["-c", `${script}\n${call}; printf '%s\\n' "\${COMPREPLY[@]}"`], {
       encoding: "utf8",
+      cwd: place,
     });
     return stdout.split("\n").filter((word) => word !== "");
   };
@@ -179,7 +186,19 @@ test("the completion script completes commands, analyses and flags", async () =>
   expect(complete("temper", "worker")).toEqual([]);
   expect(complete("temper", "train", "--label-")).toEqual(["--label-column", "--label-map"]);
   expect(complete("temper", "analyze", "land")).toEqual(["landscape"]);
-  expect((await invoke(["completion", "fish"])).stdout).toContain("-l label-map -d ");
+  expect(complete("temper", "attacks", "text")).toEqual(["textfooler", "textbugger"]);
+  expect(complete("temper", "attack", "runs/reviews/robust", "--attack", "deep")).toEqual(["deepwordbug"]);
+  expect(complete("temper", "methods", "ros")).toEqual(["rose"]);
+  expect(complete("temper", "train", "--method", "rif")).toEqual(["rift"]);
+  expect(complete("temper", "gate", "--task", "im")).toEqual(["imdb"]);
+  expect(complete("temper", "show", "x", "--outcome", "f")).toEqual(["fooled"]);
+  expect(complete("temper", "attack", "").sort()).toEqual(["runs/reviews/robust", "runs/reviews/standard"]);
+  expect(complete("temper", "compare", "a", "runs/reviews/s")).toEqual(["runs/reviews/standard"]);
+  expect(complete("temper", "train", "runs/")).toEqual([]);
+  const { stdout: fish } = await invoke(["completion", "fish"]);
+  expect(fish).toContain("-l label-map -d ");
+  expect(fish).toMatch(/from harden' -l attack -x -a 'pwws /);
+  expect(fish).toContain("from compare' -a '(__temper_runs)'");
   expect((await invoke(["completion", "zsh"])).stdout).toContain("bashcompinit");
   expect((await invoke(["completion", "tcsh"])).code).toBe(2);
 });

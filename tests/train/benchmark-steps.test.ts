@@ -73,6 +73,14 @@ test("quick steps are repeated, and larger ones are left out if they do not fit 
   expect(rest.steps).toHaveLength(1);
 });
 
+test("the time that a method takes to prepare leaves as much for the steps", async () => {
+  const { sizes, method } = createCounter();
+  const slow = { ...method, prepare: async () => void sizes.push([-1, 100]) };
+  const job = tinyJob(model, [slow], { train: manyTexts }, settings);
+  const { steps } = await benchmarkSteps(job, { stepsPerEpoch: 4, seconds: 4, now: createClock(sizes, 0.1) });
+  expect(steps).toHaveLength(2);
+});
+
 test("each kind of step is measured, weighted by how often it occurs", async () => {
   const { sizes, method } = createCounter((stepIndex) => (stepIndex % 4 === 0 ? "slow" : "fast"));
   const clock = (): number => 1000 * sizes.reduce((sum, [step]) => sum + (step! % 4 === 0 ? 9 : 1), 0);

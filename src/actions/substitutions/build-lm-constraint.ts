@@ -95,7 +95,7 @@ async function buildFromScores(
       part.add(createKey(start), result);
       start = end;
       yield result;
-      reportProgress(callbacks, "scores", Math.min(end.bytes, size), size);
+      reportProgress(callbacks, "scores", Math.min(end.bytes, size), size, "bytes");
       if (callbacks.signal?.aborted && end.bytes < size)
         throw new Interrupted(`Stopped. Finished texts are kept in ${getPartPath(out)}.`);
     }
@@ -129,7 +129,7 @@ async function buildWithMaskedLm(
         scored,
         substitutes: selectLikelySubstitutes({ text: result.text, scores }, minDifference),
       };
-      reportProgress(callbacks, "texts", i + 1, texts.length);
+      reportProgress(callbacks, "texts", i + 1, texts.length, "texts");
       await new Promise(setImmediate);
       if (callbacks.signal?.aborted && i + 1 < texts.length)
         throw new Interrupted(`Stopped after ${i + 1} of ${texts.length} texts. They are kept in ${getPartPath(out)}.`);

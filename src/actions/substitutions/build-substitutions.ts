@@ -51,7 +51,7 @@ export async function buildSubstitutions(
   const vectors = await readWordVectors(path, {
     vocabulary,
     onProgress(done, total) {
-      reportProgress(callbacks, "read", done, total);
+      reportProgress(callbacks, "read", done, total, "bytes");
       stopIfAborted(callbacks.signal);
     },
   });
@@ -68,7 +68,7 @@ export async function buildSubstitutions(
       const block = cache.get(key) ?? search.search(start);
       if (cache.get(key) === undefined) cache.add(key, block);
       neighbors.push(...block);
-      reportProgress(callbacks, "neighbors", neighbors.length, words.length);
+      reportProgress(callbacks, "neighbors", neighbors.length, words.length, "words");
       await new Promise(setImmediate);
       if (callbacks.signal?.aborted && neighbors.length < words.length)
         throw new Interrupted(`Stopped after ${neighbors.length} of ${words.length} words. They are kept in ${part}.`);

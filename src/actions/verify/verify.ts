@@ -94,7 +94,7 @@ export async function verify(
   const done: (Verification | CertificateVerification)[] = [];
   const journals = (await Promise.all(parsed.journals.map(listJournals))).flat();
   for (const journal of journals) {
-    reportProgress(callbacks, "verify", done.length, journals.length);
+    reportProgress(callbacks, "verify", done.length, journals.length, "journals");
     const { device, threads } = parsed;
     const model = parsed.model ?? (await findModel(journal));
     const isCertified = await isLineFile(journal, certificateFormat);
@@ -104,7 +104,7 @@ export async function verify(
         : await verifyOne(journal, { ...parsed, model }, callbacks),
     );
   }
-  reportProgress(callbacks, "verify", done.length, journals.length);
+  reportProgress(callbacks, "verify", done.length, journals.length, "journals");
   return done;
 }
 
@@ -201,7 +201,7 @@ async function verifyExact(
         substitutionsHash: substitutions?.hash,
         tolerance: isSame ? lowPrecisionTolerance : otherMarginTolerance,
         ...(listWords && { listWords }),
-        onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total),
+        onBlock: (done, total) => reportProgress(callbacks, "verify blocks", done, total, "blocks"),
       },
     );
   if (!substitutions) return await checkReport(await check());

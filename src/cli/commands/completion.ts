@@ -1,4 +1,7 @@
 import { Argument, Command } from "@commander-js/extra-typings";
+import { attacks } from "../../attacks/recipes/index.js";
+import { methods } from "../../methods/index.js";
+import { taskNames } from "../../tasks/index.js";
 import type { CommandEntry } from "../command.js";
 import { type Io, write } from "../io.js";
 
@@ -9,12 +12,31 @@ export const examples = [
   "temper completion fish > ~/.config/fish/completions/temper.fish",
 ];
 
-/** The words that can follow a command. */
+/** Flags whose values have names, and what follows a command that lists them. */
+const namedValues: Readonly<Record<string, readonly string[]>> = {
+  "--attack": [...attacks.keys()],
+  "--method": [...methods.keys()],
+  "--task": taskNames,
+};
+const listCommands: Readonly<Record<string, string>> = { attacks: "--attack", methods: "--method" };
+
+/** The names of arguments that a run folder can be. */
+const runArguments = new Set(["run", "runs", "model", "models", "journals", "folder", "folders"]);
+
+/** What can follow a command. */
 interface Completion {
   readonly name: string;
   readonly summary: string;
-  readonly subcommands: readonly string[];
-  readonly flags: readonly { readonly flag: string; readonly description: string }[];
+  readonly words: readonly string[];
+  readonly takesRuns: boolean;
+  readonly flags: readonly Flag[];
+}
+
+interface Flag {
+  readonly flag: string;
+  readonly description: string;
+  /** Empty if any value is possible. */
+  readonly values: readonly string[];
 }
 
 const shells: Readonly<Record<string, (all: readonly Completion[]) => string>> = {
@@ -39,34 +61,57 @@ async function listCompletions(io: Io, commands: Commands): Promise<Completion[]
     visible.map(async ([name, { summary, load }]) => {
       const command = new Command(name);
       (await load()).define(command, io, commands);
-      const defined = [command, ...command.commands].flatMap(({ options }) => options);
-      const flags = new Map(defined.flatMap(({ long, description }) => (long ? [[long, description] as const] : [])));
+      const all = [command, ...command.commands];
+      const flags = all
+        .flatMap(({ options }) => options)
+        .flatMap(({ long, description, argChoices }) =>
+          long ? [[long, { flag: long, description, values: argChoices ?? namedValues[long] ?? [] }] as const] : [],
+        );
+      const positional = all.flatMap(({ registeredArguments }) => registeredArguments);
       return {
         name,
         summary,
-        subcommands: command.commands.map((each) => each.name()),
-        flags: [...flags].map(([flag, description]) => ({ flag, description })),
+        words: [
+          ...command.commands.map((each) => each.name()),
+          ...positional.flatMap(({ argChoices }) => argChoices ?? []),
+          ...(namedValues[listCommands[name] ?? ""] ?? []),
+        ],
+        takesRuns: positional.some((argument) => runArguments.has(argument.name())),
+        flags: [...new Map(flags).values()],
       };
     }),
   );
 }
 
 function formatBash(all: readonly Completion[]): string {
-  const cases = all.map(
-    ({ name, subcommands, flags }) =>
-      `    ${name}) words="${subcommands.join(" ")}"; flags="${flags.map(({ flag }) => flag).join(" ")} --help" ;;`,
+  const cases = all.map(({ name, words, takesRuns, flags }) => {
+    const runs = takesRuns ? "; runs=1" : "";
+    return `    ${name}) words="${words.join(" ")}"; flags="${flags.map(({ flag }) => flag).join(" ")} --help"${runs} ;;`;
+  });
+  const valued = all.flatMap(({ name, flags }) =>
+    flags.flatMap(({ flag, values }) =>
+      values.length > 0 ? [`    "${name} ${flag}") flags=""; runs=""; words="${values.join(" ")}" ;;`] : [],
+    ),
   );
   // Without a match, the shell completes file names.
-  return `_temper() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" words="" flags=""
+  return `_temper_runs() {
+  local pattern
+  for pattern in "$1*/config.yaml" "$1*/*/config.yaml" "$1*/*/*/config.yaml"; do compgen -G "$pattern"; done |
+    while read -r pattern; do printf '%s\\n' "\${pattern%/config.yaml}"; done
+}
+_temper() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" words="" flags="" runs=""
   case "\${COMP_WORDS[1]}" in
 ${cases.join("\n")}
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words="${all.map(({ name }) => name).join(" ")}"; flags="--help --version"; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words="${all.map(({ name }) => name).join(" ")}"; flags="--help --version"; runs=""; fi
   if [ "$COMP_CWORD" -gt 2 ]; then words=""; fi
+  case "\${COMP_WORDS[1]} \${COMP_WORDS[COMP_CWORD-1]}" in
+${valued.join("\n")}
+  esac
   case "$current" in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
-    *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$current") $([ -z "$runs" ] || _temper_runs "$current")) ;;
   esac
 }
 complete -o default -F _temper temper
@@ -75,13 +120,24 @@ complete -o default -F _temper temper
 
 function formatFish(all: readonly Completion[]): string {
   const quote = (text: string): string => `'${text.replace(/[\\']/g, "\\$&")}'`;
-  const lines = all.flatMap(({ name, summary, subcommands, flags }) => [
-    `complete -c temper -n __fish_use_subcommand -f -a ${name} -d ${quote(summary)}`,
-    ...subcommands.map((word) => `complete -c temper -n '__fish_seen_subcommand_from ${name}' -f -a ${word}`),
-    ...flags.map(
-      ({ flag, description }) =>
-        `complete -c temper -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)} -d ${quote(description)}`,
-    ),
-  ]);
-  return `${lines.join("\n")}\n`;
+  const lines = all.flatMap(({ name, summary, words, takesRuns, flags }) => {
+    const after = `complete -c temper -n '__fish_seen_subcommand_from ${name}'`;
+    return [
+      `complete -c temper -n __fish_use_subcommand -f -a ${name} -d ${quote(summary)}`,
+      ...words.map((word) => `${after} -f -a ${word}`),
+      ...(takesRuns ? [`${after} -a '(__temper_runs)'`] : []),
+      ...flags.map(({ flag, description, values }) => {
+        const list = values.length > 0 ? ` -x -a ${quote(values.join(" "))}` : "";
+        return `${after} -l ${flag.slice(2)}${list} -d ${quote(description)}`;
+      }),
+    ];
+  });
+  return `function __temper_runs
+  set -l start (commandline -ct)
+  for file in $start*/config.yaml $start*/*/config.yaml $start*/*/*/config.yaml
+    string replace -r '/config.yaml$' '' $file
+  end
+end
+${lines.join("\n")}
+`;
 }
