@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename } from "node:fs/promises";
+import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
@@ -45,6 +45,11 @@ export function readAttempt(out: string): Promise<Attempt | null> {
 
 export function writeAttempt(out: string, attempt: Attempt): Promise<void> {
   return writeJson(getAttemptPath(out), attempt);
+}
+
+/** Removes a folder in which nothing was trained, because the first steps could not be measured. */
+export async function removeWithoutAttempt(out: string): Promise<void> {
+  if (!existsSync(getAttemptPath(out))) await rm(out, { recursive: true, force: true });
 }
 
 /** The identity of the texts of a hardening. */

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { AttackCallbacks } from "../actions/attack/attack-request.js";
 import { compare } from "../actions/compare.js";
@@ -25,6 +26,7 @@ import {
   type ModelName,
   modelNames,
   readAttempt,
+  removeWithoutAttempt,
   setAside,
   writeAttempt,
 } from "./attempt.js";
@@ -96,12 +98,14 @@ export async function hardenFromFlags(request: HardenRequest, callbacks: HardenC
   const data = await readHardenData(parsed, callbacks);
   warnAboutData(parsed, data, callbacks);
   if (!resume) await checkNew(out);
+  const isNew = !existsSync(out);
   const unlock = lockFolder(out, "harden.lock", "harden in the folder");
   try {
     const plan = await preparePlan(parsed, data, callbacks);
     return await carryOut(parsed, plan, callbacks);
   } finally {
     unlock();
+    if (isNew) await removeWithoutAttempt(out);
   }
 }
 

@@ -12,7 +12,7 @@ import { splitWords } from "../text/words.js";
 import { createEpochBatches, trainSettingsSchema } from "../train/index.js";
 import { type ChoiceKey, choiceTable, hardenRequestSchema, type ParsedHardenRequest } from "./harden-request.js";
 import type { HardenData } from "./read-data.js";
-import { countAttackedTexts, type Sizes, sizeMethod } from "./sizes.js";
+import { countAttackedTexts, defaultSizes, type Sizes, sizeMethod } from "./sizes.js";
 
 /** One choice, and why it was made. */
 export interface Choice {
@@ -169,7 +169,9 @@ function chooseBatches(
     new Rng("harden"),
   ).length;
   // Smaller batches are noisier: 16 texts need 107 steps where 32 need 75.
-  const needed = Math.ceil(steps * Math.sqrt(Math.max(1, largestBatch / batchSize)));
+  const countNeeded = (ofLargest: number): number =>
+    Math.ceil(ofLargest * Math.sqrt(Math.max(1, largestBatch / batchSize)));
+  const needed = countNeeded(steps);
   const epochs = request.epochs ?? Math.max(minEpochs, Math.ceil(needed / perEpoch));
   const total = Math.round(perEpoch * epochs);
   return {
@@ -183,7 +185,11 @@ function chooseBatches(
     },
     epochs: {
       value: epochs,
-      reason: `${formatCount(train.length)} training texts give ${formatCount(total)} steps; a small model needs about ${formatCount(needed)}`,
+      reason:
+        `${formatCount(train.length)} training texts give ${formatCount(total)} steps; ` +
+        (steps < defaultSizes.steps
+          ? `more do not fit, though a small model needs about ${formatCount(countNeeded(defaultSizes.steps))}`
+          : `a small model needs about ${formatCount(needed)}`),
     },
   };
 }

@@ -23,9 +23,6 @@ export async function expandJournals(path: string): Promise<string[]> {
   );
   const found = journals.flat();
   if (found.length > 0) return found;
-  const [subject, command] =
-    runs.length === 1
-      ? ["this run was", `temper attack ${path}`]
-      : ["none of its runs was", `temper attack ${runs[0]!.folder}`];
-  throw new UserError(`${path}: ${subject} attacked yet. Run ${command} first.`);
+  const subject = runs.length === 1 ? "this run was" : "none of its runs was";
+  throw new UserError(`${path}: ${subject} attacked yet. Run temper attack ${runs[0]!.folder} first.`);
 }

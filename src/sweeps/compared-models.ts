@@ -48,7 +48,7 @@ async function findInFolder(folder: string, column: string | undefined): Promise
       found.push({ title, runs: await listRows(folder, plan, id) });
     return found;
   }
-  // A single run, or one model with several seeds, is an error that `compare` explains.
+  // A single run is an error that `compare` explains.
   if (await RunFolder.containing(folder)) return [{ title: null, runs: [folder] }];
   const tasks = groupRuns(await RunFolder.findFinished(folder));
   const list = tasks.map(({ task, groups }) => `${task} (${groups.map(({ name }) => name).join(", ")})`).join(", ");
@@ -57,11 +57,11 @@ async function findInFolder(folder: string, column: string | undefined): Promise
     throw new UserError(`--column ${column}: the runs in ${folder} have the tasks ${list}. Name one of them.`);
   // A task with one method has nothing to compare.
   const found = named.filter(({ groups }) => groups.length > 1);
-  if (tasks.length > 1 && found.length === 0)
+  if (found.length === 0)
     throw new UserError(
-      `${folder}: expected a task with two or more methods, received ${list}. Name the runs to compare.`,
+      `${folder}: expected finished runs of two or more methods on one task, received ${list}. Name the runs to compare.`,
     );
-  return (found.length > 0 ? found : tasks).map(({ task, groups, baseline }) => ({
+  return found.map(({ task, groups, baseline }) => ({
     title: task,
     runs: [baseline, ...groups.filter((group) => group !== baseline)].map(({ name, runs }) => ({
       name,

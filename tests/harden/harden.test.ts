@@ -379,7 +379,7 @@ describe("the verdict", () => {
       attacked: comparison("pwws", null, 0.5, 0.3),
       degeneracy: { standard: null, robust: "it predicts ham for 180 of 180 texts" },
     });
-    expect(verdict).toContain("the robust model is degenerate (it predicts ham for 180 of 180 texts)");
+    expect(verdict).toContain("the robust model is degenerate. The reason: it predicts ham for 180 of 180 texts.");
     expect(verdict).toContain("--epochs 12");
     expect(verdict).not.toContain("Gained");
   });

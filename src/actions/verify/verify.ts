@@ -120,7 +120,7 @@ async function listJournals(path: string): Promise<string[]> {
   }
   if (found.length > 0) return found;
   throw new UserError(
-    `${path}: this run has no attack, proof or certificate. Run temper attack ${path}, temper exact or temper certify first.`,
+    `${path}: ${runs.length === 1 ? "this run has" : "its runs have"} no attack, proof or certificate. Run temper attack ${runs[0]!.folder}, temper exact or temper certify first.`,
   );
 }
 

@@ -1,6 +1,7 @@
 import { Argument, Command } from "@commander-js/extra-typings";
 import { attacks } from "../../attacks/recipes/index.js";
 import { methods } from "../../methods/index.js";
+import { files } from "../../runs/run-files.js";
 import { taskNames } from "../../tasks/index.js";
 import type { CommandEntry } from "../command.js";
 import { type Io, write } from "../io.js";
@@ -96,8 +97,8 @@ function formatBash(all: readonly Completion[]): string {
   // Without a match, the shell completes file names.
   return `_temper_runs() {
   local pattern
-  for pattern in "$1*/config.yaml" "$1*/*/config.yaml" "$1*/*/*/config.yaml"; do compgen -G "$pattern"; done |
-    while read -r pattern; do printf '%s\\n' "\${pattern%/config.yaml}"; done
+  for pattern in "$1*/${files.config}" "$1*/*/${files.config}" "$1*/*/*/${files.config}"; do compgen -G "$pattern"; done |
+    while read -r pattern; do printf '%s\\n' "\${pattern%/${files.config}}"; done
 }
 _temper() {
   local current="\${COMP_WORDS[COMP_CWORD]}" words="" flags="" runs=""
@@ -134,8 +135,8 @@ function formatFish(all: readonly Completion[]): string {
   });
   return `function __temper_runs
   set -l start (commandline -ct)
-  for file in $start*/config.yaml $start*/*/config.yaml $start*/*/*/config.yaml
-    string replace -r '/config.yaml$' '' $file
+  for file in $start*/${files.config} $start*/*/${files.config} $start*/*/*/${files.config}
+    string replace -r '/${files.config}$' '' $file
   end
 end
 ${lines.join("\n")}
