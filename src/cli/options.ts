@@ -69,7 +69,8 @@ const limits: Readonly<Record<string, Pick<JsonSchema, "minimum" | "maximum">>> 
 export function createOption(key: string, schema: z.ZodType, flags: string): Option {
   const found = { ...readKeySchema(schema), ...limits[key] };
   const { type, items, enum: choices, description = "", default: standard, whenNull } = found;
-  const values = [standard ?? whenNull ?? []]
+  const isEmpty = standard == null || (Array.isArray(standard) && standard.length === 0);
+  const values = [isEmpty ? (whenNull ?? []) : standard]
     .flat()
     .filter((value) => typeof value !== "boolean")
     .map(formatDefault);

@@ -12,13 +12,15 @@ const { validationData, testData, tokenization } = runConfigSchema.shape;
 const { attackedLabel, minContextSimilarity } = attackRequestSchema.shape;
 const { epochs, batchSize, learningRate } = trainSettingsSchema.shape;
 
+const guessed = "guessed from the columns";
+
 /**
  * Everything that `harden` chooses, in the order in which it is shown: the key that replaces the choice, and
  * why its default is a good one. The plan gives values and reasons to what depends on the data.
  */
 export const choiceTable = {
-  textColumn: { title: "text column", schema: textColumn, reason: "" },
-  labelColumn: { title: "label column", schema: labelColumn, reason: "" },
+  textColumn: { title: "text column", schema: textColumn.meta({ whenNull: guessed }), reason: "" },
+  labelColumn: { title: "label column", schema: labelColumn.meta({ whenNull: guessed }), reason: "" },
   testData: { title: "test texts", schema: testData, reason: "" },
   model: {
     title: "model",
@@ -81,9 +83,7 @@ export const choiceTable = {
   },
   numExamples: {
     title: "attacked texts",
-    schema: orNull(countSchema, "enough to see a difference, at most 200").describe(
-      "texts of the test split to attack",
-    ),
+    schema: orNull(countSchema, "100 to 200, by their length").describe("texts of the test split to attack"),
     reason: "",
   },
 };
@@ -94,8 +94,7 @@ const choiceSchemas = Object.fromEntries(
   Object.entries(choiceTable).map(([key, { schema }]) => [key, schema]),
 ) as unknown as ChoiceSchemas;
 
-/** The request of `harden`: the keys of a run, in one level as in a run, and a few of an attack. */
-export const hardenRequestSchema = z.strictObject({
+const shape = {
   ...otherData,
   validationData,
   ...choiceSchemas,
@@ -106,12 +105,20 @@ export const hardenRequestSchema = z.strictObject({
   minContextSimilarity,
   seed: seedSchema.default(0).describe("random seed of both models and of the attacked sample"),
   out: z.string().min(1).default("runs/harden").describe("folder of both runs and of the report"),
-  resume: z
-    .boolean()
-    .default(true)
-    .describe("reuse what is finished in the folder and continue the rest; false: the folder must have no runs"),
+  resume: z.boolean().default(true).describe("reuse what is finished in the folder and continue the rest"),
   ...runtimeOptions,
-});
+};
+
+/** The keys that the short help of the command line shows. All others are options for a second attempt. */
+const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
+  Data: ["data", "textColumn", "labelColumn", "labelMap", "task"],
+  Training: ["minutes", "model", "method", "epochs"],
+  Attack: ["attacks", "numExamples", "attackedLabel"],
+  Result: ["out", "resume"],
+};
+
+/** The request of `harden`: the keys of a run, in one level as in a run, and a few of an attack. */
+export const hardenRequestSchema = z.strictObject(shape).meta({ helpGroups });
 
 /**
  * Data to harden a classifier for. All other keys replace a choice that `harden` would make.

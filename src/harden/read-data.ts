@@ -54,6 +54,8 @@ const wantedTestTexts = 200;
 export async function readHardenData(request: ParsedHardenRequest, callbacks: Callbacks): Promise<HardenData> {
   const { task: name, data, labelMap } = flattenData(request);
   const { validationData, testData, out, attackedLabel } = request;
+  if (name === null && data === null)
+    throw new UserError("Expected --data FILE, such as reviews.csv, or --task NAME, such as sst2.");
   const { textColumn, labelColumn, choices } = await nameColumns(flattenData(request));
   const given: DataSettings = { task: name, data, textColumn, labelColumn, labelMap, validationData, testData };
   const task = await loadConfiguredTask({ ...request, data, textColumn, labelColumn, labelMap }, callbacks, {

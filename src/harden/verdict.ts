@@ -24,7 +24,8 @@ export function describeHardening(measured: Measured): string {
   if (reason === null) return [describeGain(measured), describeCost(measured), next].join(" ");
   // The numbers of such a model would only mislead.
   const one = `the ${standard === null ? "robust" : "standard"} model is`;
-  const [subject, owner] = standard !== null && robust !== null ? ["both models are", " of the standard one"] : [one, ""];
+  const [subject, owner] =
+    standard !== null && robust !== null ? ["both models are", " of the standard one"] : [one, ""];
   return `Nothing can be claimed under ${measured.attack}: ${subject} degenerate. The reason${owner}: ${reason}. ${next}`;
 }
 

@@ -96,7 +96,9 @@ function addToChart(charts: ChartData[], chart: ChartData, look: Pick<Series, "n
   const main = chart.series.find((series) => series.name === "loss") ?? first;
   const index = charts.findIndex(({ id }) => id === chart.id);
   const line = { ...main, ...look };
-  if (index < 0) charts.push({ ...chart, title: `${chart.title}: ${main.name}`, series: [line] });
+  const isNamed = chart.title.toLowerCase().endsWith(main.name);
+  const title = isNamed ? chart.title : `${chart.title}: ${main.name}`;
+  if (index < 0) charts.push({ ...chart, title, series: [line] });
   else charts[index] = { ...charts[index]!, series: [...charts[index]!.series, line] };
 }
 

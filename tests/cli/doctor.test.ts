@@ -37,6 +37,7 @@ test("explains a missing addon", async () => {
   expect(stdout).toMatch(
     /The native addon is not built: .*nowhere\/temper\.node is missing\.\n {2}→ Run `npx temper setup`/,
   );
+  expect(stdout).toContain("Exported (ONNX) models work. The rest does not.");
 });
 
 test("explains an addon that does not load", async () => {

@@ -52,7 +52,7 @@ test("the help lists the commands in groups, from the first step to research", a
   expect(stdout).toMatch(/^ {2}harden [^\n]*\n( {3}.*\n)* {2}try /m);
 });
 
-test("attack --help shows at most 20 options in groups, and --help-all the rest", async () => {
+test("attack --help and harden --help show at most 20 options in groups, and --help-all the rest", async () => {
   const listFlags = (help: string): string[] =>
     [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag!);
   const short = await invoke(["attack", "--help"]);
@@ -65,8 +65,12 @@ test("attack --help shows at most 20 options in groups, and --help-all the rest"
   expect(all).toEqual(expect.arrayContaining([...few, "--noise", "--protocol", "--partition", "--endpoint"]));
   expect(short.stdout).toContain(`--help-all${" ".repeat(25)}print the other ${all.length - few.length} options, too`);
   expect(new Set(all).size).toBe(all.length);
-  // harden and gate have some of the same keys.
-  for (const command of ["harden", "gate", "exact", "train"]) {
+  const harden = await invoke(["harden", "--help"]);
+  expect(harden.stdout).toContain("print the other 15 options, too");
+  expect(harden.stdout).toMatch(/^Data:\n {2}--data /m);
+  expect(harden.stdout.replace(/\s+/g, " ")).toContain("(two for a pair) (default: guessed from the columns)");
+  // gate and exact have some of the same keys.
+  for (const command of ["gate", "exact", "train"]) {
     const { stdout } = await invoke([command, "--help"]);
     expect(stdout).not.toContain("--help-all");
     expect(listFlags(stdout).length).toBeGreaterThan(20);

@@ -134,6 +134,15 @@ describe("temper harden", () => {
     expect(choices.find(({ name }) => name === "epochs")!.reason).toContain("give 120 steps");
   });
 
+  it("asks for data, and not for columns that it would guess", async () => {
+    const { code, stderr } = await invoke(["harden"]);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: "temper: Expected --data FILE, such as reviews.csv, or --task NAME, such as sst2.\n",
+    });
+    await expect(harden({})).rejects.toThrow("Expected data, such as reviews.csv, or task, such as sst2.");
+  });
+
   it("reports typos before it trains or writes anything", async () => {
     const out = join(folder, "typos");
     const command = ["harden", "--data", writeCsv("typos", balanced), ...settings(), "--out", out];
@@ -169,7 +178,7 @@ describe("temper harden", () => {
     expect(made.settings.train).toMatchObject({ batchSampler: "class-balanced" });
     expect(positives.train).toBeGreaterThan(0);
     expect(verdict).toMatch(
-      /^Nothing can be claimed under pwws, because the standard model is degenerate \(.*Next: add/s,
+      /^Nothing can be claimed under pwws: (both models are|the standard model is) degenerate\. The reason.*Next: add/,
     );
   });
 
@@ -308,6 +317,14 @@ describe("messy files:", () => {
     expect((await planEpochs(write("rare.csv", csvLines(rows))))!.reason).toContain(`give ${steps} steps`);
   });
 
+  it("nothing is left of an attempt whose steps cannot be measured", async () => {
+    const out = join(folder, "no-model");
+    const command = ["harden", "--data", writeCsv("no-model", balanced), ...settings(), "--out", out];
+    const { code, stderr } = await invoke([...command, "--model", join(folder, "substitutions.json")]);
+    expect({ code, lines: stderr.trim().split("\n").length }).toEqual({ code: 2, lines: 1 });
+    expect(existsSync(out)).toBe(false);
+  });
+
   it("texts in another language get a warning", async () => {
     const words = "der film ist sehr gut und die schauspieler sind toll wir haben ihn gern gesehen".split(" ");
     const rows = Array.from({ length: 60 }, (_, i) => ({
@@ -335,6 +352,14 @@ describe("minutes", () => {
     expect(await chooseSizes(151, estimate)).toEqual(sizeLadder.findLast(({ steps }) => steps <= 151));
     expect(await chooseSizes(10_000, estimate)).toEqual(sizeLadder.at(-1));
     expect(await chooseSizes(1, estimate)).toEqual(sizeLadder[0]);
+  });
+
+  it("too few for enough steps are named as the reason", async () => {
+    const request = hardenRequestSchema.parse({ data: writeCsv("short", reviews(90)), out: join(folder, "planned") });
+    const { choices } = planHardening(request, await readHardenData(request, {}), sizeLadder[0]!);
+    expect(choices.find(({ name }) => name === "epochs")!.reason).toBe(
+      "56 training texts give 26 steps; more do not fit, though a small model needs about 75",
+    );
   });
 });
 
@@ -382,5 +407,18 @@ describe("the verdict", () => {
     expect(verdict).toContain("the robust model is degenerate. The reason: it predicts ham for 180 of 180 texts.");
     expect(verdict).toContain("--epochs 12");
     expect(verdict).not.toContain("Gained");
+  });
+
+  it("says in few words that both models are degenerate, without numbers of theirs", async () => {
+    const verdict = describeHardening({
+      ...rest,
+      clean: comparison("accuracy", null, 0.5, 0.75),
+      attacked: comparison("pwws", null, 0.5, 0.3),
+      degeneracy: { standard: "it predicts spam for 180 of 180 texts", robust: "it predicts ham for 180 of 180 texts" },
+    });
+    expect(verdict).toMatch(
+      /^Nothing can be claimed under pwws: both models are degenerate\. The reason of the standard one: it predicts spam for 180 of 180 texts\. Next: /,
+    );
+    expect(verdict).not.toMatch(/50\.0%|75\.0%|30\.0%/);
   });
 });

@@ -220,6 +220,9 @@ testLong("a model that collapsed to one label wins nowhere", async () => {
   const html = readFileSync(out, "utf8");
   expect(html).not.toMatch(/[▲▼]<\/span>/);
   expect(html).not.toContain("No problems were found");
+  // A model that has not learned its task is not proposed for use.
+  expect(html).not.toContain("temper serve");
+  expect(html).toContain("Train longer or on more texts before anything else");
   expect(html).toContain("Degenerate: it predicts spam for 1,000 of 1,000 texts.");
   const tradeoff = await invoke(["analyze", "tradeoff", sound, collapsed, "--quiet"]);
   expect(tradeoff.stdout).toMatch(/Accuracy under pwws: standard [\d.]+% .*ascc is degenerate: it predicts spam/);

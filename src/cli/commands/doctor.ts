@@ -6,7 +6,8 @@ import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
 
-export const note = "The exit code is 0 if the installation works, and 2 if it does not or if only exported models work.";
+export const note =
+  "The exit code is 0 if the installation works, and 2 if it does not or if only exported models work.";
 export const examples = ["temper doctor", "temper doctor --json"];
 
 export function define(command: Command, io: Io): void {
@@ -34,7 +35,8 @@ function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
   const found = problems.map(
     ({ fatal, problem, remedy }) => `${fatal ? red("✗") : yellow("!")} ${problem}\n  → ${remedy}\n`,
   );
-  const broken = onnxRuntime === null ? "The installation does not work." : "Exported (ONNX) models work. The rest does not.";
+  const broken =
+    onnxRuntime === null ? "The installation does not work." : "Exported (ONNX) models work. The rest does not.";
   const verdict = usable ? green("The installation works.") : red(broken);
   return `${formatTable(io.stdout, rows)}\n\n${found.join("")}${verdict}\n`;
 }

@@ -78,10 +78,15 @@ const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
 /** The precision that each recall of the positive label costs, and the threshold that gives it. */
 function formatThresholds(io: Io, { precisionRecall, positiveLabel }: EvaluationResult): string {
   if (!precisionRecall) return "";
-  const rows = shownRecalls.flatMap((wanted) => {
-    const point = precisionRecall.points.findLast(({ recall }) => recall >= wanted);
-    return point ? [[formatPercent(point.recall), formatPercent(point.precision), formatNumber(point.threshold)]] : [];
-  });
+  // With few texts, one threshold can be the first for several recalls.
+  const points = new Set(
+    shownRecalls.flatMap((wanted) => precisionRecall.points.findLast(({ recall }) => recall >= wanted) ?? []),
+  );
+  const rows = [...points].map(({ recall, precision, threshold }) => [
+    formatPercent(recall),
+    formatPercent(precision),
+    formatNumber(threshold),
+  ]);
   const head = [`recall of ${positiveLabel}`, "precision", "--threshold"];
   const average = `average precision ${formatNumber(precisionRecall.averagePrecision)}`;
   return `\n${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n${average}\n`;

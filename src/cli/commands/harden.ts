@@ -1,4 +1,4 @@
-import type { Command } from "@commander-js/extra-typings";
+import { type Command, Option } from "@commander-js/extra-typings";
 import { formatCount, formatPercent, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode } from "../../base/processes.js";
 import { formatCommandLine, toFlag } from "../../base/shell.js";
@@ -9,7 +9,7 @@ import type { HardenPlan } from "../../harden/plan.js";
 import { Interrupted } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
-import { addOptions, dataFlags, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, dataFlags, groupOptions, quietOption, runtimeFlags } from "../options.js";
 import { formatPath, formatTable, printJson } from "../output.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
@@ -25,32 +25,37 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  addOptions(command, hardenRequestSchema.shape, {
-    ...dataFlags,
-    validationData: "<file>",
-    out: "<folder>",
-    testData: "<file>",
+  const { data, textColumn, labelColumn, labelMap, task, skipBadRows } = dataFlags;
+  const withRequest = addOptions(command, hardenRequestSchema.shape, {
+    // The flags of the short help come first.
+    ...{ data, textColumn, labelColumn, labelMap, task },
+    minutes: "<number>",
     model: "<reference>",
+    method: "<name[:key=value,…]>",
+    epochs: "<number>",
+    attacks: "--attack <name[:key=value,…]>",
+    numExamples: "<count>",
+    attackedLabel: "<label>",
+    out: "<folder>",
+    resume: "",
+    skipBadRows,
+    validationData: "<file>",
+    testData: "<file>",
     tokenization: "<name>",
     substitutions: "<table>",
     maxLength: "<tokens>",
-    method: "<name[:key=value,…]>",
     maxTrainSamples: "<count>",
     batchSize: "<count>",
-    epochs: "<number>",
     learningRate: "<rate>",
-    attacks: "--attack <name[:key=value,…]>",
-    numExamples: "<count>",
-    minutes: "<number>",
-    attackedLabel: "<label>",
     minContextSimilarity: "<number>",
     seed: "<number>",
-    resume: "",
     ...runtimeFlags,
-  })
+  });
+  groupOptions(withRequest.options, hardenRequestSchema);
+  withRequest
     .option("--no-resume", "stop with an error if the folder already has runs")
-    .option("--json", "print the accuracies and the verdict as JSON")
-    .addOption(quietOption())
+    .addOption(new Option("--json", "print the accuracies and the verdict as JSON").helpGroup("Result:"))
+    .addOption(quietOption().helpGroup("Result:"))
     .action(async ({ json, quiet, ...request }) => {
       const stop = stopOnSignals(io);
       const progress = createHardenProgress(io, { quiet, onStart: stop.listen, onAttack: stop.close });

@@ -20,6 +20,9 @@ export function renderNextSection(runs: readonly ReportRun[]): Html | null {
     ],
     ["Use it if that holds", ["serve", folder]],
   ];
+  // Neither another attack nor a server makes sense for a model that has not learned its task.
+  if (last.degeneracy !== null)
+    return html`<p>Train longer or on more texts before anything else: <code>${folder}</code> is degenerate.</p>`;
   return html`<ul>${steps.map(
     ([what, words]) => words && html`<li>${what}: <code>${formatCommandLine(["temper", ...words])}</code></li>`,
   )}</ul>`;

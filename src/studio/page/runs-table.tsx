@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { linkTo } from "./route.js";
@@ -108,7 +109,7 @@ function RowCells({ row, metrics, isSelected, onToggle }: CellProps) {
           <small title={failure ?? row.detail}>{failure ?? row.detail}</small>
         ) : (
           <small class="degenerate" title={row.degeneracy}>
-            degenerate: {row.degeneracy}
+            degenerate
           </small>
         )}
       </td>
@@ -117,7 +118,12 @@ function RowCells({ row, metrics, isSelected, onToggle }: CellProps) {
         {!isGroup && (state === "running" || state === "stopped") && <Progress row={{ step, steps, name, state }} />}
       </td>
       <td class="cell method" title={methodLabel}>
-        {methodLabel}
+        {methodLabel.split(/(?<=[,:])/).map((part) => (
+          <Fragment key={part}>
+            {part}
+            <wbr />
+          </Fragment>
+        ))}
       </td>
       <td class="cell seed">{isGroup ? `${row.runs.length} seeds` : seed}</td>
       {metrics.map((id) => (
