@@ -24,7 +24,7 @@ export const sizeLadder: readonly Sizes[] = [
   { steps: 600, trainTexts: 20_000, maxTokens: 256, innerSteps: 5, attackedTexts: 1000 },
 ];
 
-/** 600 reviews of 120 words take less than 10 minutes on two idle cores with AVX2: about 13 minutes of CPU time. */
+/** 600 reviews of 120 words take less than 15 minutes of CPU time with AVX2: less than 10 minutes on two idle cores. */
 export const defaultSizes: Sizes = sizeLadder[3]!;
 
 /** Both the queries of a text and the time of a query grow with its length. */

@@ -110,6 +110,12 @@ describe("temper verify", () => {
     const { code, stdout } = await invoke(["verify", victim.run, ...cpu]);
     expect(code).toBe(0);
     expect(stdout).toContain("pwws.jsonl: ");
+    // The attacks that exact compares cannot be repeated. They do not stop those that can.
+    const exact = ["exact", victim.run, "--data", victim.data, ...columns, "--max-changes", "1", "--num-examples", "4"];
+    expect(await invoke([...exact, ...cpu])).toMatchObject({ code: 0 });
+    const repeated = await invoke(["verify", victim.run, "--repeat", "2", ...cpu]);
+    expect({ code: repeated.code, stderr: repeated.stderr }).toEqual({ code: 0, stderr: "" });
+    expect(repeated.stdout).toContain("searched again");
     const without = await invoke(["verify", journal, ...cpu]);
     expect(without.code).toBe(2);
     expect(without.stderr).toContain("this journal is not in a run. Name the model that was attacked: --model FOLDER");

@@ -86,7 +86,6 @@ const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
   Attack: ["substitutions", "minContextSimilarity", "queryBudget"],
   Data: ["task", "data", "textColumn", "labelColumn", "numExamples", "attackedLabel", "seed"],
   Result: ["out", "resume", "checks"],
-  Computation: ["precision"],
 };
 
 /** The request of `attack`. */

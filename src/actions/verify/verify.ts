@@ -93,7 +93,7 @@ export async function verify(
   const parsed = validate(verifyRequestSchema, request, "verify");
   const done: (Verification | CertificateVerification)[] = [];
   const journals = (await Promise.all(parsed.journals.map(listJournals))).flat();
-  for (const journal of journals) {
+  for (const { journal, canRepeat } of journals) {
     reportProgress(callbacks, "verify", done.length, journals.length, "journals");
     const { device, threads } = parsed;
     const model = parsed.model ?? (await findModel(journal));
@@ -101,22 +101,34 @@ export async function verify(
     done.push(
       isCertified
         ? await verifyCertificates(journal, model, { device, threads }, callbacks)
-        : await verifyOne(journal, { ...parsed, model }, callbacks),
+        : await verifyOne(journal, { ...parsed, model, ...(!canRepeat && { repeat: 0 }) }, callbacks),
     );
   }
   reportProgress(callbacks, "verify", done.length, journals.length, "journals");
   return done;
 }
 
+interface ListedJournal {
+  readonly journal: string;
+  /** True if `--repeat` can run its searches again. */
+  readonly canRepeat: boolean;
+}
+
 /** The journals that a path means: attacks, proofs and certificates of a run or of all in a folder, or the journal itself. */
-async function listJournals(path: string): Promise<string[]> {
+async function listJournals(path: string): Promise<ListedJournal[]> {
   const runs = await findRunsAt(path);
-  if (runs.length === 0) return [path];
-  const found = [];
+  if (runs.length === 0) return [{ journal: path, canRepeat: true }];
+  const found: ListedJournal[] = [];
   for (const run of runs) {
+    // The attacks that `exact` compares have no report with the settings of their searches.
     for (const folder of [run.path("attacks"), run.path("exact")])
-      for (const name of await findJournals(folder)) found.push(getJournalPath(folder, name));
-    found.push(...(await findProofs(run.path("exact"))), ...(await findCertificateJournals(run.path("certificates"))));
+      for (const name of await findJournals(folder))
+        found.push({ journal: getJournalPath(folder, name), canRepeat: folder !== run.path("exact") });
+    const others = [
+      ...(await findProofs(run.path("exact"))),
+      ...(await findCertificateJournals(run.path("certificates"))),
+    ];
+    found.push(...others.map((journal) => ({ journal, canRepeat: true })));
   }
   if (found.length > 0) return found;
   throw new UserError(

@@ -138,7 +138,7 @@ function formatPlan(
 }
 
 /** Longer than this, a hint says how to choose a shorter time. */
-const patientSeconds = 900;
+const patientSeconds = 600;
 
 function formatTime(time: HardenTime | null, hasLimit: boolean): string {
   if (time === null) return "";

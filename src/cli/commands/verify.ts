@@ -61,7 +61,7 @@ function formatClasses(classes: readonly VerifiedClass[]): string {
       .map(({ count, what }) => `${formatCount(count)} ${what}`)
       .join(", "),
   );
-  return `${verified}${recorded === "" ? "" : `; not verified: ${recorded}`}`;
+  return [verified, recorded && `not verified: ${recorded}`].filter((part) => part !== "").join("; ");
 }
 
 function formatDetection({ detection }: Extract<Verified, { readonly blocks: number }>): string {
