@@ -61,7 +61,6 @@ export type { EvaluationResult, Results } from "./runs/results.js";
 export { serveModel as serve } from "./serve/serve-model.js";
 export type { RunConfig, RunConfigInput } from "./settings/config.js";
 export { startStudio as studio } from "./studio/studio.js";
-export { createTables as table } from "./sweeps/create-tables.js";
-export { runSweep as sweep } from "./sweeps/index.js";
+export { createTables as table, runSweep as sweep } from "./sweeps/index.js";
 export { type Example, type InMemoryExample, loadTask, type Task, type TaskReference } from "./tasks/index.js";
 export { Interrupted } from "./train/index.js";

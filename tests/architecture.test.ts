@@ -133,13 +133,28 @@ test("no files import each other in a circle", () => {
   expect(findCycles(new Map(files.map((file) => [file, listImports(file)])))).toEqual([]);
 });
 
-/** Rooms that other folders enter through these files only. */
+/**
+ * Rooms that other folders enter through these files only. A door loads what is behind it, so a room has a second one
+ * where a command needs little of it. Every file of the other rooms is a door.
+ */
 const doors: Readonly<Record<string, readonly string[]>> = {
-  proofs: ["proofs/index.ts", "proofs/certificates/index.ts"],
+  tensor: ["index", "native", "precision-verdict"],
+  nn: ["index"],
+  hub: ["hub-cache", "hub-connection"],
+  onnx: ["find-onnx-files", "find-onnx-runtime", "load-onnx-model", "onnx-classifier", "write-export"],
+  proofs: ["index", "certificates/index"],
+  train: ["index", "checkpoint", "training-method"],
+  methods: ["index", "describe-methods"],
+  analysis: ["index", "colors", "definitions", "figure", "plot-panel", "run-labels"],
+  harden: ["harden", "harden-request"],
+  sweeps: ["index", "compared-models", "plan"],
+  serve: ["http", "serve-model"],
+  studio: ["studio"],
 };
 
 test("a room with doors is entered through them only", () => {
-  for (const [room, allowed] of Object.entries(doors)) {
+  for (const [room, names] of Object.entries(doors)) {
+    const allowed = names.map((name) => `${room}/${name}.ts`);
     const outside = files.filter((file) => getLayer(file) !== room);
     const entered = outside.flatMap((file) =>
       listImports(file).flatMap((target) => (getLayer(target) === room ? [{ file, target }] : [])),

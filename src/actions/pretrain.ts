@@ -25,8 +25,14 @@ import { maskTokens } from "../text/mask-tokens.js";
 import { packTexts } from "../text/pack-sequences.js";
 import { MAX_TEXT_LENGTH } from "../text/part-encoder.js";
 import { readInputs } from "../text/read-inputs.js";
-import { evaluatePerplexity } from "../train/evaluate.js";
-import { type Dataset, Interrupted, type TrainingJob, train, trainSettingsSchema } from "../train/index.js";
+import {
+  type Dataset,
+  evaluatePerplexity,
+  Interrupted,
+  type TrainingJob,
+  train,
+  trainSettingsSchema,
+} from "../train/index.js";
 import { describeEnvironment } from "./train/prepare-run.js";
 import { estimateDiskBytes } from "./train/train.js";
 

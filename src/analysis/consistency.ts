@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatCount, formatPercent } from "../base/format.js";
-import { inconsistencyPrefix } from "../evaluation/metric-table.js";
-import { disagreementMetric } from "../methods/two-pass-loss.js";
+import { disagreementMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { formatPercent } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
 import type { Device } from "../tensor/index.js";
-import { computeRelativeDistances, type Distances } from "../train/weight-distance.js";
+import { computeRelativeDistances, type Distances } from "../train/index.js";
 import { assignColors } from "./colors.js";
 import {
   applyFloat32Runtime,

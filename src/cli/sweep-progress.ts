@@ -1,9 +1,8 @@
 import { formatPercent } from "../base/format.js";
 import { RunFolder, readResults } from "../runs/run-folder.js";
+import type { SweepEvent, WorkItemResult } from "../sweeps/index.js";
+import { formatWorkItem, type WorkItem, type WorkPhase } from "../sweeps/index.js";
 import { getRunFolder } from "../sweeps/plan.js";
-import type { WorkItemResult } from "../sweeps/run-work.js";
-import type { SweepEvent } from "../sweeps/sweep-events.js";
-import { formatWorkItem, type WorkItem, type WorkPhase } from "../sweeps/work-item.js";
 import { type Io, removeControls } from "./io.js";
 import { createProgress, type Progress, type ProgressDetails } from "./progress.js";
 

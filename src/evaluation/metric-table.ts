@@ -22,6 +22,9 @@ export const exactPrefix = "exact-";
 /** Prefix of the metric that counts how often two dropout passes disagree in the first N steps. */
 export const inconsistencyPrefix = "inconsistent-";
 
+/** The event key of the disagreement between two dropout passes (ROSE table 4). */
+export const disagreementMetric = "disagreement";
+
 const recallPrefix = "recall:";
 
 /** The id of the recall of a class. */

@@ -37,6 +37,8 @@ import { type HardenData, readHardenData, writeData } from "./read-data.js";
 import { chooseSizes, defaultSizes } from "./sizes.js";
 import { describeHardening } from "./verdict.js";
 
+export type { HardenPlan, HardenTime };
+
 /** The accuracy of a model on the attacked texts, before and after. */
 export interface HardenedModel {
   readonly clean: number;

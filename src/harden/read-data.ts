@@ -10,9 +10,8 @@ import { groupBy } from "../base/group-by.js";
 import { flattenData, type RunConfigInput } from "../settings/config.js";
 import { groupFilesBySplit } from "../tasks/custom-task.js";
 import { guessColumns } from "../tasks/guess-columns.js";
-import { type Example, isRemoteData, type Split, type Task, writeExamplesFile } from "../tasks/index.js";
+import { type Example, isRemoteData, type Split, splitExamples, type Task, writeExamplesFile } from "../tasks/index.js";
 import { readTable } from "../tasks/read-table.js";
-import { splitExamples } from "../tasks/split-examples.js";
 import { createTask } from "../tasks/task.js";
 import type { ChoiceKey, ParsedHardenRequest } from "./harden-request.js";
 

@@ -1,3 +1,4 @@
+import { disagreementMetric } from "../evaluation/metric-table.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext } from "../train/index.js";
 
@@ -9,9 +10,6 @@ export function computeTwoPassLoss(context: BatchContext): Tensor {
   const { taskLoss } = context.training;
   return taskLoss(first.logits, labels).add(taskLoss(second.logits, labels)).mul(0.5);
 }
-
-/** The event key of the disagreement between two dropout passes (ROSE table 4). */
-export const disagreementMetric = "disagreement";
 
 /** The fraction of examples whose predicted class differs between two passes. */
 function computeDisagreement(first: Tensor, second: Tensor): Tensor {

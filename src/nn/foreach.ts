@@ -1,5 +1,4 @@
-import { foreachNorm, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
-import { dtypeCodes } from "../tensor/types.js";
+import { dtypeCodes, foreachNorm, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 

@@ -1,6 +1,13 @@
-import { type Device, hasOperator, loadKernels, operator, type Tensor } from "../tensor/index.js";
+import {
+  type Device,
+  dtypeCodes,
+  getGpuIndex,
+  hasOperator,
+  loadKernels,
+  operator,
+  type Tensor,
+} from "../tensor/index.js";
 import { native } from "../tensor/native.js";
-import { dtypeCodes, getGpuIndex } from "../tensor/types.js";
 import type { Weights } from "./weights.js";
 
 // Products in 8 bits (e4m3) on a GPU, for inference. Each row of the input and each output of the weight has a scale

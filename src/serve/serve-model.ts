@@ -15,6 +15,8 @@ import type { ServedSettings, ServeMethods } from "./model-process.js";
 import type { ModelService } from "./model-service.js";
 import type { LoggedRequest } from "./request-log.js";
 
+export type { LoggedRequest };
+
 /** The request of `serve`. */
 export const serveRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),

@@ -14,6 +14,7 @@ import { loadSpamTask } from "./spam.js";
 import type { DatasetSource, Task } from "./task.js";
 
 export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
+export { computeDedupKey, splitExamples } from "./split-examples.js";
 export { formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 export interface LoadTaskOptions extends CustomTaskOptions {

@@ -14,4 +14,4 @@ export { ProcessGroup, type Rendezvous } from "./process-group.js";
 export * from "./public.js";
 export * from "./runtime.js";
 export * from "./staging.js";
-export { getGpuIndex } from "./types.js";
+export { dtypeCodes, getGpuIndex } from "./types.js";

@@ -9,9 +9,8 @@ import { type Environment, hashExamples, readGitCommit, readPackageVersion } fro
 import type { RunConfig } from "../../settings/config.js";
 import type { ResolvedRun } from "../../settings/read-config.js";
 import { applyRuntime, type RuntimeConfig } from "../../settings/runtime-config.js";
-import { type Example, formatSplit, loadTask, type Task } from "../../tasks/index.js";
+import { computeDedupKey, type Example, formatSplit, loadTask, type Task } from "../../tasks/index.js";
 import { countOverlap } from "../../tasks/sample.js";
-import { computeDedupKey } from "../../tasks/split-examples.js";
 import { getGpuIndex } from "../../tensor/index.js";
 import { native, packageRoot } from "../../tensor/native.js";
 import type { Substitutions } from "../../text/substitutions.js";

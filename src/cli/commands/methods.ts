@@ -1,5 +1,4 @@
 import type { Command } from "@commander-js/extra-typings";
-import type { MethodCost } from "../../methods/define-method.js";
 import { describeMethods, type MethodDescription } from "../../methods/describe-methods.js";
 import { type Io, write } from "../io.js";
 import { formatOptions, formatTable, printJson } from "../output.js";
@@ -33,7 +32,7 @@ function formatList(io: Io, methods: readonly MethodDescription[]): string {
   return `${table}\n\n${extras.join("")}Run temper methods NAME for the options of a method.\n`;
 }
 
-function formatCost({ gpu, cpu, extra }: MethodCost): string {
+function formatCost({ gpu, cpu, extra }: NonNullable<MethodDescription["cost"]>): string {
   const step = `GPU: ${gpu}; CPU: ${cpu} (a step as a multiple of a standard step)`;
   return extra === undefined ? step : `${step}; ${extra} come on top`;
 }

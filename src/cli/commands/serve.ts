@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import type { LoggedRequest } from "../../serve/request-log.js";
+import type { LoggedRequest } from "../../serve/serve-model.js";
 import { serveModel, serveRequestSchema } from "../../serve/serve-model.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";

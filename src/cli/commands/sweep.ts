@@ -3,13 +3,21 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatNumber, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
-import type { SweepInputs } from "../../sweeps/check-sweep.js";
-import { estimateSeconds, type SweepEstimate } from "../../sweeps/estimate.js";
-import { listShippedSweeps } from "../../sweeps/read-sweep.js";
-import { toMarkdown } from "../../sweeps/render-table.js";
-import { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "../../sweeps/run-sweep.js";
-import type { PlannedSweep, SweepEvent } from "../../sweeps/sweep-events.js";
-import { formatWorkItem, listWorkPhases, type WorkPhase } from "../../sweeps/work-item.js";
+import type { PlannedSweep, SweepEvent, SweepInputs } from "../../sweeps/index.js";
+import {
+  estimateSeconds,
+  formatWorkItem,
+  getSweepFolder,
+  listShippedSweeps,
+  listWorkPhases,
+  planSweep,
+  runSweep,
+  type SweepEstimate,
+  type SweepRequest,
+  sweepRequestSchema,
+  toMarkdown,
+  type WorkPhase,
+} from "../../sweeps/index.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";

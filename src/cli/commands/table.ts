@@ -1,6 +1,5 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import { createTables } from "../../sweeps/create-tables.js";
-import { addPublishedNumbers, toCsv, toMarkdown } from "../../sweeps/render-table.js";
+import { addPublishedNumbers, createTables, toCsv, toMarkdown } from "../../sweeps/index.js";
 import { type Io, removeEscapes, write } from "../io.js";
 import { printJson } from "../output.js";
 

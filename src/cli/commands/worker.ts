@@ -10,8 +10,8 @@ import { validate } from "../../base/validate.js";
 import type { HardenCallbacks } from "../../harden/harden.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest, type WorkProgress, workFilesSchema } from "../../jobs/work-request.js";
-import type { WorkItemResult } from "../../sweeps/run-work.js";
-import { emptyAllCaches } from "../../tensor/runtime.js";
+import type { WorkItemResult } from "../../sweeps/index.js";
+import { emptyAllCaches } from "../../tensor/index.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls } from "../io.js";
 import { createIntegerParser } from "../options.js";
@@ -133,7 +133,7 @@ function getStack(cause: unknown): string {
 
 /** Executes the items of one phase of a sweep that nobody else works on, as a task of a Slurm job. */
 async function runSweepPhase(io: Io, out: string, phase: number, trust: Trust): Promise<void> {
-  const { runPhase } = await import("../../sweeps/slurm.js");
+  const { runPhase } = await import("../../sweeps/index.js");
   const stop = new AbortController();
   const unlisten = onStopSignals(() => stop.abort());
   let hasFailed = false;
