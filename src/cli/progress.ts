@@ -45,6 +45,33 @@ const minItemsForTime = 10;
 const barWidth = 24;
 const clearLine = "\r\x1b[2K";
 
+function formatWithUnit(value: number, unit: string): string {
+  return unit === "bytes" ? formatBytes(value) : `${formatCount(value)} ${unit}`;
+}
+
+/** The amount, the rate, the time left and the details of a job. */
+function describeProgress(
+  { total, unit, start = 0 }: ProgressOptions,
+  done: number,
+  elapsed: number,
+  details: ProgressDetails,
+): string[] {
+  const formatAmount = unit === "bytes" ? formatBytes : formatCount;
+  const rate = elapsed > 0 ? (done - start) / (elapsed / 1000) : 0;
+  const speed = unit === "bytes" ? formatBytes(Math.round(rate)) : `${formatNumber(rate, 3)} ${unit}`;
+  const hasRest = rate > 0 && total !== undefined && done < total && done - start >= minItemsForTime;
+  return [
+    total === undefined
+      ? formatWithUnit(done, unit)
+      : `${formatPercent(total > 0 ? done / total : 1, 0)}  ${formatAmount(done)} of ${formatWithUnit(total, unit)}`,
+    ...(rate > 0 ? [`${speed}/s`] : []),
+    ...(hasRest ? [`${formatDuration(((total - done) / rate) * 1000)} left`] : []),
+    ...Object.entries(details).map(
+      ([name, value]) => `${name} ${typeof value === "number" ? formatNumber(value) : value}`,
+    ),
+  ];
+}
+
 /**
  * Creates the progress display of one job. It writes inside its methods, so synchronous loops can
  * use it, and between them, so that work without an update is seen, too.
@@ -54,9 +81,6 @@ export function createProgress(options: ProgressOptions): Progress {
   const { now = () => performance.now(), silence = silenceMilliseconds } = options;
   const colors = getColors(stream);
   const isTerminal = stream.isTTY === true;
-  const formatAmount = unit === "bytes" ? formatBytes : formatCount;
-  const formatWithUnit = (value: number): string =>
-    unit === "bytes" ? formatBytes(value) : `${formatCount(value)} ${unit}`;
   const countTenths = (value: number): number => (total ? Math.floor((value / total) * 10) : 0);
   const startTime = now();
   let lastTime = Number.NEGATIVE_INFINITY;
@@ -67,22 +91,7 @@ export function createProgress(options: ProgressOptions): Progress {
   let hasWritten = false;
   let hasEnded = false;
 
-  function listParts(): string[] {
-    const elapsed = now() - startTime;
-    const rate = elapsed > 0 ? (done - start) / (elapsed / 1000) : 0;
-    const speed = unit === "bytes" ? formatBytes(Math.round(rate)) : `${formatNumber(rate, 3)} ${unit}`;
-    const hasRest = rate > 0 && total !== undefined && done < total && done - start >= minItemsForTime;
-    return [
-      total === undefined
-        ? formatWithUnit(done)
-        : `${formatPercent(total > 0 ? done / total : 1, 0)}  ${formatAmount(done)} of ${formatWithUnit(total)}`,
-      ...(rate > 0 ? [`${speed}/s`] : []),
-      ...(hasRest ? [`${formatDuration(((total - done) / rate) * 1000)} left`] : []),
-      ...Object.entries(details).map(
-        ([name, value]) => `${name} ${typeof value === "number" ? formatNumber(value) : value}`,
-      ),
-    ];
-  }
+  const listParts = (): string[] => describeProgress(options, done, now() - startTime, details);
 
   function renderBar(): void {
     const full = total ? Math.round(Math.min(1, done / total) * barWidth) : 0;
@@ -137,7 +146,7 @@ export function createProgress(options: ProgressOptions): Progress {
       hasEnded = true;
       clearInterval(timer);
       clearBar();
-      if (hasWritten) stream.write(`${label}: ${formatWithUnit(done)} in ${formatDuration(now() - startTime)}\n`);
+      if (hasWritten) stream.write(`${label}: ${formatWithUnit(done, unit)} in ${formatDuration(now() - startTime)}\n`);
     },
   };
 }

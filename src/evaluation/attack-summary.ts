@@ -164,8 +164,8 @@ export interface JournalSummary {
 
 type JournalResults = Pick<JournalSummary, "results"> & Partial<Pick<JournalSummary, "target">>;
 
-/** Reads a journal once and summarizes it. */
-export async function summarizeJournal(path: string): Promise<JournalSummary> {
+/** Reads a journal once and counts what its summary needs. */
+async function readCounts(path: string) {
   let header: JournalHeader | undefined;
   const results: ExampleResult[] = [];
   /** The queries of each result. */
@@ -217,9 +217,33 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     sums.exact += Number(outcome !== "failed" || result.exact === true);
   }
   if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
+  return {
+    header,
+    results,
+    queryCounts,
+    queries,
+    changed,
+    nearTies,
+    probabilities,
+    sums,
+    density,
+    fresh,
+    fooled,
+    remaining,
+    untargetedCount,
+    knowsExact,
+    target,
+  };
+}
+
+/** Reads a journal and summarizes it. */
+export async function summarizeJournal(path: string): Promise<JournalSummary> {
+  const counts = await readCounts(path);
+  const { header, results, queryCounts, queries, probabilities, sums, changed, nearTies, target } = counts;
   const timing = await readTiming(path);
   const count = results.length;
   const attacked = [...queries.success, ...queries.failed];
+  const targeted = attacked.length - counts.untargetedCount;
   const total = [...attacked, ...queries.skipped].reduce((sum, value) => sum + value, 0);
   const { budget, hasBudget: searchHasBudget } = header.settings;
   const hasBudget = searchHasBudget === true || (budget !== undefined && budget !== null);
@@ -253,8 +277,8 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
         recall: computeRecall(results, target),
         curve: computeCurve(results, queryCounts, target, typeof budget === "number" ? budget : maxQueries),
       }),
-      successRate: safeRatio(queries.success.length, attacked.length - untargetedCount),
-      attacked: attacked.length - untargetedCount,
+      successRate: safeRatio(queries.success.length, targeted),
+      attacked: targeted,
       wordsChanged: changed.length > 0 ? mean(changed) : 0,
       queries: {
         mean: attacked.length > 0 ? mean(attacked) : 0,
@@ -268,26 +292,40 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       seconds: timing.seconds,
       hasBudget,
       lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
-      ...(knowsExact && { exact: sums.exact }),
-      ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
-      ...(fresh.found > 0 && {
-        fresh: {
-          ...fresh,
-          confirmed: fooled.length,
-          fooled: fooled.length > 0 ? mean(fooled) : 0,
-          interval: bootstrapMean(fooled, new Rng(0).fork("fresh")),
-        },
-      }),
-      ...(density.samples > 0 && {
-        density: {
-          ...density,
-          fraction: density.flipped / density.samples,
-          interval: clopperPearsonInterval(density.flipped, density.samples),
-        },
-      }),
+      ...summarizeParts(counts),
       nearTies,
       ...(sums.ties > 0 && { ties: sums.ties }),
     },
+  };
+}
+
+/** The parts of a summary that only some goals and models have. */
+function summarizeParts({
+  knowsExact,
+  sums,
+  remaining,
+  fresh,
+  fooled,
+  density,
+}: Awaited<ReturnType<typeof readCounts>>) {
+  return {
+    ...(knowsExact && { exact: sums.exact }),
+    ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
+    ...(fresh.found > 0 && {
+      fresh: {
+        ...fresh,
+        confirmed: fooled.length,
+        fooled: fooled.length > 0 ? mean(fooled) : 0,
+        interval: bootstrapMean(fooled, new Rng(0).fork("fresh")),
+      },
+    }),
+    ...(density.samples > 0 && {
+      density: {
+        ...density,
+        fraction: density.flipped / density.samples,
+        interval: clopperPearsonInterval(density.flipped, density.samples),
+      },
+    }),
   };
 }
 

@@ -150,6 +150,24 @@ function computeStepMask(step: OptimizerStep, parameters: readonly MaskedParamet
   return firstMask.mul(gamma).add(secondMask.mul(gamma.neg().add(1)));
 }
 
+/** Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13. */
+function applyMask(
+  updates: ParameterUpdates,
+  parameters: readonly MaskedParameter[],
+  mask: Tensor,
+  options: Options,
+): void {
+  const { sliceMask } = granularities[options.granularity];
+  const frozen = mask.neg().add(1);
+  lerpAll_(
+    parameters.map(({ gradient }) => gradient),
+    parameters.map(({ moment }) => moment),
+    parameters.map(({ start, moment }) => sliceMask(frozen, start, moment)),
+  );
+  for (const { name, start, gradient, moment } of parameters)
+    updates.set(name, { gradient, mask: sliceMask(mask, start, moment) });
+}
+
 /** Logs the updated fraction, in total and per layer. */
 function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly MaskedParameter[]): void {
   step.log("rose.updateRatio", mask.mean());
@@ -212,15 +230,7 @@ function createRose(options: Options): TrainingMethod {
       const newMask = shouldRefreshMask(step.stepIndex) ? computeStepMask(step, parameters, options) : null;
       if (newMask) heldMask?.copy_(newMask);
       const mask = newMask ?? (heldMask as Tensor);
-      const frozen = mask.neg().add(1);
-      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13.
-      lerpAll_(
-        parameters.map(({ gradient }) => gradient),
-        parameters.map(({ moment }) => moment),
-        parameters.map(({ start, moment }) => granularity.sliceMask(frozen, start, moment)),
-      );
-      for (const { name, start, gradient, moment } of parameters)
-        updates.set(name, { gradient, mask: granularity.sliceMask(mask, start, moment) });
+      applyMask(updates, parameters, mask, options);
       logUpdateRatios(step, mask, parameters);
       return updates;
     },

@@ -13,17 +13,7 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
   const [isSubmitted, setSubmitted] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   const [question, setQuestion] = useState<string | null>(null);
-  const content = useDelayed(JSON.stringify(values), 250);
-  useEffect(() => {
-    let isCurrent = true;
-    post<FormCheck>("form/check", { kind, values: JSON.parse(content) as FieldValues }).then(
-      (found) => isCurrent && setCheck(found),
-      (error: unknown) => isCurrent && setProblem(getMessage(error)),
-    );
-    return () => {
-      isCurrent = false;
-    };
-  }, [kind, content]);
+  useCheck(kind, values, setCheck, setProblem);
   const path = useDelayed(String(values.data ?? ""), 250);
   const { last: preview } = useLoaded<DataPreview>({ path: "data", query: { path } });
   if (!form) return loadProblem === null ? <Loading what="the form" /> : <Problem message={loadProblem} />;
@@ -66,16 +56,7 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
         void submit(false);
       }}
     >
-      {presets.length > 0 && (
-        <fieldset class="presets">
-          <legend>Start from</legend>
-          {presets.map(({ title, hint, values: preset }) => (
-            <button type="button" class="quiet" key={title} title={hint} onClick={() => change(preset)}>
-              {title}
-            </button>
-          ))}
-        </fieldset>
-      )}
+      {presets.length > 0 && <Presets presets={presets} onChoose={change} />}
       <div class="fields">{fields.filter(({ isMain }) => isMain).map(renderField)}</div>
       {preview && preview.columns.length > 0 && <ReportPart html={preview.table} />}
       <Problem message={preview?.problem ?? null} />
@@ -100,15 +81,52 @@ export function JobForm({ kind, onStarted }: { kind: JobRow["kind"]; onStarted()
           </button>
         </p>
       )}
-      {check?.command && (
-        <>
-          <h2>The same on the command line and in TypeScript</h2>
-          {[check.command, check.code ?? ""].map((text) => (
-            <Command key={text} text={text} />
-          ))}
-        </>
-      )}
+      {check?.command && <SameElsewhere command={check.command} code={check.code ?? ""} />}
     </form>
+  );
+}
+
+/** Lets the server check the values shortly after each change. */
+function useCheck(
+  kind: JobRow["kind"],
+  values: FieldValues,
+  onCheck: (check: FormCheck) => void,
+  onProblem: (message: string) => void,
+): void {
+  const content = useDelayed(JSON.stringify(values), 250);
+  useEffect(() => {
+    let isCurrent = true;
+    post<FormCheck>("form/check", { kind, values: JSON.parse(content) as FieldValues }).then(
+      (found) => isCurrent && onCheck(found),
+      (error: unknown) => isCurrent && onProblem(getMessage(error)),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [kind, content]);
+}
+
+function Presets({ presets, onChoose }: { presets: Form["presets"]; onChoose(values: FieldValues): void }) {
+  return (
+    <fieldset class="presets">
+      <legend>Start from</legend>
+      {presets.map(({ title, hint, values }) => (
+        <button type="button" class="quiet" key={title} title={hint} onClick={() => onChoose(values)}>
+          {title}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function SameElsewhere({ command, code }: { command: string; code: string }) {
+  return (
+    <>
+      <h2>The same on the command line and in TypeScript</h2>
+      {[command, code].map((text) => (
+        <Command key={text} text={text} />
+      ))}
+    </>
   );
 }
 

@@ -61,17 +61,7 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
       <Problem message={one.problem} />
       <Problem message={two.problem} />
       <Examples reference={chosen} onPick={change} />
-      {fields.map((field, i) => (
-        <label class="input" key={field}>
-          {fields.length > 1 ? field : "Text"}
-          <textarea
-            rows={4}
-            value={texts[i]}
-            placeholder="Type or paste a text"
-            onInput={(event) => change({ texts: texts.with(i, event.currentTarget.value) })}
-          />
-        </label>
-      ))}
+      <TextInputs fields={fields} texts={texts} onTexts={(next) => change({ texts: next })} />
       {one.data && (
         <AttackForm
           model={one.data}
@@ -99,6 +89,29 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
       </div>
     </article>
   );
+}
+
+/** One input per field of the model's task. */
+function TextInputs({
+  fields,
+  texts,
+  onTexts,
+}: {
+  readonly fields: readonly string[];
+  readonly texts: readonly string[];
+  onTexts(texts: readonly string[]): void;
+}) {
+  return fields.map((field, i) => (
+    <label class="input" key={field}>
+      {fields.length > 1 ? field : "Text"}
+      <textarea
+        rows={4}
+        value={texts[i]}
+        placeholder="Type or paste a text"
+        onInput={(event) => onTexts(texts.with(i, event.currentTarget.value))}
+      />
+    </label>
+  ));
 }
 
 interface AttackFormProps {

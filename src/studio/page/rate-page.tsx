@@ -93,24 +93,7 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
     setSkipped([...skipped.filter((each) => each !== pair!.id), pair!.id]);
     setAnswers({});
   };
-  useEffect(() => {
-    if (!pair) return;
-    const answer = (event: KeyboardEvent): void => {
-      const isTyping = event.target instanceof Element && event.target.closest("input[type=text], select, textarea");
-      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-      const { current } = given;
-      const next = questions.find(([key]) => current[key] === undefined)?.[0];
-      const last = questions.findLast(([key]) => current[key] !== undefined)?.[0];
-      if ((event.key === "y" || event.key === "n") && next) setAnswers({ ...current, [next]: event.key === "y" });
-      else if (event.key === "Backspace" && last) setAnswers({ ...current, [last]: undefined });
-      else if (event.key === "Enter" && !next) void submit();
-      else if (event.key === "s") skip();
-      else return;
-      event.preventDefault();
-    };
-    addEventListener("keydown", answer);
-    return () => removeEventListener("keydown", answer);
-  });
+  useKeys(pair !== undefined, given, setAnswers, () => void submit(), skip);
   return (
     <>
       <Problem message={problem ?? loadProblem} />
@@ -124,36 +107,8 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
             void submit();
           }}
         >
-          <div class="panels">
-            {[pair.first, pair.second].map((texts, i) => (
-              <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
-                <h2>Text {i === 0 ? "A" : "B"}</h2>
-                {texts.map((text, k) => (
-                  <FoldedText
-                    key={`${pair.id} ${k}`}
-                    pieces={splitShared(text, [pair.second, pair.first][i]![k] ?? "").map((part) => ({ text: part }))}
-                    kept={1}
-                  />
-                ))}
-              </section>
-            ))}
-          </div>
-          {questions.map(([key, question]) => (
-            <fieldset key={key}>
-              <legend>{question}</legend>
-              {[true, false].map((value) => (
-                <label key={String(value)}>
-                  <input
-                    type="radio"
-                    name={key}
-                    checked={answers[key] === value}
-                    onChange={() => setAnswers({ ...answers, [key]: value })}
-                  />{" "}
-                  {value ? "yes" : "no"}
-                </label>
-              ))}
-            </fieldset>
-          ))}
+          <Texts pair={pair} />
+          <Questions answers={answers} onAnswer={setAnswers} />
           <p class="actions">
             <button type="submit" disabled={!isComplete}>
               Save and continue
@@ -172,6 +127,73 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
       {report && <Report report={report} />}
     </>
   );
+}
+
+/** Answers by keys, as the line below the form says. */
+function useKeys(
+  isActive: boolean,
+  given: { readonly current: Answers },
+  setAnswers: (answers: Answers) => void,
+  submit: () => void,
+  skip: () => void,
+): void {
+  useEffect(() => {
+    if (!isActive) return;
+    const answer = (event: KeyboardEvent): void => {
+      const isTyping = event.target instanceof Element && event.target.closest("input[type=text], select, textarea");
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      const { current } = given;
+      const next = questions.find(([key]) => current[key] === undefined)?.[0];
+      const last = questions.findLast(([key]) => current[key] !== undefined)?.[0];
+      if ((event.key === "y" || event.key === "n") && next) setAnswers({ ...current, [next]: event.key === "y" });
+      else if (event.key === "Backspace" && last) setAnswers({ ...current, [last]: undefined });
+      else if (event.key === "Enter" && !next) submit();
+      else if (event.key === "s") skip();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", answer);
+    return () => removeEventListener("keydown", answer);
+  });
+}
+
+/** Both versions of a text, folded where they agree. */
+function Texts({ pair }: { pair: RatingPair }) {
+  return (
+    <div class="panels">
+      {[pair.first, pair.second].map((texts, i) => (
+        <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
+          <h2>Text {i === 0 ? "A" : "B"}</h2>
+          {texts.map((text, k) => (
+            <FoldedText
+              key={`${pair.id} ${k}`}
+              pieces={splitShared(text, [pair.second, pair.first][i]![k] ?? "").map((part) => ({ text: part }))}
+              kept={1}
+            />
+          ))}
+        </section>
+      ))}
+    </div>
+  );
+}
+
+function Questions({ answers, onAnswer }: { answers: Answers; onAnswer(answers: Answers): void }) {
+  return questions.map(([key, question]) => (
+    <fieldset key={key}>
+      <legend>{question}</legend>
+      {[true, false].map((value) => (
+        <label key={String(value)}>
+          <input
+            type="radio"
+            name={key}
+            checked={answers[key] === value}
+            onChange={() => onAnswer({ ...answers, [key]: value })}
+          />{" "}
+          {value ? "yes" : "no"}
+        </label>
+      ))}
+    </fieldset>
+  ));
 }
 
 /** Splits a text where it begins and ends to differ from the other one. */

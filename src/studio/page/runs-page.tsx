@@ -38,9 +38,7 @@ export function RunsPage({ live }: { live: LiveState }) {
     value: name,
     title: `${name} (${finished} of ${total} finished)`,
   }));
-
   if (all.length === 0) return live.isReady ? <NoRuns /> : <Loading what="runs" />;
-  const chosen = shown.filter(({ id }) => selected.has(id));
   const toggle = (id: string): void => {
     const next = new Set(selected);
     if (!next.delete(id)) next.add(id);
@@ -66,16 +64,7 @@ export function RunsPage({ live }: { live: LiveState }) {
           {shown.length} {isGrouped ? "groups" : "runs"}
           {live.isReady ? "" : ", still reading …"}
         </output>
-        <button
-          type="button"
-          disabled={chosen.length === 0}
-          onClick={() => {
-            const ordered = chosen.toSorted((a, b) => Number(isStandard(b)) - Number(isStandard(a)));
-            location.hash = linkTo("compare", { models: JSON.stringify(ordered.map(toModel)) });
-          }}
-        >
-          {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
-        </button>
+        <CompareButton chosen={shown.filter(({ id }) => selected.has(id))} />
       </form>
       {shown.length === 0 ? (
         <EmptyState title="No run matches">
@@ -92,6 +81,18 @@ export function RunsPage({ live }: { live: LiveState }) {
         />
       )}
     </div>
+  );
+}
+
+function CompareButton({ chosen }: { chosen: readonly ShownRow[] }) {
+  const compare = (): void => {
+    const ordered = chosen.toSorted((a, b) => Number(isStandard(b)) - Number(isStandard(a)));
+    location.hash = linkTo("compare", { models: JSON.stringify(ordered.map(toModel)) });
+  };
+  return (
+    <button type="button" disabled={chosen.length === 0} onClick={compare}>
+      {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
+    </button>
   );
 }
 
