@@ -24,8 +24,6 @@ export const calibrateRequestSchema = z.strictObject({
   ...runtimeOptions,
 });
 
-type ParsedRequest = z.output<typeof calibrateRequestSchema>;
-
 /** Texts that are scored together. */
 const textsPerRound = 64;
 
@@ -76,7 +74,7 @@ export async function calibrate(
 
 /** Reads benign texts. The text columns of a table are those of the request, or the known ones. */
 export async function readBenign(
-  request: Pick<ParsedRequest, "benign" | "textColumn">,
+  request: Pick<z.output<typeof calibrateRequestSchema>, "benign" | "textColumn">,
   known: readonly string[],
 ): Promise<Example[]> {
   const { data, textColumn } = flattenData({ data: request.benign, textColumn: request.textColumn });

@@ -17,7 +17,7 @@ import {
 } from "../tensor/precision-verdict.js";
 
 /** A problem of the installation, and how to fix it. */
-interface Problem {
+interface FoundProblem {
   /** True if nothing can be computed. False if it only could work better. */
   readonly fatal: boolean;
   readonly problem: string;
@@ -41,7 +41,7 @@ export async function doctor() {
   const onnx = findOnnxRuntime();
   const cache = getCacheFolder();
   const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
-  const cacheProblem: Problem = {
+  const cacheProblem: FoundProblem = {
     fatal: false,
     problem: `The cache folder ${cache} is not writable.`,
     remedy: "Set TEMPER_CACHE to a writable folder.",
@@ -71,7 +71,7 @@ export async function doctor() {
   };
 }
 
-function createOnnxProblem(problem: string, fatal: boolean): Problem {
+function createOnnxProblem(problem: string, fatal: boolean): FoundProblem {
   return {
     fatal,
     problem: `Exported models cannot run: ${problem}.`,
@@ -83,7 +83,7 @@ function createOnnxProblem(problem: string, fatal: boolean): Problem {
  * Loads the addon in another process, because a library built for another CPU crashes the process
  * that loads it.
  */
-function findLoadFailure(addon: string): Problem | null {
+function findLoadFailure(addon: string): FoundProblem | null {
   const remedy = "Run `npx temper setup`, or `make setup` in a checkout.";
   if (!existsSync(addon))
     return { fatal: true, problem: `The native addon is not built: ${addon} is missing.`, remedy };
@@ -146,8 +146,8 @@ function findBlasName(configuration: string): string {
   return mkl ? `Intel MKL ${mkl}` : (/BLAS_INFO=(\w+)/.exec(configuration)?.[1] ?? "unknown");
 }
 
-function findPerformanceProblems({ blas, gpus, cuda, lowPrecision, auto }: EngineInfo): Problem[] {
-  const problems: Problem[] = [];
+function findPerformanceProblems({ blas, gpus, cuda, lowPrecision, auto }: EngineInfo): FoundProblem[] {
+  const problems: FoundProblem[] = [];
   for (const precision of lowPrecisions) {
     const { failure } = lowPrecision[precision];
     if (failure === null) continue;

@@ -43,7 +43,7 @@ export const evaluateRequestSchema = z.strictObject({
  *     const request: EvaluateRequest = { model: "runs/rose", split: "validation" };
  */
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
-type ParsedRequest = z.output<typeof evaluateRequestSchema>;
+type ParsedEvaluateRequest = z.output<typeof evaluateRequestSchema>;
 
 /**
  * Evaluates a model on a split of a task.
@@ -69,7 +69,7 @@ export async function evaluateAdvglue(
   request: Omit<EvaluateRequest, "task" | "split">,
   callbacks: Callbacks = {},
 ): Promise<AdvglueResult> {
-  const parsed: ParsedRequest = { ...validate(evaluateRequestSchema, request, "evaluate"), split: "test" };
+  const parsed: ParsedEvaluateRequest = { ...validate(evaluateRequestSchema, request, "evaluate"), split: "test" };
   await using classifier = await loadEvaluatedModel(parsed, callbacks);
   const trained = classifier.model.task;
   const part = advglueParts.find((name) => name === trained);
@@ -90,7 +90,7 @@ export async function evaluateAdvglue(
   return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
 }
 
-function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Promise<TextClassifier> {
+function loadEvaluatedModel(request: ParsedEvaluateRequest, { onEvent }: Callbacks): Promise<TextClassifier> {
   const { model, device, precision, threads, windows, positiveLabel } = request;
   return loadClassifier(model, { device, precision, threads, windows, positiveLabel, onEvent });
 }
@@ -98,7 +98,7 @@ function loadEvaluatedModel(request: ParsedRequest, { onEvent }: Callbacks): Pro
 async function evaluateSplit(
   classifier: TextClassifier,
   task: Task,
-  { split, maxSamples, seed, threshold, positiveLabel, benign, textColumn }: ParsedRequest,
+  { split, maxSamples, seed, threshold, positiveLabel, benign, textColumn }: ParsedEvaluateRequest,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   const {

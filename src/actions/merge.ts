@@ -41,7 +41,7 @@ export const mergeRequestSchema = z.strictObject({
  *     const request: MergeRequest = { models: ["runs/a", "runs/b"], mode: "uniform", out: "soup" };
  */
 export type MergeRequest = z.input<typeof mergeRequestSchema>;
-type ParsedRequest = z.output<typeof mergeRequestSchema>;
+type ParsedMergeRequest = z.output<typeof mergeRequestSchema>;
 
 /**
  * A merged model on disk. It is also in the file merge.json of its folder.
@@ -50,7 +50,7 @@ type ParsedRequest = z.output<typeof mergeRequestSchema>;
  */
 export interface MergeReport {
   readonly folder: string;
-  readonly mode: ParsedRequest["mode"];
+  readonly mode: ParsedMergeRequest["mode"];
   /** The weight of each model in the result, and its own accuracy if it was measured. */
   readonly models: readonly {
     readonly model: string;
@@ -71,7 +71,7 @@ interface Merged extends Pick<MergeReport, "models" | "split" | "accuracy"> {
 
 /** A merge in progress. The first model also gives the settings of the result. */
 interface MergeContext {
-  readonly request: ParsedRequest;
+  readonly request: ParsedMergeRequest;
   readonly first: TextClassifier;
   readonly callbacks: Callbacks;
   load(reference: string): Promise<TextClassifier>;
@@ -110,7 +110,7 @@ export async function merge(request: MergeRequest, callbacks: Callbacks = {}): P
   }
 }
 
-function checkModelCount({ mode, models }: ParsedRequest): void {
+function checkModelCount({ mode, models }: ParsedMergeRequest): void {
   if (mode === "wise-ft" && models.length !== 1)
     throw new UserError(`merge: wise-ft expected one model, received ${models.length}. Use uniform or greedy.`);
   if (mode !== "wise-ft" && models.length < 2)

@@ -77,7 +77,7 @@ export const tradeoff = defineAnalysis({
   },
 });
 
-export interface AttackedRun extends LabeledRun {
+export interface TradeoffRun extends LabeledRun {
   readonly accuracy: number;
   readonly examples: number;
   readonly interval: Interval;
@@ -86,7 +86,7 @@ export interface AttackedRun extends LabeledRun {
 }
 
 /** Finds finished runs and reads their metrics. Skips unfinished attacks with a warning. */
-export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<AttackedRun[]> {
+export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<TradeoffRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async (each) => {
       const [{ journals }, metrics] = [await each.run.attacks(), await readMetrics(each.run)];
@@ -115,7 +115,7 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
 /** The attacks of RIFT's figure 4 come first. */
 const panelOrder = ["genetic", "pwws"];
 
-export function listAttacks(runs: readonly AttackedRun[]): string[] {
+export function listAttacks(runs: readonly TradeoffRun[]): string[] {
   const names = [...new Set(runs.flatMap(({ robust }) => [...robust.keys()]))];
   const rank = (name: string): number => (panelOrder.includes(name) ? panelOrder.indexOf(name) : panelOrder.length);
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));

@@ -12,7 +12,7 @@ export type PredictProbabilities = (
   texts: readonly (string | readonly string[])[],
 ) => readonly ArrayLike<number>[] | Promise<readonly ArrayLike<number>[]>;
 
-interface RawText extends PreparedText {
+interface FunctionText extends PreparedText {
   readonly text: string | readonly string[];
 }
 
@@ -25,7 +25,7 @@ const maxTexts = 256;
  * @example
  * const victim = await createFunctionVictim((texts) => texts.map(() => [0.5, 0.5]));
  */
-export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<RawText> & Identified> {
+export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<FunctionText> & Identified> {
   const [row] = await predict([""]);
   if (row === undefined || row.length < 2)
     throw new UserError(
@@ -47,7 +47,7 @@ export async function createFunctionVictim(predict: PredictProbabilities): Promi
         const text = texts.length === 1 ? texts[0]! : texts;
         return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
       }),
-    async predict(items: readonly RawText[]) {
+    async predict(items: readonly FunctionText[]) {
       const rows = await predict(items.map(({ text }) => text));
       return rows.map((each) => ({ probabilities: Float32Array.from(each) }));
     },

@@ -16,7 +16,7 @@ import {
 import { type HttpText, readMappedRows, resolveMapping, writeBody } from "./endpoint-answers.js";
 import type { Victim } from "./victim.js";
 
-interface RawText extends PreparedText {
+interface EndpointText extends PreparedText {
   readonly text: HttpText;
 }
 
@@ -45,7 +45,7 @@ class TransientError extends Error {
 export async function connectHttpVictim(
   url: string,
   rawOptions: HttpVictimOptions = {},
-): Promise<Victim<RawText> & Identified & { readonly labels: readonly string[] | null }> {
+): Promise<Victim<EndpointText> & Identified & { readonly labels: readonly string[] | null }> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
   const endpoint = resolveEndpoint(url, options);
   const { shown } = endpoint;
@@ -100,7 +100,7 @@ export async function connectHttpVictim(
         const text = texts.length === 1 ? texts[0]! : texts;
         return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
       }),
-    async predict(items: readonly RawText[]) {
+    async predict(items: readonly EndpointText[]) {
       const texts = items.map(({ text }) => text);
       const requests: Promise<Float32Array[]>[] = [];
       for (let start = 0; start < texts.length; start += options.batchSize)

@@ -1,5 +1,5 @@
 import type { ResultCache } from "../base/result-cache.js";
-import type { LocalModel } from "../hull/hull-model.js";
+import type { WeightedModel } from "../hull/hull-model.js";
 import type { Model } from "../models/index.js";
 import type { LmConstraint } from "../text/lm-constraint.js";
 import type { PartOfSpeech } from "../text/part-of-speech.js";
@@ -96,7 +96,7 @@ export interface ContextFilter {
 }
 
 /** A local model whose gradients can be computed. */
-export interface GradientVictim extends LocalModel {
+export interface GradientVictim extends WeightedModel {
   readonly model: Pick<Model, "architecture" | "tokenizer" | "tokenization" | "maxLength">;
   /** Hashes of its parts for the journal ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;

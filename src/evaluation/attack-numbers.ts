@@ -5,7 +5,7 @@ import { describeMetric } from "./metric-table.js";
 import { type Interval, wilsonInterval } from "./statistics.js";
 
 /** The subject of an attack's numbers: its examples and the names of the classes. */
-interface AttackContext extends Pick<AttackSuiteSummary, "examples" | "clean"> {
+interface NumberContext extends Pick<AttackSuiteSummary, "examples" | "clean"> {
   readonly labels: readonly string[];
 }
 
@@ -13,9 +13,9 @@ interface AttackContext extends Pick<AttackSuiteSummary, "examples" | "clean"> {
 type FormattedNumber = string | readonly [value: string, interval: string] | false | undefined;
 
 /** A title that begins with two spaces continues the number above it. */
-type AttackNumber = readonly [
+type NumberFormat = readonly [
   title: string,
-  format: (summary: AttackSummary, context: AttackContext) => FormattedNumber,
+  format: (summary: AttackSummary, context: NumberContext) => FormattedNumber,
 ];
 
 /** The mark of a number of an attack that is weaker than another one that it must beat. */
@@ -35,7 +35,7 @@ const resources = [
 ] as const;
 
 /** Every number of an attack, in the order in which it is shown. */
-const attackNumbers: readonly AttackNumber[] = [
+const attackNumbers: readonly NumberFormat[] = [
   [
     "recall of the attacked class",
     ({ recall, ...summary }) =>
@@ -45,7 +45,7 @@ const attackNumbers: readonly AttackNumber[] = [
       ],
   ],
   ...curveBudgets.map(
-    (budget): AttackNumber => [
+    (budget): NumberFormat => [
       `  after ${formatCount(budget)} ${budget === 1 ? "query" : "queries"}`,
       ({ curve }) => {
         const point = curve?.find(({ queries }) => queries === budget);
@@ -107,7 +107,7 @@ const attackNumbers: readonly AttackNumber[] = [
   ],
   ["tokens evaluated of queried", ({ tokens }) => tokens.queried > 0 && formatCounts(tokens.evaluated, tokens.queried)],
   ...resources.map(
-    ([kind, name]): AttackNumber => [
+    ([kind, name]): NumberFormat => [
       `${name}: calls, inputs, time`,
       ({ resources: costs }) => {
         const cost = costs?.[kind];
@@ -138,7 +138,7 @@ export const mainAttackNumbers: readonly string[] = [
  * left out, and its 95% CI follows a number. The accuracy on texts of one label is its recall.
  */
 export function tabulateAttacks(
-  attacks: readonly (AttackContext & { readonly summary: AttackSummary })[],
+  attacks: readonly (NumberContext & { readonly summary: AttackSummary })[],
   attackedLabel: string | null,
   titles: readonly string[] = attackNumbers.map(([title]) => title),
 ): { title: string; cells: string[] }[] {

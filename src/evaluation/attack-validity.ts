@@ -23,7 +23,7 @@ export const attackValiditySchema = z.object({
   /** Time of the encoder. */
   seconds: number,
 });
-export type AttackValidity = z.output<typeof attackValiditySchema>;
+export type Validity = z.output<typeof attackValiditySchema>;
 
 /** Counts an example as fooled only if its text is valid. */
 export function summarizeValidity(
@@ -36,7 +36,7 @@ export function summarizeValidity(
     readonly seconds: number;
   },
   encoder: string,
-): AttackValidity {
+): Validity {
   const { similarities, fluencies = [], failed, total, threshold, seconds } = counts;
   const valid = similarities.filter((similarity) => similarity >= threshold).length;
   const correct = failed + similarities.length - valid;

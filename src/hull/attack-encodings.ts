@@ -2,7 +2,7 @@ import { batchByLength } from "../models/index.js";
 import { crossEntropyLoss, scope, tensor } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 import type { HullOptions, ModifiableWords } from "./convex-hull.js";
-import { createHullBatch, type HullText, type LocalModel } from "./hull-model.js";
+import { createHullBatch, type HullText, type WeightedModel } from "./hull-model.js";
 
 /** The candidate with the largest mixture weight for each modifiable word, and that weight. */
 export interface HullSelection {
@@ -15,7 +15,7 @@ const sumReduction = 2;
 
 /** Finds the mixtures with the largest cross-entropy, then picks single candidates. */
 export function findWorstCaseSubstitutions(
-  victim: LocalModel,
+  victim: WeightedModel,
   texts: readonly (HullText & { readonly label: number })[],
   options: HullOptions,
 ): HullSelection[] {
@@ -52,7 +52,7 @@ const tokensPerBatch = { cpu: 2048, gpu: 16384 };
 
 /** Attacks any number of texts, in batches of similar length. Returns the attacked encodings. */
 export async function attackEncodings(
-  victim: LocalModel,
+  victim: WeightedModel,
   texts: readonly (HullText & { readonly label: number })[],
   options: HullOptions,
   onBatch?: (done: number) => void,

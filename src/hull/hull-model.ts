@@ -48,7 +48,7 @@ export function createHullModel(
 }
 
 /** A model on this host, with its weights in the dtype that it computes in. */
-export interface LocalModel {
+export interface WeightedModel {
   readonly model: Pick<Model, "architecture" | "tokenizer">;
   readonly weights: Weights;
   readonly device: Device;
@@ -63,7 +63,7 @@ export interface HullText {
 
 /** Pads texts, packs their hull and copies both to the device. */
 export function createHullBatch(
-  { model, weights, device }: LocalModel,
+  { model, weights, device }: WeightedModel,
   texts: readonly HullText[],
   options: HullOptions,
 ): HullModel & {

@@ -13,13 +13,15 @@ export interface CallContext<Event> {
 }
 
 /** A method that a process offers to the one that started it. */
-export type Method<Input, Result, Event = never> = (input: Input, context: CallContext<Event>) => Promise<Result>;
-type InputOf<M> = M extends Method<infer Input, unknown, infer _> ? Input : never;
+export type RemoteMethod<Input, Result, Event = never> = (input: Input, context: CallContext<Event>) => Promise<Result>;
+type InputOf<M> = M extends RemoteMethod<infer Input, unknown, infer _> ? Input : never;
 type ResultOf<M> = M extends (...parameters: never[]) => Promise<infer Result> ? Result : never;
 type EventOf<M> = M extends (input: never, context: CallContext<infer Event>) => unknown ? Event : never;
 
-type Request = { readonly id: number; readonly method: string; readonly input: unknown } | { readonly abort: number };
-type Answer = { readonly id: number } & (
+type RemoteRequest =
+  | { readonly id: number; readonly method: string; readonly input: unknown }
+  | { readonly abort: number };
+type RemoteAnswer = { readonly id: number } & (
   | { readonly event: unknown }
   | { readonly result: unknown }
   | { readonly error: string; readonly isUserError: boolean }
@@ -55,7 +57,7 @@ export class CallProcess<Api> {
     this.#child ??= this.#start();
     const child = this.#child;
     const id = ++this.#lastId;
-    const send = (request: Request): void => void (child.connected && child.send(request));
+    const send = (request: RemoteRequest): void => void (child.connected && child.send(request));
     signal?.addEventListener("abort", () => send({ abort: id }), { once: true });
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, {
@@ -83,7 +85,7 @@ export class CallProcess<Api> {
       for (const { reject } of this.#waiting.values()) reject(new UserError(reason));
       this.#waiting.clear();
     };
-    child.on("message", (answer: Answer) => this.#receive(answer));
+    child.on("message", (answer: RemoteAnswer) => this.#receive(answer));
     // A process that ended cannot be written to, either. Its end says why.
     child.on("error", (error) => {
       if (child.pid === undefined) end(`The process of the models could not be started: ${error.message}`);
@@ -94,7 +96,7 @@ export class CallProcess<Api> {
     return child;
   }
 
-  #receive(answer: Answer): void {
+  #receive(answer: RemoteAnswer): void {
     const waiting = this.#waiting.get(answer.id);
     if ("event" in answer) {
       waiting?.onEvent(answer.event);
@@ -107,9 +109,9 @@ export class CallProcess<Api> {
 }
 
 /** Answers the calls of the process that started this one, and ends with it. */
-export function answerCalls(methods: Readonly<Record<string, Method<never, unknown, never>>>): void {
+export function answerCalls(methods: Readonly<Record<string, RemoteMethod<never, unknown, never>>>): void {
   const running = new Map<number, AbortController>();
-  const send = (answer: Answer): void => void (process.connected && process.send?.(answer));
+  const send = (answer: RemoteAnswer): void => void (process.connected && process.send?.(answer));
   const answer = async (id: number, method: string, input: unknown): Promise<void> => {
     const stop = new AbortController();
     running.set(id, stop);
@@ -122,7 +124,7 @@ export function answerCalls(methods: Readonly<Record<string, Method<never, unkno
       running.delete(id);
     }
   };
-  process.on("message", (request: Request) => {
+  process.on("message", (request: RemoteRequest) => {
     if ("abort" in request) running.get(request.abort)?.abort();
     else void answer(request.id, request.method, request.input);
   });

@@ -4,14 +4,14 @@ import { averageGradients, type BatchContext, type TrainingMethod } from "../tra
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
-interface Options {
+interface FreeLbOptions {
   readonly steps: number;
   readonly stepSize: number;
   readonly initMagnitude: number;
   readonly maxNorm: number;
 }
 
-export const createFreelbOptions = ({ steps, stepSize, initMagnitude, maxNorm }: Options) =>
+export const createFreelbOptions = ({ steps, stepSize, initMagnitude, maxNorm }: FreeLbOptions) =>
   z.strictObject({
     steps: z.number().int().positive().default(steps).describe("ascent steps; each is also a training pass"),
     stepSize: nonnegativeSchema.default(stepSize).describe("length of an ascent step"),
@@ -42,14 +42,14 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
 function ascend(
   perturbation: Tensor,
   gradient: Tensor,
-  { stepSize, maxNorm }: Pick<Options, "stepSize" | "maxNorm">,
+  { stepSize, maxNorm }: Pick<FreeLbOptions, "stepSize" | "maxNorm">,
 ): Tensor {
   const moved = perturbation.add(gradient.div(computeNorm(gradient).clamp(1e-8)).mul(stepSize));
   return maxNorm === 0 ? moved : moved.mul(computeNorm(moved).clamp(1e-8).reciprocal().mul(maxNorm).clamp(null, 1));
 }
 
 /** Averages the gradients over an ascent on the embeddings. All passes share dropout masks. */
-export function createFreelb(name: string, options: Options): TrainingMethod {
+export function createFreelb(name: string, options: FreeLbOptions): TrainingMethod {
   return {
     name,
     traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },

@@ -23,7 +23,7 @@ const optionsSchema = z.strictObject({
     .describe("how sharply the probability of an update rises with the rank (10: sentiment, 1: entailment)"),
 });
 
-type Options = z.output<typeof optionsSchema>;
+type RoastOptions = z.output<typeof optionsSchema>;
 
 /** One ascent step: epsilon g / max |g|, with the largest element of each token. */
 function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: number): Tensor {
@@ -43,7 +43,7 @@ function searchPerturbation(context: BatchContext, embeddings: Tensor, epsilon: 
  */
 export function computeUpdateProbabilities(
   scores: readonly Tensor[],
-  { alpha, beta }: Pick<Options, "alpha" | "beta">,
+  { alpha, beta }: Pick<RoastOptions, "alpha" | "beta">,
 ): Tensor[] {
   return scope(() => {
     const flat = flattenTensors(scores);
@@ -67,7 +67,7 @@ function sampleMask(probabilities: Tensor): Tensor {
   return chosen.to("float32").div(probabilities);
 }
 
-function createRoast(options: Options): TrainingMethod {
+function createRoast(options: RoastOptions): TrainingMethod {
   const selects = options.alpha > 0;
   let stepsPerEpoch = 1;
   /** The squared gradients of the current epoch, before the first one those of the Fisher pass. */

@@ -13,7 +13,7 @@ const optionsSchema = z.strictObject({
   eta: nonnegativeSchema.default(0.01).describe("added to the absolute values of ASAM"),
 });
 
-type Options = z.output<typeof optionsSchema>;
+type SamOptions = z.output<typeof optionsSchema>;
 
 /** Avoids a division by zero if the gradient vanishes. */
 const epsilon = 1e-12;
@@ -22,7 +22,7 @@ const epsilon = 1e-12;
 export function computeAscent(
   parameters: readonly Tensor[],
   gradients: readonly Tensor[],
-  { rho, adaptive, eta }: Options,
+  { rho, adaptive, eta }: SamOptions,
 ): Tensor[] {
   const scales = adaptive ? parameters.map((parameter) => parameter.detach().abs().add(eta)) : null;
   const scaled = scales ? gradients.map((gradient, i) => gradient.mul(scales[i]!)) : gradients;
@@ -30,7 +30,7 @@ export function computeAscent(
   return scaled.map((gradient, i) => (scales ? gradient.mul(scales[i]!) : gradient).mul(factor));
 }
 
-function createSam(options: Options): TrainingMethod {
+function createSam(options: SamOptions): TrainingMethod {
   const ascend = ({ training }: BatchContext, gradients: NamedTensors): Tensor[] => {
     const parameters = [...training.parameters.values()];
     const ordered = [...training.parameters.keys()].map((name) => gradients.get(name) as Tensor);

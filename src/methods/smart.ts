@@ -31,7 +31,7 @@ const optionsSchema = z.strictObject({
   lateEmaDecay: fractionSchema.default(0.999).describe("decay of the moving average in the remaining steps"),
 });
 
-type Options = z.output<typeof optionsSchema>;
+type SmartOptions = z.output<typeof optionsSchema>;
 
 /** Smaller perturbations vanish in bfloat16, in which embeddings have 8 significant bits. */
 const minBfloat16Perturbation = 1e-3;
@@ -50,7 +50,7 @@ interface Variant {
   computeOuterLoss(cleanLogits: Tensor, perturbedLogits: Tensor): Tensor;
 }
 
-const variants: Readonly<Record<Options["projection"], Variant>> = {
+const variants: Readonly<Record<SmartOptions["projection"], Variant>> = {
   paper: {
     stepSize: 1e-3,
     epsilon: 1e-5,
@@ -120,7 +120,7 @@ export function searchPerturbation(
   embeddings: Tensor,
   cleanLogits: Tensor,
   initialNoise: Tensor,
-  options: Options,
+  options: SmartOptions,
 ): Tensor {
   const variant = variants[options.projection];
   const { steps, stepSize, epsilon } = options;
@@ -144,7 +144,7 @@ export function computeSmoothnessLoss(
   context: BatchContext,
   cleanLogits: Tensor,
   sampleNoise: (shape: readonly number[]) => Tensor,
-  options: Options,
+  options: SmartOptions,
 ): Tensor {
   const variant = variants[options.projection];
   const embeddings = variant.embed(context);
@@ -159,7 +159,7 @@ export function computeProximalLoss(context: BatchContext, cleanLogits: Tensor, 
   return symmetricKl(cleanLogits, averaged.logits);
 }
 
-function createSmart(options: Options): TrainingMethod {
+function createSmart(options: SmartOptions): TrainingMethod {
   let emaWeights = new Map<string, Tensor>();
   const radius = options.epsilon ?? variants.paper.epsilon;
   const requiresFloat32 =
@@ -206,7 +206,7 @@ function createSmart(options: Options): TrainingMethod {
 }
 
 /** The weight 1 - decay of the new weights, from the step tensor, so that graphs can be replayed. */
-function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, lateEmaDecay }: Options): Tensor {
+function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, lateEmaDecay }: SmartOptions): Tensor {
   const isEarly = optimizer.step.le(0.1 * training.totalSteps).to("float32");
   return isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay);
 }

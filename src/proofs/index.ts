@@ -11,7 +11,7 @@ export {
   maxSubstitutions,
   type ProofLine,
   proofLineSchema,
-  type Substitutions,
+  type SubstitutionList,
   type TextLine,
 } from "./exact/proof-lines.js";
 export { countCandidates, createOriginal, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";

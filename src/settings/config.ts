@@ -197,8 +197,6 @@ export function formatMethodNames({ methods }: Pick<RunConfig, "methods">): stri
   return names.join("+") || "standard";
 }
 
-type Settings = Pick<RunConfig, "train">;
-
 /** Settings that do not change the result of a run. */
 const nonIdentityKeys = new Set([
   "device",
@@ -216,7 +214,7 @@ const nonIdentityKeys = new Set([
  * Rejects a resumed run whose settings changed: another learning rate halfway is another
  * experiment.
  */
-export function checkSameConfig<T extends Settings>(folder: string, before: T, now: T): void {
+export function checkSameConfig<T extends Pick<RunConfig, "train">>(folder: string, before: T, now: T): void {
   const old = flattenConfig(before);
   const changed = [...flattenConfig(now)].filter(([key, value]) => old.get(key) !== value);
   if (changed.length === 0) return;
@@ -233,7 +231,7 @@ export function formatConfigIdentity(config: RunConfig): string {
 }
 
 /** Every setting that decides the result under its full key, as text. */
-export function flattenConfig({ train, ...rest }: Settings): Map<string, string> {
+export function flattenConfig({ train, ...rest }: Pick<RunConfig, "train">): Map<string, string> {
   const inner = Object.entries(train).map(([key, value]): [string, unknown] => [`train.${key}`, value]);
   const all = [...Object.entries(rest), ...inner].filter(([key]) => !nonIdentityKeys.has(key));
   return new Map(all.map(([key, value]) => [key, JSON.stringify(value)]));

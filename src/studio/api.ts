@@ -107,7 +107,7 @@ export interface DiffPiece {
 }
 
 /** One attacked text. */
-export interface AttackedText {
+export interface JournalText {
   readonly id: string;
   readonly label: number;
   readonly outcome: AttackOutcome;
@@ -123,7 +123,7 @@ export interface AttackedText {
 export interface TextsPage {
   readonly total: number;
   readonly matching: number;
-  readonly texts: readonly AttackedText[];
+  readonly texts: readonly JournalText[];
 }
 
 /** A comparison as a report shows it. */
@@ -169,12 +169,12 @@ export interface ScoredWord {
 }
 
 /** A message to the playground while it attacks a text. */
-export type AttackMessage =
+export type SearchMessage =
   | { readonly type: "start"; readonly pieces: readonly (readonly TextPiece[])[] }
   | ({ readonly type: "step" } & SearchStep)
   | {
       readonly type: "end";
-      readonly result: AttackedText;
+      readonly result: JournalText;
       /** The texts after the attack. */
       readonly texts: readonly string[];
     }

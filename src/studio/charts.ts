@@ -19,7 +19,7 @@ const titles: Readonly<Record<string, string>> = {
 };
 
 /** A value of a line at a step. */
-interface Point {
+interface LoggedPoint {
   readonly chart: string;
   readonly line: string;
   readonly step: number;
@@ -32,7 +32,7 @@ type Lines = Map<string, { readonly steps: number[]; readonly values: number[] }
 export async function readCharts(run: RunFolder): Promise<ChartData[]> {
   const [events, timings] = await Promise.all([run.events(), run.timings()]);
   const charts = new Map<string, Lines>(Object.keys(firstCharts).map((id) => [id, new Map()]));
-  const add = ({ chart, line, step, value }: Point): void => {
+  const add = ({ chart, line, step, value }: LoggedPoint): void => {
     if (typeof value !== "number" || !Number.isFinite(value)) return;
     const lines: Lines = charts.get(chart) ?? new Map();
     charts.set(chart, lines);
@@ -60,7 +60,7 @@ export async function readCharts(run: RunFolder): Promise<ChartData[]> {
     }));
 }
 
-function* listPoints(event: RunEvent): Generator<Point> {
+function* listPoints(event: RunEvent): Generator<LoggedPoint> {
   const { step, learningRate, gradientNorm, evaluation, distance } = event;
   for (const [key, value] of Object.entries(event)) {
     if (trainerKeys.has(key)) continue;

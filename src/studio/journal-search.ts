@@ -5,7 +5,7 @@ import { splitChangedText } from "../evaluation/changed-text.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
-import type { AttackedText, DiffPiece, TextsPage } from "./api.js";
+import type { DiffPiece, JournalText, TextsPage } from "./api.js";
 
 export interface TextsQuery {
   /** Shows only texts that contain this, before or after the attack. */
@@ -68,7 +68,7 @@ export class JournalSearch {
   }
 }
 
-export function toAttackedText(result: AttackResult): AttackedText {
+export function toAttackedText(result: AttackResult): JournalText {
   const { id, label, outcome, queries, before, after, edits } = result;
   return { id, label, outcome, queries, before, after, edits, fields: toDiff(result) };
 }

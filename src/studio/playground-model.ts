@@ -14,7 +14,7 @@ import { drawRandomly } from "../tasks/sample.js";
 import { findWordPlaces } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
-import type { AttackMessage, PlaygroundExample, PlaygroundModel, Scored } from "./api.js";
+import type { PlaygroundExample, PlaygroundModel, Scored, SearchMessage } from "./api.js";
 import { toAttackedText } from "./journal-search.js";
 
 /** Words whose importance is computed. Longer texts would make people wait. */
@@ -28,7 +28,7 @@ const labelsTimeout = 3000;
 type ModelInfo = Pick<PlaygroundModel, "labels" | "fields">;
 
 /** An attack on a text that somebody typed. */
-export interface TypedAttack {
+export interface TypedSearch {
   readonly texts: readonly string[];
   /** The true label; null for the predicted one. */
   readonly label: number | null;
@@ -108,8 +108,8 @@ export class LoadedPlaygroundModel {
 
   /** Attacks a text with the defaults of `temper attack`, and sends each step. */
   async attack(
-    { texts, label, attack, models }: TypedAttack,
-    { signal, send }: CallContext<AttackMessage>,
+    { texts, label, attack, models }: TypedSearch,
+    { signal, send }: CallContext<SearchMessage>,
   ): Promise<void> {
     const { pieces } = await this.score(texts, false);
     send({ type: "start", pieces });

@@ -1,6 +1,6 @@
 import { answerCalls, type CallContext } from "../jobs/call-process.js";
-import type { AttackMessage } from "./api.js";
-import { LoadedPlaygroundModel, type TypedAttack } from "./playground-model.js";
+import type { SearchMessage } from "./api.js";
+import { LoadedPlaygroundModel, type TypedSearch } from "./playground-model.js";
 
 /** The program of the process in which the models of the playground compute. */
 
@@ -33,7 +33,7 @@ const methods = {
   listExamples: async ({ source }: Source) => (await open(source)).listExamples(),
   score: async ({ source, texts, withWords }: Source & { texts: readonly string[]; withWords: boolean }) =>
     (await open(source)).score(texts, withWords),
-  attack: async ({ source, ...attack }: Source & TypedAttack, context: CallContext<AttackMessage>) =>
+  attack: async ({ source, ...attack }: Source & TypedSearch, context: CallContext<SearchMessage>) =>
     (await open(source)).attack(attack, context),
 };
 export type PlaygroundMethods = typeof methods;

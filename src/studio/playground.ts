@@ -5,7 +5,7 @@ import { isEndpoint } from "../actions/load/load-victim.js";
 import { attackNames } from "../attacks/load-attack.js";
 import { getErrorMessage } from "../base/errors.js";
 import { CallProcess } from "../jobs/call-process.js";
-import type { AttackMessage, PlaygroundModel } from "./api.js";
+import type { PlaygroundModel, SearchMessage } from "./api.js";
 import { attackChoices, toRequest } from "./forms.js";
 import type { PlaygroundMethods } from "./playground-process.js";
 import type { RunCatalog } from "./run-catalog.js";
@@ -54,7 +54,7 @@ export function addPlaygroundRoutes(app: Hono, catalog: RunCatalog): () => void 
       const stop = new AbortController();
       stream.onAbort(() => stop.abort());
       const sent: Promise<void>[] = [];
-      const onEvent = (message: AttackMessage): void =>
+      const onEvent = (message: SearchMessage): void =>
         void sent.push(stream.writeSSE({ data: JSON.stringify(message) }));
       try {
         await computing.call("attack", input, { signal: stop.signal, onEvent });

@@ -43,7 +43,7 @@ export async function runLocally(
 }
 
 /** A worker and its GPU; empty for a CPU. */
-interface Place {
+interface WorkerPlace {
   readonly worker: Worker;
   readonly gpu: string;
 }
@@ -51,7 +51,7 @@ interface Place {
 async function executePhases(
   out: string,
   plan: SweepPlan,
-  places: readonly Place[],
+  places: readonly WorkerPlace[],
   options: WorkSignals & Pick<SweepCallbacks, "onEvent"> & { readonly trainJobs: number | undefined },
 ): Promise<WorkItemFailure[]> {
   const { onEvent, trainJobs = Number.POSITIVE_INFINITY, ...signals } = options;
@@ -78,7 +78,7 @@ async function executePhases(
       }
       return undefined;
     };
-    const execute = async (item: WorkItem, { worker, gpu }: Place): Promise<void> => {
+    const execute = async (item: WorkItem, { worker, gpu }: WorkerPlace): Promise<void> => {
       onEvent?.({ type: "item-start", item });
       const training = item.kind === "train" ? 1 : 0;
       trainings.set(gpu, trainings.get(gpu)! + training);
@@ -88,7 +88,7 @@ async function executePhases(
       if (result.state === "failed") failures.push({ item, ...result });
       if (item.kind === "train") unfinishedRuns.delete(item.run);
     };
-    const work = async (place: Place): Promise<void> => {
+    const work = async (place: WorkerPlace): Promise<void> => {
       while (waiting.size > 0 && !stop?.aborted) {
         const item = takeReadyItem(place.gpu);
         // Every other item waits for a run that another worker trains now.

@@ -83,12 +83,12 @@ function parseSentencePiece(bytes: Uint8Array): SentencePieceModel {
   return { pieces, modelType, charsmap };
 }
 
-type Scored = readonly [piece: string, score: number];
+type ScoredPiece = readonly [piece: string, score: number];
 
 /** The use of a SentencePiece model by a family. */
 interface Family {
   /** Creates the vocabulary, in order of IDs. */
-  readonly createVocabulary: (pieces: readonly Scored[]) => readonly Scored[];
+  readonly createVocabulary: (pieces: readonly ScoredPiece[]) => readonly ScoredPiece[];
   readonly special: { readonly cls: string; readonly sep: string; readonly pad: string; readonly mask: string };
   readonly unkToken: string;
   readonly isMaskStripped: boolean;
@@ -103,7 +103,7 @@ const bertTokens = { cls: "[CLS]", sep: "[SEP]", mask: "[MASK]" };
 const robertaTokens = { cls: "<s>", sep: "</s>", pad: "<pad>", mask: "<mask>" };
 const createProcessor: typeof createBertProcessor = (cls, sep) =>
   createRobertaProcessor(cls, sep, { trim_offsets: false, add_prefix_space: true });
-const zero = (piece: string): Scored => [piece, 0];
+const zero = (piece: string): ScoredPiece => [piece, 0];
 const replace = (pattern: string): Normalizer => ({ type: "Replace", pattern: { String: pattern }, content: '"' });
 
 /** The families of transformers with a SentencePiece model, by model type. */

@@ -9,7 +9,7 @@ export interface FilePosition {
 }
 
 /** The log-probabilities of one text with each substitute, by position and word. */
-export interface ScoredText {
+export interface LmScores {
   /** Lowercase words, separated by spaces. */
   readonly text: string;
   readonly scores: ReadonlyMap<number, ReadonlyMap<string, number>>;
@@ -25,7 +25,7 @@ export interface ScoredText {
 export async function* readLmScores(
   path: string,
   start: FilePosition = { bytes: 0, lines: 0 },
-): AsyncGenerator<ScoredText> {
+): AsyncGenerator<LmScores> {
   let current: { text: string; scores: Map<number, Map<string, number>> } | null = null;
   let wordCount: number | null = null;
   let end = start;
@@ -71,7 +71,7 @@ function parseScore(
  * the substitute) - log P(text) >= `minDifference`. Positions without scores have none.
  */
 export function selectLikelySubstitutes(
-  { text, scores }: Pick<ScoredText, "text" | "scores">,
+  { text, scores }: Pick<LmScores, "text" | "scores">,
   minDifference: number,
 ): Record<string, string[]> {
   return Object.fromEntries(

@@ -5,7 +5,7 @@ import { createFileError } from "../base/files.js";
 import { validate } from "../base/validate.js";
 
 /** A line of a text file and its number, from 1. */
-interface TextLine {
+interface InputLine {
   readonly line: number;
   readonly text: string;
   /** Bytes of the file up to the end of this line. */
@@ -21,13 +21,13 @@ const maxLineBytes = 16 << 20;
  * the byte-order mark and carriage returns at line ends. Invalid UTF-8 is an error that names the
  * line.
  */
-export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>): AsyncGenerator<TextLine> {
+export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>): AsyncGenerator<InputLine> {
   const name = path === "-" ? "standard input" : path;
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let pending: Uint8Array[] = [];
   let pendingBytes = 0;
   let [line, consumed] = [0, 0];
-  const decode = (bytes: Uint8Array): TextLine => {
+  const decode = (bytes: Uint8Array): InputLine => {
     line++;
     consumed += bytes.length + 1;
     let text: string;

@@ -14,7 +14,7 @@ export interface TextAttackRequest {
 }
 
 /** Returns texts that fool the model, or null. Without examples, checks that it can run. */
-export type AttackTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
+export type FindAdversarialTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
 
 /** Paths that a training writes; the owner of the run folder chooses them. */
 export interface TrainingFiles {

@@ -9,7 +9,7 @@ import type { Batch, HostBatch } from "./batch.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
 import type { TrainSettings } from "./settings.js";
 import type { TaskLoss } from "./task-loss.js";
-import type { AttackTexts, TrainingFiles } from "./training-job.js";
+import type { FindAdversarialTexts, TrainingFiles } from "./training-job.js";
 
 // Everything that a method sees. A method, the job that lists it, the training that runs it and its
 // batches refer to each other, so they are declared together.
@@ -145,7 +145,7 @@ export interface TrainingJob extends Callbacks {
   /** Called only by methods that need word substitutions. */
   readonly loadSubstitutions?: () => Promise<Substitutions>;
   /** Attacks texts on the current weights of the model, for methods that train on the results. */
-  readonly attackTexts?: AttackTexts;
+  readonly attackTexts?: FindAdversarialTexts;
   /** Set if the result will not be used: passes over all data end early. */
   readonly dryRun?: { readonly stepsPerEpoch: number };
   /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */

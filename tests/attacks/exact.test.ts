@@ -6,7 +6,7 @@ import type { AbleVictim } from "../../src/attacks/victim.js";
 import { Rng } from "../../src/base/rng.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { countCombinations, enumerateCombinations } from "../../src/proofs/exact/combinations.js";
-import type { ProofLine, ResultLine, Substitutions } from "../../src/proofs/exact/proof-lines.js";
+import type { ProofLine, ResultLine, SubstitutionList } from "../../src/proofs/exact/proof-lines.js";
 import { createOriginal, proveText } from "../../src/proofs/exact/prove-text.js";
 import { measureDecidedMargin } from "../../src/proofs/exact/score-candidates.js";
 import type { WordSubstitutes } from "../../src/proofs/exact/substitution-space.js";
@@ -47,7 +47,7 @@ function createSpace(sizes: readonly number[]): WordSubstitutes[] {
 async function prove(
   answer: (text: string) => readonly number[],
   space: readonly WordSubstitutes[],
-  options: { maxChanges: number; budget?: number; attack?: Substitutions | null; known?: readonly ProofLine[] },
+  options: { maxChanges: number; budget?: number; attack?: SubstitutionList | null; known?: readonly ProofLine[] },
   victim: AbleVictim & { calls: string[][] } = scriptedVictim(2, answer, 64),
 ): Promise<{ result: ResultLine; lines: ProofLine[]; scored: number; calls: number }> {
   const { maxChanges, budget = Number.POSITIVE_INFINITY, attack = null, known = [] } = options;
@@ -143,7 +143,7 @@ describe("a proof", () => {
   });
 
   test("skips the levels from the attack's success on", async () => {
-    const attack: Substitutions = [
+    const attack: SubstitutionList = [
       [0, "zero1"],
       [1, "one0"],
     ];

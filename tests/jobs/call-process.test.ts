@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { UserError } from "../../src/base/errors.js";
-import { CallProcess, type Method } from "../../src/jobs/call-process.js";
+import { CallProcess, type RemoteMethod } from "../../src/jobs/call-process.js";
 import { packageRoot } from "../../src/tensor/native.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -11,11 +11,11 @@ const library = join(packageRoot, "dist");
 
 interface Methods {
   /** Computes without a pause until a file exists. */
-  readonly compute: Method<{ until: string }, string, "begun">;
-  readonly fail: Method<{ isUserError: boolean }, never>;
-  readonly wait: Method<object, string, "waiting">;
-  readonly end: Method<object, never>;
-  readonly identify: Method<object, number>;
+  readonly compute: RemoteMethod<{ until: string }, string, "begun">;
+  readonly fail: RemoteMethod<{ isUserError: boolean }, never>;
+  readonly wait: RemoteMethod<object, string, "waiting">;
+  readonly end: RemoteMethod<object, never>;
+  readonly identify: RemoteMethod<object, number>;
 }
 
 const program = join(folder, "program.mjs");

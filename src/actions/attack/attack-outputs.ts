@@ -7,7 +7,7 @@ import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../base/errors.js";
 import { checkWritable, createFolder, writeFileAtomic } from "../../base/files.js";
 import { orNull } from "../../base/validate.js";
-import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
+import { summarizeValidity, type Validity } from "../../evaluation/attack-validity.js";
 import { getJournalPath, readSimilarities, writeSimilarities } from "../../runs/attack-folder.js";
 import type { Task } from "../../tasks/index.js";
 
@@ -43,7 +43,7 @@ export async function measureValidity(
   attack: string,
   resources: Partial<AttackResources>,
   threshold: number,
-): Promise<AttackValidity> {
+): Promise<Validity> {
   const start = performance.now();
   const [encoder, { mlm }] = [resources.encoder!, resources];
   const similarities = new Map<string, number>();

@@ -11,14 +11,14 @@ import {
   getAttackPath,
   listSubstitutions,
   readFoundTexts,
-  type Substitutions,
+  type SubstitutionList,
 } from "../../proofs/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { Interrupted } from "../../train/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import type { ExactCallbacks, ParsedExactRequest } from "./exact-request.js";
-import type { PreparedText } from "./prepare-exact.js";
+import type { ExactText } from "./prepare-exact.js";
 
 /** Everything that an exact evaluation needs, loaded. */
 export interface PreparedExact {
@@ -27,7 +27,7 @@ export interface PreparedExact {
   readonly task: Task;
   readonly examples: readonly Example[];
   /** The examples with their substitutions. */
-  readonly texts: readonly PreparedText[];
+  readonly texts: readonly ExactText[];
   readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
 }
@@ -84,9 +84,9 @@ export async function readAttacks({ request, attacks }: PreparedExact, proofPath
  */
 export function chooseBound(
   found: readonly (readonly FoundText[])[],
-  { words }: PreparedText,
+  { words }: ExactText,
   index: number,
-): Substitutions | null {
+): SubstitutionList | null {
   const allowed = new Set(listSubstitutions({ words }).map(([position, word]) => `${position} ${word}`));
   const sets = found
     .map((texts) => texts[index]!)

@@ -17,19 +17,19 @@ import {
   type ProofLine,
   proofLineSchema,
   proveText,
-  type Substitutions,
+  type SubstitutionList,
   type TextLine,
 } from "../../proofs/index.js";
 import type { Example } from "../../tasks/index.js";
-import type { PreparedText } from "./prepare-exact.js";
+import type { ExactText } from "./prepare-exact.js";
 
 /** The proofs of many texts, as parts that several processes compute. */
 export interface PartedProof {
   readonly victim: AbleVictim;
   readonly examples: readonly Example[];
-  readonly texts: readonly PreparedText[];
+  readonly texts: readonly ExactText[];
   /** The substitutions with which an attack fooled each text; null if none did. */
-  readonly bounds: readonly (Substitutions | null)[];
+  readonly bounds: readonly (SubstitutionList | null)[];
   readonly maxChanges: number;
   readonly budget: number;
   /** The folder of the parts. */

@@ -32,7 +32,7 @@ import {
   exactRequestSchema,
   type ParsedExactRequest,
 } from "./exact-request.js";
-import { getProofPath, type PreparedText, prepareTexts } from "./prepare-exact.js";
+import { type ExactText, getProofPath, prepareTexts } from "./prepare-exact.js";
 
 export type { ExactReport, ExactRequest };
 
@@ -102,7 +102,7 @@ async function prepareExact(
 async function withDecidedMargin(
   loaded: LoadedVictim,
   { decidedMargin, maxChanges }: ParsedExactRequest,
-  texts: readonly PreparedText[],
+  texts: readonly ExactText[],
   examples: readonly Example[],
 ): Promise<LoadedVictim> {
   const { victim } = loaded;

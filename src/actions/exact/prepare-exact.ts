@@ -13,7 +13,7 @@ import type { Example } from "../../tasks/example.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 
 /** A text with the substitutions that matter. */
-export interface PreparedText {
+export interface ExactText {
   readonly original: EditedText;
   readonly words: readonly WordSubstitutes[];
 }
@@ -27,13 +27,13 @@ export async function prepareTexts(
   { victim, local }: LoadedVictim,
   { substitutions, context }: Partial<AttackResources>,
   { modifiableFields, maxChanges }: { readonly modifiableFields: readonly number[]; readonly maxChanges: number },
-): Promise<PreparedText[]> {
+): Promise<ExactText[]> {
   const parts = {
     transformations: [swapFromTable(substitutions!)],
     constraints: [onlyFields(modifiableFields), ...fitContext(context)],
   };
   const reader = local ? createTokenReader(local.model) : null;
-  const prepared: PreparedText[] = [];
+  const prepared: ExactText[] = [];
   for (let start = 0; start < examples.length; start += groupSize) {
     const originals = examples.slice(start, start + groupSize).map(({ texts }) => createOriginal(victim, texts));
     const rng = new Rng(0);

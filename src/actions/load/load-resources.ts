@@ -36,7 +36,7 @@ export const recipeResourceOptions = {
   maskedLm: orNull(z.string()).describe("masked language model, for recipes that need one"),
 };
 
-export interface ResourceRequest {
+export interface WantedResources {
   readonly vectors?: string | null;
   readonly sentenceEncoder: string;
   readonly maskedLm?: string | null;
@@ -54,7 +54,7 @@ export interface ResourceRequest {
 /** Loads the resources that attacks need, and those that they can use, if the request names them. */
 export async function loadAttackResources(
   needs: readonly ResourceName[],
-  request: ResourceRequest,
+  request: WantedResources,
   victim: LoadedVictim | null,
   labels: readonly string[],
   callbacks: Pick<Callbacks, "onEvent">,
@@ -126,7 +126,7 @@ function requireLibtorch(option: string): void {
 
 /** The table of the request, of the run, or WordNet, as it says and for words in any letter case. */
 async function loadTables(
-  request: ResourceRequest,
+  request: WantedResources,
   victim: LoadedVictim | null,
 ): Promise<Pick<AttackResources, "substitutions" | "caseInsensitiveSubstitutes">> {
   const local = victim?.local ?? null;
@@ -145,7 +145,7 @@ async function loadTables(
 }
 
 /** The vectors of the request, its table, the table of the run, or WordNet. */
-async function loadNeighbors(request: ResourceRequest, local: LoadedVictim["local"]): Promise<NeighborTable> {
+async function loadNeighbors(request: WantedResources, local: LoadedVictim["local"]): Promise<NeighborTable> {
   const { vectors = null } = request;
   if (vectors !== null) {
     const table = createVectorNeighbors(await readWordVectors(vectors), vectors);

@@ -7,7 +7,7 @@ import { checkLabels } from "../../models/index.js";
 import type { DataRequest } from "../../settings/config.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { type DrawnSample, type SampleRequest, sampleAttacked } from "../attack/sample-attacked.js";
-import { loadAttackResources, type ResourceRequest } from "./load-resources.js";
+import { loadAttackResources, type WantedResources } from "./load-resources.js";
 import { loadRequestedTask } from "./load-task.js";
 import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load-victim.js";
 
@@ -34,7 +34,7 @@ export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   /** Loads attacks with the resources that they need. `needs` lists others. */
   loadAttacks(
     specs: readonly Parameters<typeof loadAttack>[0][],
-    request: ResourceRequest,
+    request: WantedResources,
     labels: readonly string[],
     needs?: readonly ResourceName[],
   ): Promise<{ readonly attacks: readonly Attack[]; readonly resources: Partial<AttackResources> }>;

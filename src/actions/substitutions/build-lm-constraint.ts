@@ -32,7 +32,7 @@ export const buildLmConstraintRequestSchema = z.strictObject({
     .describe("a substitute is allowed if its log-probability minus that of the word is at least this"),
   out: z.string().describe("the constraint, such as data/substitutions/imdb_test.lm.json"),
 });
-type ParsedRequest = z.output<typeof buildLmConstraintRequestSchema>;
+type ParsedLmRequest = z.output<typeof buildLmConstraintRequestSchema>;
 /** A constraint that was built. */
 export interface BuiltLmConstraint {
   readonly out: string;
@@ -72,7 +72,7 @@ export async function buildLmConstraint(
 /** Reads the released scores. Finished texts are kept in OUT.part. */
 async function buildFromScores(
   path: string,
-  { substitutions, minDifference, out }: ParsedRequest,
+  { substitutions, minDifference, out }: ParsedLmRequest,
   callbacks: Callbacks,
 ): Promise<BuiltLmConstraint> {
   const { size, mtimeMs } = await stat(path).catch((error: unknown) => {
@@ -104,7 +104,7 @@ async function buildFromScores(
 
 /** Scores the substitutes with a masked language model. Finished texts are kept in OUT.part. */
 async function buildWithMaskedLm(
-  { maskedLm, data, substitutions, maxLength, minDifference, out, device, threads }: ParsedRequest,
+  { maskedLm, data, substitutions, maxLength, minDifference, out, device, threads }: ParsedLmRequest,
   callbacks: Callbacks,
 ): Promise<BuiltLmConstraint> {
   if (data === null || substitutions === null)
@@ -116,7 +116,7 @@ async function buildWithMaskedLm(
   const model = await loadMaskedLm(maskedLm!, { device: runtime.device });
   const identity = [await hashModelFolder(model.folder), table.hash, maxLength];
   const score = createSubstituteScorer(model, table, maxLength);
-  const scoreTexts = async function* (part: Part<{ text: string; scores: PositionScores }>) {
+  const scoreTexts = async function* (part: CachePart<{ text: string; scores: PositionScores }>) {
     for (const [i, original] of texts.entries()) {
       const key = JSON.stringify([...identity, original]);
       const known = part.get(key);
@@ -143,12 +143,12 @@ async function buildWithMaskedLm(
 }
 
 /** Finished work of a build that was stopped. */
-type Part<T> = Pick<ResultCache<T>, "get" | "add">;
+type CachePart<T> = Pick<ResultCache<T>, "get" | "add">;
 
 /** Writes the constraint with OUT.part open, and removes it at the end. */
 async function withPart<T>(
   out: string,
-  listTexts: (part: Part<T>) => AsyncIterable<LikelySubstitutes>,
+  listTexts: (part: CachePart<T>) => AsyncIterable<LikelySubstitutes>,
 ): Promise<BuiltLmConstraint> {
   const path = getPartPath(out);
   const part = openResultCache<T>(path);

@@ -1,5 +1,5 @@
 import { type MaskedLm, scoreTokens, type TokenQuery } from "../../models/index.js";
-import type { ScoredText } from "../../text/lm-scores.js";
+import type { LmScores } from "../../text/lm-scores.js";
 import type { Substitutions } from "../../text/substitutions.js";
 import { splitWords } from "../../text/words.js";
 
@@ -15,7 +15,7 @@ export function createSubstituteScorer(
   model: MaskedLm,
   table: Substitutions,
   maxLength: number,
-): (text: string) => Pick<ScoredText, "text"> & { readonly scores: PositionScores } {
+): (text: string) => Pick<LmScores, "text"> & { readonly scores: PositionScores } {
   const { tokenizer, maskId } = model;
   const special = tokenizer.encode([""], model.maxLength).ids;
   const capacity = Math.min(maxLength, model.maxLength) - special.length;

@@ -4,7 +4,7 @@ import { SearchPool } from "../../attacks/pool.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { type RuntimeOptions, resolveRuntime } from "../../settings/runtime-config.js";
-import type { AttackTexts } from "../../train/index.js";
+import type { FindAdversarialTexts } from "../../train/index.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { createLocalVictim } from "../load/load-victim.js";
 import { openVictim } from "../load/open-victim.js";
@@ -18,7 +18,7 @@ import type { PreparedRun } from "./prepare-run.js";
 export function createTextAttack(
   { config, runtime, job }: Pick<PreparedRun, "config" | "runtime" | "job">,
   callbacks: Callbacks,
-): AttackTexts {
+): FindAdversarialTexts {
   const { model, task } = job;
   return async ({ attack, maskedLm, examples, seed, maxQueries, precision, onResult }) => {
     // The head is trained by now, whether the checkpoint had one or not.

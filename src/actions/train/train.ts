@@ -15,8 +15,8 @@ import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-c
 import type { Example } from "../../tasks/index.js";
 import { free } from "../../tensor/index.js";
 import {
-  type AttackTexts,
   countLabels,
+  type FindAdversarialTexts,
   Interrupted,
   type Ranks,
   resolveClassWeights,
@@ -205,7 +205,7 @@ export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Ca
 }
 
 /** Attacks training texts. The attacks are only loaded for methods that use them. */
-export function deferTextAttack(prepared: PreparedRun, callbacks: Callbacks): AttackTexts {
+export function deferTextAttack(prepared: PreparedRun, callbacks: Callbacks): FindAdversarialTexts {
   return async (request) => {
     const { createTextAttack } = await import("./attack-training-texts.js");
     return createTextAttack(prepared, callbacks)(request);

@@ -62,12 +62,12 @@ function defineAnalysisCommand(command: Command, definition: AnalysisDefinition<
     });
 }
 
-interface RunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
+interface AnalysisRunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
   readonly quiet: boolean;
   readonly json: boolean;
 }
 
-async function run(io: Io, { keeps, unit, quiet, json }: RunOptions, request: AnalysisRequest): Promise<void> {
+async function run(io: Io, { keeps, unit, quiet, json }: AnalysisRunOptions, request: AnalysisRequest): Promise<void> {
   const stop = new AbortController();
   const callbacks = createCallbacks(io, quiet, unit);
   // An analysis that keeps nothing ends at once, like any other program.

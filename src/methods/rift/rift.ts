@@ -40,7 +40,7 @@ const optionsSchema = z
     path: ["queueSize"],
     error: "expected 0 with negatives: students, because the queue stores teachers",
   });
-type Options = z.output<typeof optionsSchema>;
+type RiftOptions = z.output<typeof optionsSchema>;
 
 export const rift = defineMethod({
   name: "rift",
@@ -151,7 +151,7 @@ function computeInformationLoss(
   students: Tensor,
   teachers: Tensor,
   classes: Tensor,
-  { tau, negatives }: Pick<Options, "tau" | "negatives">,
+  { tau, negatives }: Pick<RiftOptions, "tau" | "negatives">,
   queue: MemoryQueue | null,
 ): Tensor {
   const computeScores = (anchors: Tensor, candidates: Tensor): Tensor => anchors.matmul(candidates.t()).div(tau);

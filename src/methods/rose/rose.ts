@@ -62,13 +62,13 @@ const optionsSchema = z
     },
   );
 
-type Options = z.output<typeof optionsSchema>;
+type RoseOptions = z.output<typeof optionsSchema>;
 
 /** The name of the divergence's gradients, which `gradients` passes on to `transformUpdates`. */
 const divergenceKey = "rose.divergence";
 
 /** The parameters that can be frozen, in the order of the model. */
-function getMaskableParameters(training: TrainingContext, which: Options["maskedParameters"]): NamedTensors {
+function getMaskableParameters(training: TrainingContext, which: RoseOptions["maskedParameters"]): NamedTensors {
   const isLayerWeight = (name: string): boolean => getLayerIndex(name) !== null && name.endsWith(".weight");
   return new Map([...getModelParameters(training)].filter(([name]) => which === "all" || isLayerWeight(name)));
 }
@@ -96,7 +96,7 @@ function computeDivergence(context: BatchContext, usesTwoPasses: boolean): Tenso
   return symmetricKl(clean.logits, again.logits).mul(context.batch.fullBatchSize / 4);
 }
 
-function listMaskedParameters(step: OptimizerStep, updates: ParameterUpdates, options: Options): MaskedParameter[] {
+function listMaskedParameters(step: OptimizerStep, updates: ParameterUpdates, options: RoseOptions): MaskedParameter[] {
   let end = 0;
   return [...getMaskableParameters(step.training, options.maskedParameters)].map(([name, tensor]) => {
     const start = end;
@@ -107,7 +107,7 @@ function listMaskedParameters(step: OptimizerStep, updates: ParameterUpdates, op
   });
 }
 
-function computeMask(risks: Tensor, ratio: Options["updateRatio"] | null, options: Options): Tensor {
+function computeMask(risks: Tensor, ratio: RoseOptions["updateRatio"] | null, options: RoseOptions): Tensor {
   const updateRatio = ratio ?? options.updateRatio;
   return options.granularity === "tensor" || updateRatio === "auto"
     ? computeTensorMask(risks, updateRatio, options.thresholdRule)
@@ -115,7 +115,7 @@ function computeMask(risks: Tensor, ratio: Options["updateRatio"] | null, option
 }
 
 /** ||g|| of eq. 4: the norms of the task loss's gradients, scaled like the clipped total. */
-function computeTaskNorms(step: OptimizerStep, parameters: readonly MaskedParameter[], options: Options): Tensor {
+function computeTaskNorms(step: OptimizerStep, parameters: readonly MaskedParameter[], options: RoseOptions): Tensor {
   const granularity = granularities[options.granularity];
   const decoupled = step.auxiliaryGradients.get(taskGradientsKey);
   if (!decoupled) return granularity.computeNorms(parameters.map(({ gradient }) => gradient));
@@ -125,7 +125,7 @@ function computeTaskNorms(step: OptimizerStep, parameters: readonly MaskedParame
 }
 
 /** Algorithm 1, lines 5 to 7. */
-function computeStepMask(step: OptimizerStep, parameters: readonly MaskedParameter[], options: Options): Tensor {
+function computeStepMask(step: OptimizerStep, parameters: readonly MaskedParameter[], options: RoseOptions): Tensor {
   const granularity = granularities[options.granularity];
   const computeFirst = (): [Tensor, Tensor] => {
     const risks = granularity.computeNorms([...(step.auxiliaryGradients.get(divergenceKey)?.values() ?? [])]);
@@ -155,7 +155,7 @@ function applyMask(
   updates: ParameterUpdates,
   parameters: readonly MaskedParameter[],
   mask: Tensor,
-  options: Options,
+  options: RoseOptions,
 ): void {
   const { sliceMask } = granularities[options.granularity];
   const frozen = mask.neg().add(1);
@@ -181,7 +181,7 @@ function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly
 }
 
 /** Algorithm 1 on any base. Second-order risks use the task loss alone (section 3.5). */
-function createRose(options: Options): TrainingMethod {
+function createRose(options: RoseOptions): TrainingMethod {
   const granularity = granularities[options.granularity];
   const usesFirstOrder = options.variant !== "second";
   const usesSecondOrder = options.variant !== "first";

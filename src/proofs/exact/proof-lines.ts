@@ -9,7 +9,7 @@ export const maxSubstitutions = 64;
 const index = z.int().min(0);
 const editsSchema = z.array(z.tuple([index, z.string()]).readonly()).readonly();
 /** The substitutions of a text: pairs of a position and a word. */
-export type Substitutions = z.output<typeof editsSchema>;
+export type SubstitutionList = z.output<typeof editsSchema>;
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 

@@ -2,7 +2,7 @@ import { EditedText } from "../../attacks/edited-text.js";
 import type { AbleVictim } from "../../attacks/victim.js";
 import type { Example } from "../../tasks/example.js";
 import { countCombinations } from "./combinations.js";
-import { blockSize, type ProofLine, type ResultLine, type Substitutions, type TextLine } from "./proof-lines.js";
+import { blockSize, type ProofLine, type ResultLine, type SubstitutionList, type TextLine } from "./proof-lines.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
@@ -13,7 +13,7 @@ export interface TextProblem {
   readonly original: EditedText;
   readonly words: readonly WordSubstitutes[];
   /** The substitutions with which an attack fooled the victim; null if it failed. */
-  readonly attack: Substitutions | null;
+  readonly attack: SubstitutionList | null;
 }
 
 export interface ProofOptions {
@@ -77,7 +77,7 @@ export async function* proveText(
     ...(await scoreStart(victim, original, label, attack)),
   };
   yield first;
-  const finish = (minChanges: number | null, provenUpTo: number, edits: Substitutions | null): ResultLine => {
+  const finish = (minChanges: number | null, provenUpTo: number, edits: SubstitutionList | null): ResultLine => {
     return take("result") ?? { kind: "result", index, minChanges, provenUpTo, edits, scored };
   };
   let scored = 0;
@@ -119,7 +119,7 @@ async function scoreStart(
   victim: AbleVictim,
   original: EditedText,
   label: number,
-  attack: Substitutions | null,
+  attack: SubstitutionList | null,
 ): Promise<Pick<TextLine, "margin" | "attack">> {
   const texts = [original, ...(attack ? [applySubstitutions(original, attack)] : [])];
   const [margin, attacked = 0] = await computeMargins(victim, texts, label);
@@ -131,7 +131,7 @@ async function scoreSingles(
   victim: AbleVictim,
   original: EditedText,
   label: number,
-  substitutions: Substitutions,
+  substitutions: SubstitutionList,
   known: readonly number[],
 ): Promise<readonly number[]> {
   if (known.length === substitutions.length) return known;

@@ -5,19 +5,19 @@ import { Rng } from "../../base/rng.js";
 import type { Accuracy, PreparedText } from "../../models/inference/predictor.js";
 import { logitMargin } from "../../models/inference/score.js";
 import { type Combination, enumerateCombinations } from "./combinations.js";
-import { type BlockLine, blockSize, type Substitutions, type TextLine } from "./proof-lines.js";
+import { type BlockLine, blockSize, type SubstitutionList, type TextLine } from "./proof-lines.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
 /** The texts of the first call of a level. It is small, because successes come early. */
 const minCallSize = 256;
 
 /** The single substitutions of a text in a list, which combinations index. */
-export function listSubstitutions({ words }: Pick<TextLine, "words">): Substitutions {
+export function listSubstitutions({ words }: Pick<TextLine, "words">): SubstitutionList {
   return words.flatMap(({ position, substitutes }) => substitutes.map((word) => [position, word] as const));
 }
 
 /** Applies substitutions to a text. */
-export function applySubstitutions(original: EditedText, edits: Substitutions): EditedText {
+export function applySubstitutions(original: EditedText, edits: SubstitutionList): EditedText {
   return edits.length === 0 ? original : original.replaceAll(new Map(edits));
 }
 
@@ -107,7 +107,7 @@ export interface Level {
   readonly index: number;
   readonly changes: number;
   /** The substitutions, the most promising first. */
-  readonly substitutions: Substitutions;
+  readonly substitutions: SubstitutionList;
   /** The first candidate to score. Default: 0. */
   readonly start?: number;
   /** The number of candidates up to which the level is scored. */
@@ -214,7 +214,7 @@ export class LevelScorer {
     return { combinations, answer };
   }
 
-  #listEdits(combination: Combination): Substitutions {
+  #listEdits(combination: Combination): SubstitutionList {
     return combination.map((each) => this.level.substitutions[each]!);
   }
 }

@@ -9,7 +9,7 @@ import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { type Interval, mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { readProof } from "./proof-file.js";
-import type { BlockLine, ProofLine, ResultLine, Substitutions } from "./proof-lines.js";
+import type { BlockLine, ProofLine, ResultLine, SubstitutionList } from "./proof-lines.js";
 import { createOriginal } from "./prove-text.js";
 import { applySubstitutions } from "./score-candidates.js";
 
@@ -29,7 +29,7 @@ export interface ProofSummary {
   /** Texts by the smallest number of substitutions that fools the model. */
   readonly distribution: ReturnType<typeof countMinChanges>;
   /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
-  readonly attacks: Readonly<Record<string, AttackGap>>;
+  readonly attacks: Readonly<Record<string, ExactGap>>;
   readonly task: string;
   readonly split: string;
   /** SHA-256 of the examples. */
@@ -42,7 +42,7 @@ export interface ProofSummary {
   readonly proof: string;
 }
 
-interface AttackGap {
+interface ExactGap {
   readonly accuracyUnderAttack: number;
   /** The fraction of texts that the attack did not fool, although some substitutions do. */
   readonly gap: number;
@@ -83,7 +83,7 @@ export async function summarizeProof(path: string): Promise<ProofSummary | null>
   const blocks = [...texts.values()].flat().filter((line) => line.kind === "block");
   const { maxChanges, attacks } = validate(optionsSchema, header.options, `${path}:1: options`);
   const { task, split } = validate(settingsSchema, header.settings, `${path}:1: settings`);
-  const gaps: [string, AttackGap][] = [];
+  const gaps: [string, ExactGap][] = [];
   for (const { name } of maxChanges === 0 ? [] : attacks) {
     // The proof itself holds without the journals of the attacks.
     if (!(await exists(getAttackPath(path, name)))) continue;
@@ -150,7 +150,7 @@ function summarizeResults(results: readonly ResultLine[], maxChanges: number): P
 /** What an attack found of a text: the substitutions, if it fooled the model. */
 export interface FoundText {
   readonly outcome: AttackOutcome;
-  readonly edits: Substitutions;
+  readonly edits: SubstitutionList;
 }
 
 /** The journal of an attack beside a proof. */
@@ -170,7 +170,7 @@ export async function readFoundTexts(proofPath: string, attack: string): Promise
 }
 
 /** Compares an attack with the exact result. */
-function measureGap(found: readonly FoundText[], exactResults: readonly ResultLine[]): AttackGap {
+function measureGap(found: readonly FoundText[], exactResults: readonly ResultLine[]): ExactGap {
   const count = found.length;
   const isRobust = ({ outcome }: FoundText): boolean => outcome === "failed";
   const missed = found.filter((text, i) => isRobust(text) && exactResults[i]?.minChanges !== null).length;

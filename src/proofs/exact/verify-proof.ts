@@ -18,7 +18,7 @@ import {
   maxSubstitutions,
   type ProofLine,
   type ResultLine,
-  type Substitutions,
+  type SubstitutionList,
   type TextLine,
 } from "./proof-lines.js";
 import { createOriginal, limitLevel, proveText, sortByMargin } from "./prove-text.js";
@@ -253,7 +253,7 @@ async function checkWitnesses(
 }
 
 /** Returns true if the edits are so many substitutions of a text, each of another word, in their order. */
-function isCandidate(start: TextLine, edits: Substitutions, changes: number): boolean {
+function isCandidate(start: TextLine, edits: SubstitutionList, changes: number): boolean {
   const allowed = new Set(listSubstitutions(start).map((edit) => JSON.stringify(edit)));
   const isSorted = edits.every(([position], i) => i === 0 || position > edits[i - 1]![0]);
   return (

@@ -8,7 +8,7 @@ import { type Html, html, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** One line of a chart. Lines with the same name are its seeds. */
-interface Series {
+interface CurveSeries {
   readonly name: string;
   readonly color: string;
   readonly points: readonly Point[];
@@ -33,7 +33,7 @@ interface ChartOptions {
 export function renderCurvesSection({ groups }: TaskGroups<ReportRun>): Html | null {
   const colors = assignColors(groups.map(({ name, runs: [first] }) => ({ method: first!.run.method, label: name })));
   const runs = groups.flatMap(({ runs: seeds, name }, i) => seeds.map((run) => ({ run, color: colors[i]!, name })));
-  const createSeries = (getPoints: (run: ReportRun) => Series["points"], dots = false): Series[] =>
+  const createSeries = (getPoints: (run: ReportRun) => CurveSeries["points"], dots = false): CurveSeries[] =>
     runs
       .map(({ run, color, name }) => ({ name, color, points: getPoints(run), dots }))
       .filter(({ points }) => points.length > 0);
@@ -62,24 +62,24 @@ ${renderPrecisionRecall(groups, createSeries(getPrecisionRecallPoints))}
 </div>`;
 }
 
-function getLossPoints({ events }: ReportRun): Series["points"] {
+function getLossPoints({ events }: ReportRun): CurveSeries["points"] {
   return events.flatMap(({ step, loss }) => (typeof loss === "number" ? [{ x: step, y: loss }] : []));
 }
 
 /** The threshold of a classifier trades recall for precision, as `temper evaluate --threshold` does. */
-function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: readonly Series[]): Html | null {
+function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: readonly CurveSeries[]): Html | null {
   const label = groups[0]?.runs[0]?.results?.test.positiveLabel;
   if (series.length === 0 || label == null) return null;
   const title = `Precision and recall of ${label} on the test split`;
   return renderLineChart(series, { title, x: "recall (%)", label: "precision (%)", percent: true });
 }
 
-function getPrecisionRecallPoints({ results }: ReportRun): Series["points"] {
+function getPrecisionRecallPoints({ results }: ReportRun): CurveSeries["points"] {
   const points = results?.test.precisionRecall?.points ?? [];
   return points.map(({ recall, precision }) => ({ x: 100 * recall, y: precision })).reverse();
 }
 
-function getMetricPoints({ events }: ReportRun, metric: string): Series["points"] {
+function getMetricPoints({ events }: ReportRun, metric: string): CurveSeries["points"] {
   return events.flatMap(({ step, evaluation }) => {
     // NaN, from a training that diverged, is null in a file.
     const value: unknown = evaluation?.[metric];
@@ -93,7 +93,10 @@ function listRobustMetrics({ events }: ReportRun): string[] {
 }
 
 /** Draws lines over the steps, the seeds of each name in a band. */
-function renderLineChart(series: readonly Series[], { title, label, x = "step", percent = false }: ChartOptions): Html {
+function renderLineChart(
+  series: readonly CurveSeries[],
+  { title, label, x = "step", percent = false }: ChartOptions,
+): Html {
   const lines = [...groupBy(series, ({ name }) => name)].map(([name, seeds]) => ({
     name,
     color: seeds[0]!.color,

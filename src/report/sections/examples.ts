@@ -9,14 +9,14 @@ import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** A model under attack: runs that differ in their seed, or a folder of journals. */
-interface AttackedModel {
+interface ShownModel {
   readonly name: string;
   readonly runs: readonly Pick<ReportRun, "labels" | "attacks">[];
 }
 
 /** The effect of an attack on one model, for an example. */
-interface ModelAttackResult {
-  readonly group: AttackedModel;
+interface ShownResult {
+  readonly group: ShownModel;
   readonly labels: readonly string[];
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
@@ -26,10 +26,10 @@ interface ModelAttackResult {
 }
 
 /** One example under one attack, for every model. */
-export interface AttackedExample {
+export interface ShownExample {
   readonly attack: string;
   readonly id: string;
-  readonly versions: readonly ModelAttackResult[];
+  readonly versions: readonly ShownResult[];
 }
 
 /**
@@ -51,9 +51,9 @@ const maxGroups = 6;
  * Selects some attacked examples. Journals can be larger than memory, so only the texts of these
  * are kept.
  */
-export async function selectExamples(groups: readonly AttackedModel[]): Promise<AttackedExample[]> {
+export async function selectExamples(groups: readonly ShownModel[]): Promise<ShownExample[]> {
   const attacks = new Set(groups.flatMap(({ runs: [run] }) => [...(run?.attacks.journals.keys() ?? [])]));
-  const selected: AttackedExample[] = [];
+  const selected: ShownExample[] = [];
   for (const attack of attacks) {
     const attacked = groups
       .flatMap((group) => {
@@ -63,7 +63,7 @@ export async function selectExamples(groups: readonly AttackedModel[]): Promise<
       })
       .slice(0, maxGroups);
     const ids = selectExampleIds(attacked.map(({ journal }) => journal));
-    const versions = new Map<string, ModelAttackResult[]>(ids.map((id) => [id, []]));
+    const versions = new Map<string, ShownResult[]>(ids.map((id) => [id, []]));
     for (const { group, labels, journal, folder } of attacked) {
       const similarities = await readSimilarities(folder, attack);
       const fluencies = await readFluencies(folder, attack);
@@ -100,7 +100,7 @@ const outcomeFilters: Readonly<Record<AttackOutcome, string>> = {
 };
 
 /** Shows only the texts that fool some models and not the others. */
-export function renderOneSidedExamples(examples: readonly AttackedExample[]): Html | null {
+export function renderOneSidedExamples(examples: readonly ShownExample[]): Html | null {
   const found = examples.filter(
     ({ versions }) =>
       versions.some(({ result }) => result.outcome === "success") &&
@@ -113,10 +113,7 @@ export function renderOneSidedExamples(examples: readonly AttackedExample[]): Ht
  * Shows attacked texts: the original, and below it the result of the attack for each model. The
  * texts are chosen, so they must not be counted.
  */
-export function renderExamplesSection(
-  examples: readonly AttackedExample[],
-  models: readonly AttackedModel[],
-): Html | null {
+export function renderExamplesSection(examples: readonly ShownExample[], models: readonly ShownModel[]): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
   const filters: readonly (readonly [string, string])[] = [
@@ -146,7 +143,7 @@ ${attacks.length > 1 && select}
 }
 
 /** The texts of all attacks, as the first seed of a model saw them. */
-function countAttacked(models: readonly AttackedModel[]): number {
+function countAttacked(models: readonly ShownModel[]): number {
   const journals = models.flatMap(({ runs: [run] }) => [...(run?.attacks.journals ?? [])]);
   const counts = new Map(journals.map(([name, { results }]) => [name, results.length]));
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
@@ -155,11 +152,11 @@ function countAttacked(models: readonly AttackedModel[]): number {
 /** Cards that are open at first. */
 const openCards = 2;
 
-function hasDifferentOutcomes({ versions }: AttackedExample): boolean {
+function hasDifferentOutcomes({ versions }: ShownExample): boolean {
   return new Set(versions.map(({ result }) => result.outcome)).size > 1;
 }
 
-function renderCard(example: AttackedExample, index: number): Html {
+function renderCard(example: ShownExample, index: number): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
   const changed = new Set(
@@ -186,7 +183,7 @@ function renderBadge(outcome: AttackOutcome): Html {
   return html`<span class="badge ${outcome}">${outcomeTitles[outcome]}</span>`;
 }
 
-function renderModelResult(version: ModelAttackResult): Html {
+function renderModelResult(version: ShownResult): Html {
   const { group, result } = version;
   const { outcome, edits, queries } = result;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
@@ -210,7 +207,7 @@ ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}$
 }
 
 /** Shows the probabilities of the classes before and after the attack. */
-function renderProbabilities(version: ModelAttackResult): Html {
+function renderProbabilities(version: ShownResult): Html {
   const { before, after, outcome, label } = version.result;
   const wasAttacked = outcome !== "skipped";
   const renderValue = (probability: number): Html =>
@@ -226,6 +223,6 @@ function renderProbabilities(version: ModelAttackResult): Html {
 <tbody>${rows}</tbody></table>`;
 }
 
-function getLabel({ labels }: ModelAttackResult, index: number): string {
+function getLabel({ labels }: ShownResult, index: number): string {
   return labels[index] ?? `class ${index}`;
 }

@@ -4,11 +4,11 @@ import type { Scored } from "../api.js";
 import { Probabilities } from "./attacked-texts.js";
 import { DiffText } from "./diff-text.js";
 import { formatTestCase } from "./test-case.js";
-import type { WatchedAttack } from "./use-attacks.js";
+import type { WatchedSearch } from "./use-attacks.js";
 import { CopyButton, Problem } from "./widgets.js";
 
-interface Props {
-  readonly watched: WatchedAttack;
+interface SearchViewProps {
+  readonly watched: WatchedSearch;
   readonly labels: readonly string[];
   readonly texts: readonly string[];
   readonly reference: string;
@@ -22,7 +22,7 @@ const outcomes = {
 } as const;
 
 /** Shows an attack at work, and its result. */
-export function AttackView({ watched, labels, texts, reference, onTexts }: Props) {
+export function AttackView({ watched, labels, texts, reference, onTexts }: SearchViewProps) {
   const { step, end, problem, pieces } = watched;
   const queries = end?.result.queries ?? step?.queries ?? 0;
   const result = end?.result;
@@ -80,7 +80,7 @@ export function AttackView({ watched, labels, texts, reference, onTexts }: Props
 }
 
 /** The best text so far. The words that the attack tries at the moment are marked. */
-function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNullable<WatchedAttack["step"]> }) {
+function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNullable<WatchedSearch["step"]> }) {
   const edits = groupBy(step.edits, ({ position }) => position);
   return (
     <div class="diff">

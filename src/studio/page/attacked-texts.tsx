@@ -2,11 +2,11 @@ import { useEffect, useState } from "preact/hooks";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { shellQuote } from "../../base/shell.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
-import type { AttackedText, JournalInfo, TextsPage } from "../api.js";
+import type { JournalInfo, JournalText, TextsPage } from "../api.js";
 import { DiffText } from "./diff-text.js";
 import { Bar, Loading, Problem, ReportPart, SearchInput, Select, useDelayed, useLoaded } from "./widgets.js";
 
-interface Props {
+interface JournalTextsProps {
   readonly id: string;
   readonly labels: readonly string[];
   readonly journals: readonly JournalInfo[];
@@ -24,7 +24,7 @@ function toOption({ name, done, total }: JournalInfo): { readonly value: string;
 }
 
 /** Texts of an attack with their word diffs. The server searches; the page shows a part. */
-export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
+export function AttackedTexts({ id, labels, journals, table, folder }: JournalTextsProps) {
   const [attack, setAttack] = useState(journals[0]?.name ?? "");
   const [outcome, setOutcome] = useState("");
   const [search, setSearch] = useState("");
@@ -75,7 +75,7 @@ export function AttackedTexts({ id, labels, journals, table, folder }: Props) {
   );
 }
 
-function TextCard({ text, labels }: { text: AttackedText; labels: readonly string[] }) {
+function TextCard({ text, labels }: { text: JournalText; labels: readonly string[] }) {
   const { id, label, outcome, edits, queries } = text;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   return (

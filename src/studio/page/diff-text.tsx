@@ -4,14 +4,14 @@ import type { DiffPiece } from "../api.js";
 /** Words that stay around a part that is not folded. */
 const contextWords = 25;
 
-interface Props {
+interface FoldedTextProps {
   readonly pieces: readonly DiffPiece[];
   /** The index of a piece that is never folded, although it has no changed word. */
   readonly kept?: number;
 }
 
 /** A text with its changed words. Long parts without a change are folded until somebody opens them. */
-export function FoldedText({ pieces, kept }: Props) {
+export function FoldedText({ pieces, kept }: FoldedTextProps) {
   const [isOpen, setOpen] = useState(false);
   const parts = pieces.map((piece, i) =>
     isOpen || i === kept || piece.was !== undefined

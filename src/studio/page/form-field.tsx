@@ -11,7 +11,7 @@ export function fillRequired(fields: readonly FormField[], given: FieldValues): 
   return { ...Object.fromEntries(first.map(({ key, options }) => [key, options[0]!.value])), ...given };
 }
 
-interface Props {
+interface FieldProps {
   readonly field: FormField;
   readonly value: string | boolean | undefined;
   readonly problem: string | null;
@@ -19,7 +19,7 @@ interface Props {
 }
 
 /** A field with its label, its picker, and what it means or what is wrong with it. */
-export function Field({ field, value, problem, onChange }: Props) {
+export function Field({ field, value, problem, onChange }: FieldProps) {
   const { key, label, description, required, type, options } = field;
   const id = `field-${key.replace(".", "-")}`;
   const hasHints = options.length > 1 && options.every(({ hint }) => hint !== "");
@@ -37,7 +37,7 @@ export function Field({ field, value, problem, onChange }: Props) {
   );
 }
 
-interface InputProps extends Omit<Props, "problem"> {
+interface InputProps extends Omit<FieldProps, "problem"> {
   readonly id: string;
   readonly isInvalid: boolean;
 }

@@ -2,11 +2,11 @@ import { formatPercent } from "../../base/format.js";
 import type { PlaygroundModel, Scored } from "../api.js";
 import { AttackView } from "./attack-view.js";
 import { Probabilities } from "./attacked-texts.js";
-import type { WatchedAttack } from "./use-attacks.js";
+import type { WatchedSearch } from "./use-attacks.js";
 import { Problem, useDelayed, useLoaded } from "./widgets.js";
 import { Words } from "./words.js";
 
-interface Props {
+interface ModelPanelProps {
   readonly title: string;
   /** The reference with which code loads the model. */
   readonly folder: string;
@@ -14,12 +14,12 @@ interface Props {
   readonly texts: readonly string[];
   /** The correct label; empty if it is not known. */
   readonly label: string;
-  readonly watched: WatchedAttack | null;
+  readonly watched: WatchedSearch | null;
   onTexts(texts: readonly string[]): void;
 }
 
 /** One model's answer for the text, and an attack on it. */
-export function ModelPanel({ title, folder, model, texts, label, watched, onTexts }: Props) {
+export function ModelPanel({ title, folder, model, texts, label, watched, onTexts }: ModelPanelProps) {
   const content = JSON.stringify(texts);
   // Probabilities follow while people type. The words follow when they pause.
   const [soon, later] = [useDelayed(content, 80), useDelayed(content, 450)];

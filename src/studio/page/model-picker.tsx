@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { ExportRow, RunRow } from "../api.js";
 import { Select } from "./widgets.js";
 
-interface Props {
+interface ModelPickerProps {
   readonly title: string;
   readonly models: readonly (RunRow | ExportRow)[];
   readonly value: string;
@@ -11,7 +11,7 @@ interface Props {
 }
 
 /** Chooses a finished run or an ONNX model, or an endpoint by its address. */
-export function ModelPicker({ title, models, value, isOptional = false, onChange }: Props) {
+export function ModelPicker({ title, models, value, isOptional = false, onChange }: ModelPickerProps) {
   const [isEndpoint, setEndpoint] = useState(/^https?:/.test(value));
   const [address, setAddress] = useState(/^https?:/.test(value) ? value : "");
   return (

@@ -4,7 +4,7 @@ import { Field, type FieldValues, fillRequired } from "./form-field.js";
 import type { LiveState } from "./live.js";
 import { ModelPanel } from "./model-panel.js";
 import { ModelPicker } from "./model-picker.js";
-import { type Attacks, useAttacks } from "./use-attacks.js";
+import { type Searches, useAttacks } from "./use-attacks.js";
 import { EmptyState, Loading, Problem, Select, useLoaded } from "./widgets.js";
 
 const useModel = (reference: string) =>
@@ -114,19 +114,19 @@ function TextInputs({
   ));
 }
 
-interface AttackFormProps {
+interface SearchFormProps {
   /** The model whose labels and attacks are offered. */
   readonly model: PlaygroundModel;
   /** The models to attack. */
   readonly models: readonly PlaygroundModel[];
   readonly texts: readonly string[];
   readonly label: string;
-  readonly attacks: Attacks;
+  readonly attacks: Searches;
   onLabel(label: string): void;
 }
 
 /** Chooses an attack with its options, starts it and stops it. */
-function AttackForm({ model, models, texts, label, attacks, onLabel }: AttackFormProps) {
+function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFormProps) {
   const [attack, setAttack] = useState("pwws");
   const [given, setGiven] = useState<Readonly<Record<string, FieldValues>>>({});
   const choice = model.attacks.find(({ value }) => value === attack);

@@ -5,7 +5,7 @@ import { linkTo } from "./route.js";
 import type { ShownRow } from "./run-rows.js";
 import { Bar, formatCell, Progress, StateBadge } from "./widgets.js";
 
-interface Props {
+interface TableProps {
   readonly rows: readonly ShownRow[];
   readonly attacks: readonly string[];
   readonly sort: { readonly key: string; readonly isDescending: boolean };
@@ -19,7 +19,7 @@ const rowHeight = 60;
 const margin = 6;
 
 /** Draws only the rows that are visible, so that a thousand runs scroll as smoothly as ten. */
-export function RunsTable({ rows, attacks, sort, selected, onSort, onToggle }: Props) {
+export function RunsTable({ rows, attacks, sort, selected, onSort, onToggle }: TableProps) {
   const box = useRef<HTMLElement>(null);
   const [view, setView] = useState({ top: 0, height: 900 });
   useEffect(() => {
@@ -81,7 +81,7 @@ export function RunsTable({ rows, attacks, sort, selected, onSort, onToggle }: P
   );
 }
 
-interface CellProps extends Pick<Props, "onToggle"> {
+interface CellProps extends Pick<TableProps, "onToggle"> {
   readonly row: ShownRow;
   readonly metrics: readonly string[];
   readonly isSelected: boolean;

@@ -1,19 +1,19 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AttackMessage, Scored } from "../api.js";
+import type { Scored, SearchMessage } from "../api.js";
 import { getMessage, readEvents } from "./api.js";
 
 /** An attack as far as it is known. */
-export interface WatchedAttack {
+export interface WatchedSearch {
   readonly attack: string;
   readonly isRunning: boolean;
   readonly pieces: Scored["pieces"];
-  readonly step: Extract<AttackMessage, { type: "step" }> | null;
-  readonly end: Extract<AttackMessage, { type: "end" }> | null;
+  readonly step: Extract<SearchMessage, { type: "step" }> | null;
+  readonly end: Extract<SearchMessage, { type: "end" }> | null;
   readonly problem: string | null;
 }
 
 /** The request that attacks a text. */
-export interface AttackBody {
+export interface SearchBody {
   readonly model: string;
   readonly texts: readonly string[];
   readonly label: number | null;
@@ -21,12 +21,12 @@ export interface AttackBody {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-export interface Attacks {
+export interface Searches {
   /** The attack on each model, by its reference. */
-  readonly watched: ReadonlyMap<string, WatchedAttack>;
+  readonly watched: ReadonlyMap<string, WatchedSearch>;
   readonly isRunning: boolean;
   /** Attacks one text on several models. Earlier attacks are forgotten. */
-  start(bodies: readonly AttackBody[]): void;
+  start(bodies: readonly SearchBody[]): void;
   /** Stops what is running. Results stay. */
   stop(): void;
   /** Stops what is running and forgets the results. */
@@ -34,8 +34,8 @@ export interface Attacks {
 }
 
 /** Runs attacks and follows them. Answers of an attack that was stopped or replaced change nothing. */
-export function useAttacks(): Attacks {
-  const [watched, setWatched] = useState<ReadonlyMap<string, WatchedAttack>>(new Map());
+export function useAttacks(): Searches {
+  const [watched, setWatched] = useState<ReadonlyMap<string, WatchedSearch>>(new Map());
   const current = useRef(new AbortController());
   useEffect(() => () => current.current.abort(), []);
   const renew = (): AbortSignal => {
@@ -43,13 +43,13 @@ export function useAttacks(): Attacks {
     current.current = new AbortController();
     return current.current.signal;
   };
-  const follow = async (body: AttackBody, signal: AbortSignal): Promise<void> => {
-    const update = (change: Partial<WatchedAttack>): void => {
+  const follow = async (body: SearchBody, signal: AbortSignal): Promise<void> => {
+    const update = (change: Partial<WatchedSearch>): void => {
       if (signal.aborted) return;
       setWatched((before) => new Map(before).set(body.model, { ...before.get(body.model)!, ...change }));
     };
     try {
-      for await (const message of readEvents<AttackMessage>({ path: "playground/attack", body }, signal)) {
+      for await (const message of readEvents<SearchMessage>({ path: "playground/attack", body }, signal)) {
         if (message.type === "start") update({ pieces: message.pieces });
         else if (message.type === "step") update({ step: message });
         else if (message.type === "end") update({ end: message });

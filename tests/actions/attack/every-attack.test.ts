@@ -18,7 +18,7 @@ import { readJournal } from "../../../src/attacks/journal.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
 import { splitChangedText } from "../../../src/evaluation/changed-text.js";
 import { renderChangedText, renderOriginalText } from "../../../src/report/diff.js";
-import type { AttackMessage } from "../../../src/studio/api.js";
+import type { SearchMessage } from "../../../src/studio/api.js";
 import { JournalSearch, toAttackedText } from "../../../src/studio/journal-search.js";
 import { LoadedPlaygroundModel } from "../../../src/studio/playground-model.js";
 import { RatingStore } from "../../../src/studio/ratings.js";
@@ -155,9 +155,9 @@ test.each(names)("%s works in every place", async (name) => {
   }
   const spec = specs[names.indexOf(name)]!;
   if (typeof spec === "string") {
-    const sent: AttackMessage[] = [];
+    const sent: SearchMessage[] = [];
     const { signal } = new AbortController();
-    const send = (message: AttackMessage): void => void sent.push(message);
+    const send = (message: SearchMessage): void => void sent.push(message);
     await playground.attack({ texts, label, attack: spec, models }, { signal, send });
     expect(sent.at(-1)).toMatchObject({ type: "end", texts: [expect.any(String)] });
     // An attack by gradients has no texts to watch.
