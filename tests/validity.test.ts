@@ -16,7 +16,7 @@ import { RunFolder } from "../src/runs/run-folder.js";
 import { readMetrics } from "../src/runs/run-metrics.js";
 import { sortRows, toShownRow } from "../src/studio/page/run-rows.js";
 import { readRunRow } from "../src/studio/run-row.js";
-import { createTables } from "../src/sweeps/create-tables.js";
+import { table as createTables } from "../src/sweeps/create-tables.js";
 import { toMarkdown } from "../src/sweeps/render-table.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { invoke } from "./cli/invoke.js";

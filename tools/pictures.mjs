@@ -11,7 +11,7 @@ import { groupRuns } from "../dist/report/groups.js";
 import { describeComparison } from "../dist/report/headline.js";
 import { readReportRun } from "../dist/report/report-run.js";
 import { RunFolder } from "../dist/runs/run-folder.js";
-import { startStudio } from "../dist/studio/studio.js";
+import { studio as startStudio } from "../dist/studio/studio.js";
 
 const email =
   "Your HGH Request! As seen on NBC, CBS, and CNN, and even Oprah! The health discovery that actually reverses aging " +

@@ -14,7 +14,7 @@ import { toFlag } from "../base/shell.js";
 import { validate } from "../base/validate.js";
 import type { MetricComparison } from "../evaluation/compare.js";
 import type { MethodReference } from "../methods/index.js";
-import { writeReport } from "../report/index.js";
+import { report } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
 import { flattenData } from "../settings/config.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
@@ -188,7 +188,7 @@ async function carryOut(
   });
   const named = flattenData(request).data;
   const source = typeof named === "string" ? named : null;
-  const { path: report } = await writeReport(
+  const { path } = await report(
     {
       runs: Object.values(folders),
       out: join(out, "report.html"),
@@ -206,7 +206,7 @@ async function carryOut(
     warnings: Object.entries(reports).flatMap(([name, { sanity }]) =>
       sanity.map(({ message }) => `${name}: ${message}`),
     ),
-    report,
+    report: path,
   };
 }
 

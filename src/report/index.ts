@@ -58,7 +58,7 @@ export interface ReportResult extends Omit<Report, "html"> {
  *
  *     const { path } = await report({ runs: ["runs/standard", "runs/ascc"] });
  */
-export async function writeReport(request: ReportRequest, known: KnownFacts = {}): Promise<ReportResult> {
+export async function report(request: ReportRequest, known: KnownFacts = {}): Promise<ReportResult> {
   const { runs, out, title } = validate(reportRequestSchema, request, "report");
   await checkReplaceable(out);
   const { html: text, ...counts } = await createReport(runs, title, known);

@@ -75,7 +75,7 @@ export interface ServeCallbacks extends Callbacks {
  *     const body = JSON.stringify({ texts: ["a quiet film"] });
  *     await fetch(`${served.url}predict`, { method: "POST", headers, body });
  */
-export async function serveModel(request: ServeRequest, callbacks: ServeCallbacks = {}): Promise<ServedModel> {
+export async function serve(request: ServeRequest, callbacks: ServeCallbacks = {}): Promise<ServedModel> {
   const parsed = validate(serveRequestSchema, request, "serve");
   const { model: reference, host, port, allowedHosts, maxConnections } = parsed;
   const { device, precision, threads, windows, positiveLabel } = parsed;

@@ -41,7 +41,7 @@ const refreshMilliseconds = 700;
  *     await using page = await studio({ folders: ["runs"] });
  *     console.log(page.url);
  */
-export async function startStudio(request: StudioRequest = {}, callbacks: Callbacks = {}): Promise<Studio> {
+export async function studio(request: StudioRequest = {}, callbacks: Callbacks = {}): Promise<Studio> {
   const { folders, port } = validate(studioRequestSchema, request, "studio");
   for (const folder of request.folders ?? [])
     if (!existsSync(folder)) throw new UserError(`${folder}: no such folder. Name folders with runs, or create it.`);

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfiguredTask } from "../actions/load/load-task.js";
-import { getTablePath } from "../actions/substitutions/build-substitutions.js";
+import { getTablePath } from "../actions/substitutions/substitutions.js";
 import { type Attack, getNeeds } from "../attacks/define-attack.js";
 import { listResources, loadAttack } from "../attacks/load-attack.js";
 import { getErrorMessage, UserError } from "../base/errors.js";

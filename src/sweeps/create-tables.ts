@@ -20,7 +20,7 @@ const tableRequestSchema = z.strictObject({
  *
  *     const [first] = await table({ folders: ["runs/rose-table-1"] });
  */
-export async function createTables(
+export async function table(
   request: z.input<typeof tableRequestSchema>,
 ): Promise<{ readonly table: ResultsTable; readonly published: PublishedTable | null }[]> {
   const { folders, paper } = validate(tableRequestSchema, request, "table");

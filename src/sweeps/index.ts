@@ -1,10 +1,10 @@
 export type { SweepInputs } from "./check-sweep.js";
-export { createTables } from "./create-tables.js";
+export { table } from "./create-tables.js";
 export { estimateSeconds, type SweepEstimate } from "./estimate.js";
 export { readSweepCell } from "./expand.js";
 export { listShippedSweeps } from "./read-sweep.js";
 export { addPublishedNumbers, toCsv, toMarkdown } from "./render-table.js";
-export { getSweepFolder, planSweep, runSweep, type SweepRequest, sweepRequestSchema } from "./run-sweep.js";
+export { getSweepFolder, planSweep, type SweepRequest, sweep, sweepRequestSchema } from "./run-sweep.js";
 export type { WorkItemResult } from "./run-work.js";
 export { runPhase } from "./slurm.js";
 export type { PlannedSweep, SweepEvent } from "./sweep-events.js";

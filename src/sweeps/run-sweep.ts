@@ -78,7 +78,7 @@ const maxRuns = 20_000;
  *
  *     const { table } = await sweep({ file: "experiments/spam.yaml", out: "runs/spam" });
  */
-export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
+export async function sweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { jobs, resume, detach, attackProcesses } = parsed;
   const { onEvent } = callbacks;

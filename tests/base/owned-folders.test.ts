@@ -14,7 +14,7 @@ import { gate } from "../../src/actions/gate/gate.js";
 import { prune } from "../../src/actions/prune.js";
 import { createFolderAtomic, writeFileAtomic } from "../../src/base/files.js";
 import { claimFolder, clearFolder } from "../../src/base/owned-folder.js";
-import { writeReport } from "../../src/report/index.js";
+import { report as writeReport } from "../../src/report/index.js";
 import { RunWriter } from "../../src/runs/run-writer.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";

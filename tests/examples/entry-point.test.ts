@@ -10,8 +10,6 @@ function listExports(file: string): { name: string; source: string }[] {
       .split(",")
       .map((name) => name.trim().replace(/^type /, ""))
       .filter((name) => name !== "")
-      // A public name may differ from the one in the source: `runSweep as sweep`.
-      .map((name) => name.split(" as ")[0]!)
       .map((name) => ({ name, source: join(dirname(file), path!.replace(/\.js$/, ".ts")) })),
   );
 }

@@ -11,7 +11,7 @@ import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { hashVote } from "../../src/methods/index.js";
-import { serveModel } from "../../src/serve/serve-model.js";
+import { serve } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { main } from "../cli/built.js";
 import { chooseExtent } from "../extent.js";
@@ -113,7 +113,7 @@ test("serve answers with an exported model and with the vote of one", async () =
     [victims.subword.exported, ["the film was good"]],
     [join(folder, "voting-onnx"), ["good fine bright warm film plot good fine"]],
   ] as const) {
-    await using server = await serveModel({ model, port: 0, threads: 1 });
+    await using server = await serve({ model, port: 0, threads: 1 });
     const headers = { "content-type": "application/json" };
     const response = await fetch(`${server.url}predict`, { method: "POST", headers, body: JSON.stringify({ texts }) });
     expect(await response.json()).toMatchObject({ predictions: ["positive"] });

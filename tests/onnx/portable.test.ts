@@ -8,7 +8,7 @@ import { evaluate } from "../../src/actions/evaluate.js";
 import { gate } from "../../src/actions/gate/gate.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { verify } from "../../src/actions/verify/verify.js";
-import { serveModel } from "../../src/serve/serve-model.js";
+import { serve } from "../../src/serve/serve-model.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -39,7 +39,7 @@ test("an exported model is evaluated, attacked, verified, gated and served", asy
     substitutions: shared.substitutions,
   };
   expect(await gate(request)).toMatchObject({ verdict: "passed" });
-  await using server = await serveModel({ model: fixture, port: 0, threads: 1 });
+  await using server = await serve({ model: fixture, port: 0, threads: 1 });
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify({ texts: ["it was dull"] });
   const response = await fetch(`${server.url}predict`, { method: "POST", headers, body });

@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { createReport, writeReport } from "../../src/report/index.js";
+import { createReport, report } from "../../src/report/index.js";
 import { readReportRun } from "../../src/report/report-run.js";
 import { writeAttackReport } from "../../src/runs/attack-folder.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
@@ -246,10 +246,10 @@ test("temper table names runs that are not finished, and is rejected if no run i
 test("a report is a request: it has a title, counts what it contains, and rejects unknown keys", async () => {
   const runs = [await writeRun(join(folder, "request"), {})];
   const path = join(folder, "request.html");
-  const result = await writeReport({ runs, out: path, title: "My <runs>" });
+  const result = await report({ runs, out: path, title: "My <runs>" });
   expect(result).toEqual({ path, bytes: readFileSync(path).length, runs: 1, attacks: 0, examples: 0, figures: 0 });
   expect(parse(readFileSync(path, "utf8")).querySelector("h1")!.textContent).toBe("My <runs>");
-  await expect(writeReport({ runs, titel: "x" } as never)).rejects.toThrow(/report: unknown key titel .*title/);
+  await expect(report({ runs, titel: "x" } as never)).rejects.toThrow(/report: unknown key titel .*title/);
 });
 
 test("an unfinished attack is named and not compared", async () => {

@@ -14,7 +14,7 @@ import type {
   Scored,
   TextsPage,
 } from "../../src/studio/api.js";
-import { type Studio, startStudio } from "../../src/studio/studio.js";
+import { type Studio, studio as startStudio } from "../../src/studio/studio.js";
 import { writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { expectClose, float64 } from "../rounding.js";

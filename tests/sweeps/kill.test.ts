@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
 import { Rng } from "../../src/base/rng.js";
-import { runSweep } from "../../src/sweeps/index.js";
+import { sweep } from "../../src/sweeps/index.js";
 import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { main } from "../cli/built.js";
@@ -24,7 +24,7 @@ const started: string[] = [];
 
 beforeAll(async () => {
   file = await writeTinySweep(folder, { seeds: [0, 1].slice(0, chooseExtent(1, 2)) });
-  whole = await runSweep(
+  whole = await sweep(
     { file, out: join(folder, "whole"), jobs: 2, estimate: false },
     { onEvent: (event) => event.type === "item-start" && started.push(formatWorkItem(event.item)) },
   );
@@ -177,7 +177,7 @@ it("runSweep returns the table as data", async () => {
   expect({ status, failures, report }).toEqual({ status: "done", failures: [], report: join(out, "report.html") });
   expect(started).toHaveLength(runs);
   expect(table).toEqual(readTable(out));
-  await expect(runSweep({ file, out, estimate: false })).rejects.toThrow(/already contains a sweep/);
+  await expect(sweep({ file, out, estimate: false })).rejects.toThrow(/already contains a sweep/);
 });
 
 it("rejects a second sweep in the same folder without --resume", async () => {

@@ -1,7 +1,7 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runSweep } from "../../src/sweeps/index.js";
+import { sweep } from "../../src/sweeps/index.js";
 import { planSweep } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { temporaryFolder } from "../temporary.js";
@@ -13,7 +13,7 @@ test("a sweep continues from results and journals alone, and trains only what un
   const evaluation = { attacks: { pwws: null, greedy: null }, numExamples: 8 };
   const file = await writeTinySweep(folder, { seeds: [0], evaluation });
   const [whole, copy] = [join(folder, "whole"), join(folder, "copy")];
-  await runSweep({ file, out: whole, estimate: false });
+  await sweep({ file, out: whole, estimate: false });
   cpSync(whole, copy, { recursive: true });
   const runs = readdirSync(join(copy, "runs")).map((name) => join(copy, "runs", name));
   for (const run of runs)
@@ -29,7 +29,7 @@ test("a sweep continues from results and journals alone, and trains only what un
   expect((await planSweep(request)).unfinished).toEqual([unfinished.slice(join(copy, "runs/").length)]);
   const started: string[] = [];
   const warnings: string[] = [];
-  await runSweep(request, {
+  await sweep(request, {
     onEvent(event) {
       if (event.type === "item-start") started.push(formatWorkItem(event.item));
       if (event.type === "warning") warnings.push(event.message);

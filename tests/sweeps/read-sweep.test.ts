@@ -8,7 +8,7 @@ import { readRun } from "../../src/settings/read-config.js";
 import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
-import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import { planSweep, sweep } from "../../src/sweeps/run-sweep.js";
 import { writeAttack } from "../attacks/write-attack.js";
 import { invoke } from "../cli/invoke.js";
 import { testLong } from "../long.js";
@@ -444,7 +444,7 @@ describe("large sweeps", () => {
     const out = join(folder, "locked");
     mkdirSync(out);
     const release = acquireLock(join(out, "sweep.lock"), () => new Error("locked"));
-    const second = runSweep({ file: writeSweep(base), out, resume: true, estimate: false });
+    const second = sweep({ file: writeSweep(base), out, resume: true, estimate: false });
     await expect(second).rejects.toThrow(/is running this sweep/);
     release();
     expect(existsSync(join(out, "sweep.json"))).toBe(false);

@@ -3,7 +3,7 @@ import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
-import { runSweep } from "../../src/sweeps/run-sweep.js";
+import { sweep } from "../../src/sweeps/run-sweep.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { runOnSlurm, type SlurmOptions } from "../../src/sweeps/slurm.js";
 import { invoke } from "../cli/invoke.js";
@@ -112,10 +112,10 @@ ${printJob()}`,
       evaluation: { attacks: { greedy: null }, numExamples: 5 },
     });
     const [out, local] = [join(folder, "out"), join(folder, "local")];
-    const { status, failures } = await runSweep({ file, out, backend: "slurm", estimate: false });
+    const { status, failures } = await sweep({ file, out, backend: "slurm", estimate: false });
     expect({ status, failures }).toEqual({ status: "done", failures: [] });
     expect(calls("sbatch")).toHaveLength(2);
-    await runSweep({ file, out: local, estimate: false });
+    await sweep({ file, out: local, estimate: false });
     expect(readTable(out)).toEqual(readTable(local));
     for (const run of readdirSync(join(out, "runs"))) {
       const log = readFileSync(join(out, "runs", run, "log.txt"), "utf8");

@@ -5,7 +5,7 @@ import { readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, getRunFolder, readPlannedConfig, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
-import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
+import { planSweep, sweep } from "../../src/sweeps/run-sweep.js";
 import type { SweepPlan } from "../../src/sweeps/schema.js";
 import { listWorkPhases } from "../../src/sweeps/work-item.js";
 import { testLong } from "../long.js";
@@ -129,7 +129,7 @@ describe("the stages of a sweep", () => {
   ])("that are wrong are reported with their place: %j", async (changes, message) => {
     const out = join(parent, String(number++));
     const file = await writeTinySweep(out, { stages, rows, baseline: null, ...changes });
-    await expect(runSweep({ file, out: join(out, "sweep") })).rejects.toThrow(message as RegExp);
+    await expect(sweep({ file, out: join(out, "sweep") })).rejects.toThrow(message as RegExp);
     expect(existsSync(join(out, "sweep"))).toBe(false);
   });
 
@@ -154,7 +154,7 @@ describe("the stages of a sweep", () => {
     const planned = await planSweep({ file, estimate: true });
     expect(planned).toMatchObject({ inputs: { downloads: [] } });
     expect(planned.unfinished).toHaveLength(3);
-    const { status, failures } = await runSweep({ file, out: join(out, "sweep"), estimate: false });
+    const { status, failures } = await sweep({ file, out: join(out, "sweep"), estimate: false });
     expect({ status, failures }).toEqual({ status: "done", failures: [] });
     const [plain, robust] = readTable(join(out, "sweep")).rows.map(({ cells }) => cells["all/accuracy"]!.mean);
     // The second row continues a model that eight epochs have trained.

@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import packed from "@sparticuz/chromium";
 import { chromium } from "playwright-core";
 import { openJournal, readJournal } from "../../dist/attacks/journal.js";
-import { startStudio } from "../../dist/studio/studio.js";
+import { studio as startStudio } from "../../dist/studio/studio.js";
 
 const [run = "", attack = "pwws"] = process.argv.slice(2);
 if (run === "") throw new Error("Usage: node tools/bench/studio.mjs RUN [ATTACK]: a finished run with this attack.");

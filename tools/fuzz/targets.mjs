@@ -400,10 +400,10 @@ export const targets = {
       ...["certificates/canonical.json", "attacks/pwws.jsonl", "status.json", "model/config.json"],
     ],
     async ({ folder, load }) => {
-      const { writeReport } = await load("report/index");
+      const { report } = await load("report/index");
       const out = join(folder, "..", "report.html");
       rmSync(out, { force: true });
-      await writeReport({ runs: [folder], out });
+      await report({ runs: [folder], out });
       expect(!/<script>alert/.test(readFileSync(out, "utf8")), "markup of the input");
     },
   ),

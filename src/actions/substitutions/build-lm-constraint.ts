@@ -15,8 +15,8 @@ import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { readInputs } from "../../text/read-inputs.js";
 import type { Substitutions } from "../../text/substitutions.js";
 import { Interrupted } from "../../train/index.js";
-import { checkOutput, getPartPath } from "./build-substitutions.js";
 import { createSubstituteScorer, type PositionScores } from "./masked-lm-scores.js";
+import { checkOutput, getPartPath } from "./substitutions.js";
 
 export const buildLmConstraintRequestSchema = z.strictObject({
   scores: orNull(z.string()).describe("file of the released language-model scores, such as imdb_test_lm_scores.txt"),

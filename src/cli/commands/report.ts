@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount } from "../../base/format.js";
-import { type ReportResult, reportRequestSchema, writeReport } from "../../report/index.js";
+import { type ReportResult, report, reportRequestSchema } from "../../report/index.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
 import { printJson } from "../output.js";
@@ -16,7 +16,7 @@ export function define(command: Command, io: Io): void {
   addOptions(withRuns, shape, { out: "<file>", title: "<text>" })
     .option("--json", "print the counts of the report as JSON")
     .action(async (runs, { json, ...request }) => {
-      const result = await writeReport({ runs, ...request });
+      const result = await report({ runs, ...request });
       if (json) return printJson(io, result);
       await write(
         io.stdout,

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { LoggedRequest } from "../../serve/serve-model.js";
-import { serveModel, serveRequestSchema } from "../../serve/serve-model.js";
+import { serve, serveRequestSchema } from "../../serve/serve-model.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { createCallbacks } from "../progress.js";
@@ -42,7 +42,7 @@ export function define(command: Command, io: Io): void {
       const onRequest = logRequests
         ? (line: LoggedRequest): void => void io.stderr.write(`${JSON.stringify(line)}\n`)
         : undefined;
-      await using served = await serveModel({ model, ...request }, { ...callbacks, onRequest }).finally(callbacks.end);
+      await using served = await serve({ model, ...request }, { ...callbacks, onRequest }).finally(callbacks.end);
       await write(io.stdout, `${served.url}\n`);
       callbacks.printLine(`Serving ${model} (${served.labels.join(", ")}). Press Ctrl-C to stop.`);
       await waitForSignal(() =>

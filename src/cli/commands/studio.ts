@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import type { Command } from "@commander-js/extra-typings";
-import { startStudio, studioRequestSchema } from "../../studio/studio.js";
+import { studio, studioRequestSchema } from "../../studio/studio.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
 import { createCallbacks } from "../progress.js";
@@ -18,9 +18,9 @@ export function define(command: Command, io: Io): void {
   withOptions.option("--open", "open the page in the browser of this desktop").action(async (folders, given) => {
     const { open, ...request } = given;
     const callbacks = createCallbacks(io, false);
-    await using studio = await startStudio({ ...(folders.length > 0 && { folders }), ...request }, callbacks);
-    await write(io.stdout, `${studio.url}\n`);
-    if (open) openBrowser(studio.url, () => callbacks.printLine("No browser could be started."));
+    await using opened = await studio({ ...(folders.length > 0 && { folders }), ...request }, callbacks);
+    await write(io.stdout, `${opened.url}\n`);
+    if (open) openBrowser(opened.url, () => callbacks.printLine("No browser could be started."));
     callbacks.printLine(`${open ? "" : "Open this address in a browser. "}Press Ctrl-C to stop; jobs continue.`);
     await waitForSignal(() => undefined);
   });

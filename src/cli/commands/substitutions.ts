@@ -1,9 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { buildLmConstraint, buildLmConstraintRequestSchema } from "../../actions/substitutions/build-lm-constraint.js";
-import {
-  buildSubstitutions,
-  buildSubstitutionsRequestSchema,
-} from "../../actions/substitutions/build-substitutions.js";
+import { substitutions, substitutionsRequestSchema } from "../../actions/substitutions/substitutions.js";
 import type { Callbacks } from "../../base/events.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
@@ -30,7 +27,7 @@ export function define(command: Command, io: Io): void {
 }
 
 function defineBuild(command: Command, io: Io): void {
-  const { shape } = buildSubstitutionsRequestSchema;
+  const { shape } = substitutionsRequestSchema;
   const build = command
     .command("build")
     .description("build a substitution table from word vectors, such as counter-fitted vectors")
@@ -47,7 +44,7 @@ function defineBuild(command: Command, io: Io): void {
     .addOption(quietOption())
     .addHelpText("after", formatHelp([buildExample], "Run the same command again to continue a stopped one."))
     .action(async ({ json, quiet, ...request }) => {
-      const built = await runUntilStopped(io, quiet, (callbacks) => buildSubstitutions(request, callbacks));
+      const built = await runUntilStopped(io, quiet, (callbacks) => substitutions(request, callbacks));
       const { out, words, wordsWithSubstitutes } = built;
       if (json) return printJson(io, built);
       const counts = `${formatCount(words)} words, ${formatCount(wordsWithSubstitutes)} with substitutes`;

@@ -11,9 +11,9 @@ import {
   listShippedSweeps,
   listWorkPhases,
   planSweep,
-  runSweep,
   type SweepEstimate,
   type SweepRequest,
+  sweep,
   sweepRequestSchema,
   toMarkdown,
   type WorkPhase,
@@ -62,7 +62,7 @@ export function define(command: Command, io: Io): void {
     if (file === undefined) return printShippedSweeps(io, options.json);
     const { dryRun, json, quiet, ...rest } = options;
     const request = { file, ...groupSlurmOptions(rest) };
-    return dryRun ? printPlan(io, request, options) : sweep(io, request, options);
+    return dryRun ? printPlan(io, request, options) : execute(io, request, options);
   });
 }
 
@@ -74,7 +74,7 @@ async function printShippedSweeps(io: Io, json: boolean | undefined): Promise<vo
   await write(io.stdout, formatNext(["sweep", sweeps[0]!.name, "--dry-run"]));
 }
 
-async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
+async function execute(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
   const { json, quiet } = options;
   const [stop, kill] = [new AbortController(), new AbortController()];
   let unlisten = (): void => undefined;
@@ -85,7 +85,7 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
   };
   const estimating = showEstimate(io, request, options, stop);
   const progress = createSweepProgress(io, getSweepFolder(request), quiet === true);
-  const { out, status, failures, table, report } = await runSweep(request, {
+  const { out, status, failures, table, report } = await sweep(request, {
     onEvent(event) {
       if (event.type === "progress") estimating.onEvent(event);
       if (event.type === "estimate" && !quiet)

@@ -1,5 +1,5 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import { addPublishedNumbers, createTables, toCsv, toMarkdown } from "../../sweeps/index.js";
+import { addPublishedNumbers, table, toCsv, toMarkdown } from "../../sweeps/index.js";
 import { type Io, removeEscapes, write } from "../io.js";
 import { printJson } from "../output.js";
 
@@ -17,7 +17,7 @@ export function define(command: Command, io: Io): void {
     )
     .option("--json", "print the tables as JSON")
     .action(async (folders, { paper, format, json }) => {
-      const tables = await createTables({ folders, paper: paper ?? false });
+      const tables = await table({ folders, paper: paper ?? false });
       const all = tables.map(({ table, published }) => addPublishedNumbers(table, published));
       if (json) return printJson(io, all);
       const render = format === "csv" ? toCsv : toMarkdown;

@@ -7,7 +7,7 @@ import type { AttackReport } from "../../../src/actions/attack/attack.js";
 import { attack } from "../../../src/actions/attack/attack.js";
 import type { AttackCallbacks, AttackRequest } from "../../../src/actions/attack/attack-request.js";
 import { listen } from "../../../src/base/events.js";
-import { serveModel } from "../../../src/serve/serve-model.js";
+import { serve } from "../../../src/serve/serve-model.js";
 import { Interrupted } from "../../../src/train/index.js";
 import { type TinyVictim, tinyVictim } from "../../attacks/tiny-victim.js";
 import { testLong } from "../../long.js";
@@ -105,7 +105,7 @@ test("an attack on 12 examples is extended to 20 without repeating any", async (
 });
 
 test("a victim that classifies the same text in two ways is reported", async () => {
-  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
+  await using served = await serve({ model: victim.run, port: 0, device: "cpu" });
   let calls = 0;
   const original = globalThis.fetch;
   vi.stubGlobal("fetch", async (...args: Parameters<typeof fetch>) => {
@@ -169,7 +169,7 @@ test("attacks a random sample by default, and a class-balanced one on request", 
 });
 
 test("no file, folder or command contains the secrets of an endpoint", async () => {
-  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
+  await using served = await serve({ model: victim.run, port: 0, device: "cpu" });
   const data = writeData("secret.tsv", reviews(4, "secret"));
   const cwd = process.cwd();
   const here = join(folder, "secret-cwd");

@@ -15,7 +15,7 @@ import { parseModelConfig } from "../../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../../src/models/encoder.js";
 import { getMaskedLmParameterShapes } from "../../../src/models/model.js";
 import { readFluencies, readSimilarities } from "../../../src/runs/attack-folder.js";
-import { serveModel } from "../../../src/serve/serve-model.js";
+import { serve } from "../../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../../attacks/tiny-victim.js";
 import { invoke } from "../../cli/invoke.js";
 import { createRandomTensors } from "../../cli/tiny-model.js";
@@ -268,7 +268,7 @@ test("validity, and a dataset of the texts that fool the model", async () => {
 });
 
 test("an endpoint is attacked by recipes, too, but not by those that need gradients", async () => {
-  const server = await serveModel({ model: victim.run, port: 0, device: "cpu" });
+  const server = await serve({ model: victim.run, port: 0, device: "cpu" });
   try {
     const request = { model: server.url, data: victim.data, numExamples: 4, out: join(folder, "http") };
     const report = await attack({

@@ -5,7 +5,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { gate } from "../../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../../src/actions/gate/gate-lock.js";
 import type { TemperEvent } from "../../../src/base/events.js";
-import { serveModel } from "../../../src/serve/serve-model.js";
+import { serve } from "../../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim, trainVictim } from "../../attacks/tiny-victim.js";
 import { invoke } from "../../cli/invoke.js";
 import { chooseExtent } from "../../extent.js";
@@ -194,7 +194,7 @@ test("too few texts exit with 2 and say so", async () => {
 });
 
 test("an endpoint is compared like a model, and a missing lock is explained", async () => {
-  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu", threads: 1 });
+  await using served = await serve({ model: victim.run, port: 0, device: "cpu", threads: 1 });
   const lock = join(folder, "gate.lock");
   const { verdict } = await gate({ model: served.url, baseline: lock, out: out("endpoint") });
   expect(verdict).toBe("passed");

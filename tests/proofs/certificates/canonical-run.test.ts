@@ -9,7 +9,7 @@ import { train } from "../../../src/actions/train/train.js";
 import { verify } from "../../../src/actions/verify/verify.js";
 import { hashVote } from "../../../src/methods/index.js";
 import { canonicalize } from "../../../src/proofs/certificates/index.js";
-import { type ServedModel, serveModel } from "../../../src/serve/serve-model.js";
+import { type ServedModel, serve } from "../../../src/serve/serve-model.js";
 import { invoke } from "../../cli/invoke.js";
 import { expectClose, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
@@ -53,7 +53,7 @@ async function classify(model: TextClassifier, text: string): Promise<readonly n
 
 test("texts with the same canonical form get the same answer, in predict and serve", async () => {
   await using model = await loadClassifier(run, runtime);
-  await using served = await serveModel({ ...runtime, model: run, port: 0 });
+  await using served = await serve({ ...runtime, model: run, port: 0 });
   const ask = async (list: readonly string[]): Promise<number[][]> => {
     const headers = { "content-type": "application/json" };
     const body = JSON.stringify({ texts: list });
@@ -121,9 +121,9 @@ test("hidden text reaches the model, is reported, and can be refused", async () 
     const headers = { "content-type": "application/json" };
     return fetch(`${served.url}predict`, { method: "POST", headers, body: JSON.stringify({ texts: ["good", text] }) });
   };
-  await using open = await serveModel({ ...runtime, model: run, port: 0 });
+  await using open = await serve({ ...runtime, model: run, port: 0 });
   expect(await (await ask(open)).json()).toMatchObject({ hidden: [null, hidden] });
-  await using strict = await serveModel({ ...runtime, model: run, port: 0, rejectHidden: true });
+  await using strict = await serve({ ...runtime, model: run, port: 0, rejectHidden: true });
   const refused = await ask(strict);
   expect([refused.status, await refused.json()]).toEqual([
     400,

@@ -15,7 +15,7 @@ import { maxSubstitutes } from "../../text/substitutions.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { Interrupted } from "../../train/index.js";
 
-export const buildSubstitutionsRequestSchema = z.strictObject({
+export const substitutionsRequestSchema = z.strictObject({
   vectors: z.string().describe("text file with a word and its vector per line, such as counter-fitted-vectors.txt"),
   vocabulary: orNull(z.string()).describe(
     "keep only these words: a text file with one word per line, or the keys of a JSON table",
@@ -38,11 +38,11 @@ export const buildSubstitutionsRequestSchema = z.strictObject({
  *
  *     await substitutions({ vectors: "counter-fitted-vectors.txt" });
  */
-export async function buildSubstitutions(
-  request: z.input<typeof buildSubstitutionsRequestSchema>,
+export async function substitutions(
+  request: z.input<typeof substitutionsRequestSchema>,
   callbacks: Callbacks = {},
 ): Promise<{ readonly out: string; readonly words: number; readonly wordsWithSubstitutes: number }> {
-  const parsed = validate(buildSubstitutionsRequestSchema, request, "substitutions build");
+  const parsed = validate(substitutionsRequestSchema, request, "substitutions build");
   const { vectors: path, maxNeighbors, maxDistance } = parsed;
   const out = parsed.out ?? getTablePath("counterfitted_neighbors.json");
   checkOutput(out);

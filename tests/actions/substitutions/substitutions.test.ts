@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { buildLmConstraint } from "../../../src/actions/substitutions/build-lm-constraint.js";
-import { buildSubstitutions } from "../../../src/actions/substitutions/build-substitutions.js";
+import { substitutions as buildSubstitutions } from "../../../src/actions/substitutions/substitutions.js";
 import { listen } from "../../../src/base/events.js";
 import { Rng } from "../../../src/base/rng.js";
 import { loadLmConstraint } from "../../../src/text/lm-constraint.js";
