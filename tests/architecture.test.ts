@@ -24,6 +24,7 @@ const layers = [
   "actions",
   "analysis",
   "report",
+  "audit",
   "harden",
   "jobs",
   "sweeps",

@@ -74,6 +74,10 @@ function placeRuns(...paths: readonly string[]): void {
 
 /** What is in the folder in which the commands of a document are typed. */
 const preparations: Readonly<Record<string, () => void>> = {
+  "docs/guide/audit.md"() {
+    placeRuns("runs/reviews", "runs/spam");
+    for (const name of ["test.csv", "train.csv"]) writeCsv(name, "text,label", ["negative", "positive"]);
+  },
   "README.md": () => writeCsv("reviews.csv", "review,stars", ["1", "5"]),
   "docs/guide/attacks.md": () => placeRuns("runs/demo/standard", "build/bench/sst2-victim-4000"),
   "docs/guide/certificates.md"() {
@@ -112,6 +116,10 @@ const smallFlags: Readonly<Record<string, () => readonly string[]>> = {
     ...["--model", tiny, "--max-length", "12", "--epochs", "2", "--num-examples", "8", "--threads", "1"],
     // With WordNet in make test-long.
     ...(isLong ? [] : ["--substitutions", substitutions]),
+  ],
+  audit: () => [
+    ...["--minutes", "5", "--attack", "pwws", "--num-examples", "4", "--query-budget", "30", "--max-changes", "0"],
+    ...["--threads", "1"],
   ],
   train: () => ["--max-length", "12", "--epochs", "1", "--threads", "1"],
   attack: () => ["--num-examples", "4", "--threads", "1", "--sentence-encoder", tiny],

@@ -14,6 +14,11 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "watch an attack fool a standard filter, but not a robust one",
     load: () => import("./commands/try.js"),
   },
+  audit: {
+    group: "Start",
+    summary: "measure a classifier within a time limit: attacks, proofs, inputs and data, as one page",
+    load: () => import("./commands/audit.js"),
+  },
   setup: {
     group: "Start",
     summary: "find or install libtorch and build the native addon",

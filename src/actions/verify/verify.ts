@@ -40,7 +40,7 @@ export const verifyRequestSchema = z.strictObject({
   journals: z
     .array(z.string())
     .min(1)
-    .describe("journals of temper attack, proofs of temper exact or certificates, or runs for all of theirs"),
+    .describe("journals of temper attack, proofs of temper exact, certificates or audits, or runs for all of theirs"),
   model: orNull(z.string(), "that of the journal's run").describe("model that was attacked or certified, or its URL"),
   substitutions: orNull(z.string(), "as in training").describe("check that every edit is in this table"),
   repeat: z

@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
-import { verify, verifyRequestSchema } from "../../actions/verify/verify.js";
+import { verifyRequestSchema } from "../../actions/verify/verify.js";
+import { verify } from "../../audit/verify-audit.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import type { VerifiedClass } from "../../base/verification.js";
 import { type Io, write } from "../io.js";
@@ -13,6 +14,7 @@ export const note =
   "              is robust, and what the search cost, is only recorded: --repeat runs searches again.\n" +
   "proofs        candidates are listed again and random blocks (--blocks) are scored again.\n" +
   "certificates  every certificate is computed again.\n" +
+  "audits        every claim of audit.json is computed again, and its journals and proofs are replayed.\n" +
   "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
   '"not verified" what nothing but the file says. The header says which task and split the texts are from.';
 export const examples = [
@@ -20,6 +22,7 @@ export const examples = [
   "temper verify runs/sst2-standard-seed0 --repeat 50",
   "temper verify runs/voting/certificates/hash-vote.jsonl",
   "temper verify runs/sst2-ascc-seed0/exact/k2-0123456789ab.jsonl --blocks 300",
+  "temper verify audit/audit.json",
   "temper verify attacks/endpoint/pwws.jsonl --model http://127.0.0.1:8080",
 ];
 

@@ -1,0 +1,258 @@
+import { join, relative } from "node:path";
+import { loadRequestedTask } from "../actions/load/load-task.js";
+import { isEndpoint } from "../actions/load/load-victim.js";
+import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
+import { redactUrl } from "../attacks/endpoint.js";
+import type { PredictProbabilities } from "../attacks/function-victim.js";
+import { Interrupted, UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
+import { exists, sha256File, writeFileAtomic } from "../base/files.js";
+import { acquireLock } from "../base/lock.js";
+import { claimFolder } from "../base/owned-folder.js";
+import { writeJson } from "../base/read-json.js";
+import { sha256Hex } from "../base/sha256.js";
+import { validate } from "../base/validate.js";
+import { findJournals, getJournalPath } from "../runs/attack-folder.js";
+import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
+import { findProofs } from "../runs/exact-folder.js";
+import { flattenData } from "../settings/config.js";
+import type { Example, Task } from "../tasks/index.js";
+import { readTable } from "../tasks/read-table.js";
+import { drawRandomly } from "../tasks/sample.js";
+import { packageRoot } from "../tensor/native.js";
+import { type AuditRequest, auditRequestSchema, type ParsedAuditRequest } from "./audit-request.js";
+import type { AuditResult } from "./audit-result.js";
+import { getAttackFolder, summarizeAttacked } from "./checks/attacked.js";
+import { evaluateAnswers } from "./checks/clean.js";
+import { getProofFolder } from "./checks/proven.js";
+import { type Claim, severities } from "./claim.js";
+import type { AuditContext, StepResult } from "./context.js";
+import { renderAudit } from "./page.js";
+import { type AuditPlan, measureRate, planAudit, tabulatePlan } from "./plan.js";
+import { AuditProgress } from "./progress.js";
+import { createStatement } from "./statement.js";
+import { listSteps } from "./steps.js";
+import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
+
+/** The files of an audit. */
+export const auditFiles = {
+  json: "audit.json",
+  page: "audit.html",
+  statement: "audit.intoto.json",
+  progress: "progress.json",
+} as const;
+
+/** What happens during an audit. */
+export interface AuditCallbacks extends Callbacks {
+  /** Called with the plan as rows of what and how much, before anything is measured. */
+  readonly onPlan?: (rows: readonly (readonly string[])[], plan: AuditPlan) => void;
+  readonly onStep?: (name: string, done: number, total: number) => void;
+}
+
+/** The fraction of the time after which no measurement goes on; the rest is for the result. */
+const measuredFraction = 0.97;
+
+/**
+ * Audits a classifier within a time limit: accuracy, attacks, proofs, input handling and data. Writes
+ * OUT/audit.html and OUT/audit.json. The same call continues an audit that was stopped.
+ *
+ *     const { verdict, findings } = await audit({ model: "runs/spam", data: "test.csv", minutes: 10 });
+ */
+export async function audit(
+  request: Omit<AuditRequest, "model"> & { readonly model: string | PredictProbabilities },
+  callbacks: AuditCallbacks = {},
+): Promise<AuditResult> {
+  const started = performance.now();
+  const { model } = request;
+  const name = typeof model === "function" ? model.name || "function" : model;
+  const parsed = validate(auditRequestSchema, { ...request, model: name }, "audit");
+  await using opened = await openAudit(model, parsed, callbacks);
+  const { out } = parsed;
+  await claimFolder(out, "audit", Object.values(auditFiles));
+  const release = acquireLock(
+    join(out, "audit.lock"),
+    (owner) => new UserError(`${out}: ${owner} runs an audit there. Wait for it, or choose a different --out.`),
+  );
+  try {
+    const progress = await AuditProgress.open(
+      out,
+      createKey(parsed, opened),
+      () => measureRate(opened.victim.victim, opened.all),
+      (rate) => planAudit(parsed, opened.task, opened.all, rate),
+    );
+    const { plan, seconds } = progress.value;
+    callbacks.onPlan?.(tabulatePlan(plan, opened.train !== null), plan);
+    const left = 1000 * (measuredFraction * 60 * plan.minutes - seconds) - (performance.now() - started);
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), Math.max(0, left));
+    const context = createContext(opened, parsed, plan, callbacks, { timeLimit: limit.signal, isReplay: false });
+    const result = await runSteps(context, progress, callbacks).finally(() => clearTimeout(timer));
+    await writeJson(join(out, auditFiles.json), result);
+    await writeFileAtomic(join(out, auditFiles.page), renderAudit(result));
+    await writeJson(join(out, auditFiles.statement), await createStatement(result, join(out, auditFiles.json)));
+    return result;
+  } finally {
+    release();
+  }
+}
+
+/** A model with everything that an audit reads. */
+export interface OpenedAudit extends AsyncDisposable {
+  readonly model: string | PredictProbabilities;
+  readonly victim: OpenVictim;
+  readonly task: Task;
+  readonly all: readonly Example[];
+  readonly train: readonly Example[] | null;
+  readonly slices: ReadonlyMap<string, string> | null;
+}
+
+export async function openAudit(
+  model: string | PredictProbabilities,
+  request: ParsedAuditRequest,
+  callbacks: Callbacks,
+): Promise<OpenedAudit> {
+  const { device, threads, endpoint, positiveLabel, trainData } = request;
+  const victim = await openVictim({ model, device, threads, endpoint, precision: "fp32", onEvent: callbacks.onEvent });
+  try {
+    const task = await victim.loadTask(request);
+    if (positiveLabel !== null && !task.labels.includes(positiveLabel))
+      throw new UserError(`--positive-label: expected a label (${task.labels.join(", ")}), received ${positiveLabel}.`);
+    const { data, ...rest } = flattenData(request);
+    const all = await task.load("test");
+    const known = { task: null, labels: [...task.labels] };
+    const run = victim.local?.run ?? null;
+    const train =
+      trainData !== null
+        ? await (await loadRequestedTask({ ...rest, task: null, data: trainData }, known, run, callbacks)).load("test")
+        : data === null && task.splits.includes("train")
+          ? await task.load("train")
+          : null;
+    const slices = request.sliceColumn === null ? null : await readSlices(data, request.sliceColumn, all);
+    return { model, victim, task, all, train, slices, [Symbol.asyncDispose]: async () => victim.close() };
+  } catch (error) {
+    victim.close();
+    throw error;
+  }
+}
+
+/** The values of a column, by the line that the ID of an example names. */
+async function readSlices(data: unknown, column: string, examples: readonly Example[]): Promise<Map<string, string>> {
+  if (typeof data !== "string") throw new UserError("--slice-column: expected --data FILE, whose column is compared.");
+  const { columns, rows } = await readTable(data);
+  if (!columns.includes(column))
+    throw new UserError(`--slice-column: expected a column of ${data} (${columns.join(", ")}), received ${column}.`);
+  const values = new Map(rows.map(({ at, values: row }) => [String(at), String(row[column] ?? "")]));
+  return new Map(examples.map(({ id }) => [id, values.get(id.slice(id.lastIndexOf(":") + 1)) ?? ""]));
+}
+
+/** What makes two audits the same. Time, threads and the folder do not. */
+function createKey(request: ParsedAuditRequest, opened: OpenedAudit): string {
+  const { minutes: _, out: __, device: ___, threads: ____, endpoint: _____, data: ______, ...rest } = request;
+  const { hash, hashes } = opened.victim.victim;
+  const train = opened.train && hashExamples(opened.train);
+  return sha256Hex(JSON.stringify([rest, hash, hashes, hashExamples(opened.all), train, readPackageVersion()]));
+}
+
+/** The examples are drawn once, so that a smaller sample is the start of a larger one. */
+export function createContext(
+  { model, victim, task, all, train, slices }: OpenedAudit,
+  request: ParsedAuditRequest,
+  plan: AuditPlan,
+  callbacks: Callbacks,
+  { timeLimit, isReplay }: Pick<AuditContext, "timeLimit" | "isReplay">,
+): AuditContext {
+  const examples = drawRandomly(all, plan.cleanTexts, request.seed);
+  const values = slices && examples.map(({ id }) => slices.get(id)!);
+  const fixed = { request, model, victim, plan, task, examples, train, slices: values };
+  return { ...fixed, answers: [], folder: request.out, callbacks, timeLimit, isReplay };
+}
+
+async function runSteps(start: AuditContext, progress: AuditProgress, callbacks: AuditCallbacks): Promise<AuditResult> {
+  const steps = listSteps(start.plan);
+  const found = new Map<string, StepResult>();
+  const missing: string[] = [];
+  let context = start;
+  for (const [i, step] of steps.entries()) {
+    callbacks.onStep?.(step.name, i, steps.length);
+    const known = progress.get(step);
+    const begun = performance.now();
+    const result = known ?? (await runStep(context, () => step.run(context)));
+    if (result === null) {
+      missing.push(step.name);
+      if (step.name === "clean")
+        throw new UserError(`--minutes ${start.plan.minutes} is too short to classify the texts once. Give it more.`);
+      warn(callbacks, `${step.name}: out of time. Audit again with more --minutes to measure it.`);
+      continue;
+    }
+    if (result.missing) missing.push(result.missing);
+    else if (!known) await progress.add(step, result, (performance.now() - begun) / 1000);
+    found.set(step.name, result);
+    if (result.answers) context = { ...context, answers: result.answers };
+  }
+  return createResult(context, found, missing);
+}
+
+/** Runs a step; null if the time is over. */
+async function runStep(
+  { timeLimit, callbacks }: AuditContext,
+  run: () => StepResult | Promise<StepResult>,
+): Promise<StepResult | null> {
+  if (callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
+  if (timeLimit.aborted) return null;
+  try {
+    return await run();
+  } catch (error) {
+    const isStopped = error instanceof Interrupted || timeLimit.aborted;
+    if (isStopped && callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
+    if (isStopped) return null;
+    throw error;
+  }
+}
+
+/** Puts together what the steps found. Everything here follows from them and from the journals. */
+export async function createResult(
+  context: AuditContext,
+  found: ReadonlyMap<string, StepResult>,
+  notMeasured: readonly string[],
+): Promise<AuditResult> {
+  const { request, victim, task, examples, train, plan, folder } = context;
+  const { attacks, underAttack, claims: adequacy } = await summarizeAttacked(context);
+  const claims = [...[...found.values()].flatMap((each) => each.claims), ...adequacy];
+  const rank = ({ severity }: Claim): number => severities.indexOf(severity!);
+  const findings = claims.filter(({ severity }) => severity !== null).sort((a, b) => rank(a) - rank(b));
+  const evaluation = evaluateAnswers(context);
+  const { data, endpoint: _, minutes: __, out: ___, ...settings } = flattenData(request);
+  const model = isEndpoint(request.model) ? redactUrl(request.model) : request.model;
+  const numbers = { clean: evaluation.accuracy, underAttack, evaluation, attacks };
+  return {
+    format: 1,
+    temper: readPackageVersion(),
+    verdict: describeVerdict({ ...numbers, findings, notMeasured: [...notMeasured], model, task: task.name }),
+    subject: {
+      model,
+      modelHash: victim.victim.hashes.model ?? victim.victim.hash,
+      data: typeof data === "string" ? data : task.name,
+      dataHash: hashExamples(examples),
+      trainHash: train && hashExamples(train),
+      commit: readGitCommit(packageRoot),
+    },
+    threatModel: describeThreat(context),
+    findings,
+    claims,
+    ...numbers,
+    notMeasured: [...notMeasured],
+    notCovered: [...notCovered],
+    plan,
+    files: await hashFiles(context, folder),
+    request: { ...settings, model, data: typeof data === "string" ? data : null },
+  };
+}
+
+async function hashFiles(context: AuditContext, folder: string): Promise<Record<string, string>> {
+  const attacks = getAttackFolder(context);
+  const journals = (await findJournals(attacks)).map((name) => getJournalPath(attacks, name));
+  const proofs = getProofFolder(context);
+  const paths = [...journals, ...((await exists(proofs)) ? await findProofs(proofs) : [])];
+  const hashes = await Promise.all(paths.map(async (path) => [relative(folder, path), await sha256File(path)]));
+  return Object.fromEntries(hashes);
+}

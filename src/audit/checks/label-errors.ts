@@ -1,0 +1,172 @@
+import { takeTurn } from "../../base/event-loop.js";
+import { formatCount, formatPercent } from "../../base/format.js";
+import { Rng } from "../../base/rng.js";
+import { mean } from "../../evaluation/statistics.js";
+import type { Example } from "../../tasks/index.js";
+import { normalizeText } from "../../tasks/split-examples.js";
+import { type Claim, createClaim, rateSeverity } from "../claim.js";
+import type { AuditContext, StepResult } from "../context.js";
+
+type Rows = readonly ArrayLike<number>[];
+
+interface LabelError {
+  readonly index: number;
+  /** The label that the probabilities speak for. */
+  readonly suggested: number;
+  /** The probability of the given label minus that of the other one. */
+  readonly margin: number;
+}
+
+/**
+ * Finds likely label errors by confident learning (Northcutt et al. 2021): a text belongs to a class if its
+ * probability reaches the mean that texts of this label have, and it is an error if that is another class.
+ */
+function findLabelErrors(rows: Rows, labels: readonly number[], numLabels: number): LabelError[] {
+  const thresholds = Array.from({ length: numLabels }, (_, label) => {
+    const own = rows.flatMap((row, i) => (labels[i] === label ? [row[label]!] : []));
+    return own.length > 0 ? mean(own) : Number.POSITIVE_INFINITY;
+  });
+  return rows
+    .flatMap((row, index): LabelError[] => {
+      const given = labels[index]!;
+      const confident = thresholds.flatMap((threshold, label) => (row[label]! >= threshold ? [label] : []));
+      const [best = given] = confident.sort((a, b) => row[b]! - row[a]!);
+      return best === given || row[given]! >= row[best]!
+        ? []
+        : [{ index, suggested: best, margin: row[given]! - row[best]! }];
+    })
+    .sort((a, b) => a.margin - b.margin);
+}
+
+const folds = 5;
+const epochs = 10;
+const learningRate = 0.5;
+const decay = 1e-3;
+
+/** The distinct words and pairs of neighbors of a text, as indices. */
+function listFeatures(examples: readonly Example[]): Int32Array[] {
+  const indices = new Map<string, number>();
+  return examples.map(({ texts }) => {
+    const words = texts.flatMap((text, field) =>
+      normalizeText(text)
+        .split(" ")
+        .map((word) => `${field} ${word}`),
+    );
+    const features = new Set([...words, ...words.slice(1).map((word, i) => `${words[i]} ${word}`)]);
+    return Int32Array.from(features, (feature) => {
+      const known = indices.get(feature);
+      if (known !== undefined) return known;
+      indices.set(feature, indices.size);
+      return indices.size - 1;
+    });
+  });
+}
+
+/**
+ * Cross-validated probabilities of a logistic regression over words: no text is classified by a model that saw
+ * its label. AdaGrad needs no tuning for rare words.
+ */
+async function crossValidate(
+  examples: readonly Example[],
+  numLabels: number,
+  seed: number,
+  signal?: AbortSignal,
+): Promise<number[][]> {
+  const features = listFeatures(examples);
+  const size = 1 + features.reduce((max, each) => each.reduce((a, b) => Math.max(a, b), max), 0);
+  const rng = new Rng(seed).fork("audit", "folds");
+  const order = rng.shuffle([...examples.keys()]);
+  const rows: number[][] = new Array(examples.length);
+  for (let fold = 0; fold < folds; fold++) {
+    const weights = new Float64Array((size + 1) * numLabels);
+    const squares = new Float64Array(weights.length).fill(1e-6);
+    const predict = (index: number): number[] => {
+      const own = features[index]!;
+      // Of long texts, each word counts less.
+      const scale = 1 / Math.sqrt(own.length);
+      const scores = Array.from({ length: numLabels }, (_, label) =>
+        own.reduce(
+          (sum, feature) => sum + scale * weights[feature * numLabels + label]!,
+          weights[size * numLabels + label]!,
+        ),
+      );
+      const top = Math.max(...scores);
+      const powers = scores.map((score) => Math.exp(score - top));
+      const total = powers.reduce((a, b) => a + b, 0);
+      return powers.map((value) => value / total);
+    };
+    const update = (position: number, gradient: number): void => {
+      const full = gradient + decay * weights[position]!;
+      squares[position]! += full * full;
+      weights[position]! -= (learningRate * full) / Math.sqrt(squares[position]!);
+    };
+    const training = order.filter((_, i) => i % folds !== fold);
+    for (let epoch = 0; epoch < epochs; epoch++) {
+      await takeTurn(signal);
+      for (const index of rng.fork(fold, epoch).shuffle([...training])) {
+        const row = predict(index);
+        const scale = 1 / Math.sqrt(features[index]!.length);
+        for (let label = 0; label < numLabels; label++) {
+          const gradient = row[label]! - Number(examples[index]!.label === label);
+          for (const feature of features[index]!) update(feature * numLabels + label, scale * gradient);
+          update(size * numLabels + label, gradient);
+        }
+      }
+    }
+    for (const [i, index] of order.entries()) if (i % folds === fold) rows[index] = predict(index);
+  }
+  return rows;
+}
+
+/** Fewer training texts teach a regression nothing, and more take too long. */
+const trainLimits = { min: 50, max: 10_000 };
+/** Below this fraction, a data set is better than most. */
+const limits = [0.02, 0.03, 0.1] as const;
+
+/** Finds likely label errors of the test data by the model, and of the training data by cross-validation. */
+export async function checkLabelErrors(context: AuditContext): Promise<StepResult> {
+  const { examples, answers, train, task, request, timeLimit, callbacks } = context;
+  const claims = [describeErrors(context, examples, answers, "test", "probabilities of the audited model")];
+  const used = train?.slice(0, trainLimits.max) ?? [];
+  if (used.length >= trainLimits.min) {
+    const signal = callbacks.signal ? AbortSignal.any([callbacks.signal, timeLimit]) : timeLimit;
+    const rows = await crossValidate(used, task.labels.length, request.seed, signal);
+    claims.push(
+      describeErrors(context, used, rows, "training", `${folds}-fold cross-validated logistic regression over words`),
+    );
+  }
+  return { claims };
+}
+
+function describeErrors(
+  { task }: AuditContext,
+  examples: readonly Example[],
+  rows: Rows,
+  name: "test" | "training",
+  source: string,
+): Claim {
+  const labels = examples.map(({ label }) => label);
+  const errors = findLabelErrors(rows, labels, task.labels.length);
+  const fraction = errors.length / examples.length;
+  const severity = errors.length < 3 ? null : rateSeverity(fraction, limits);
+  return createClaim(
+    {
+      id: name === "test" ? "label-errors" : "label-errors-train",
+      area: "data",
+      claim: `The labels of the ${name} data are right.`,
+    },
+    severity,
+    {
+      summary: `${formatCount(errors.length)} of ${formatCount(examples.length)} ${name} texts (${formatPercent(fraction)}) likely have a wrong label.`,
+      domain: `${formatCount(examples.length)} ${name} texts`,
+      method: `confident learning (Northcutt et al. 2021) with ${source}`,
+      numbers: { count: errors.length, fraction },
+      ids: errors.map(({ index }) => examples[index]!.id),
+      texts: errors.map(({ index, suggested }) => {
+        const { id, texts, label } = examples[index]!;
+        return { id, text: texts.join(" | "), note: `labeled ${task.labels[label]}, likely ${task.labels[suggested]}` };
+      }),
+      ...(severity !== null && { remedy: "Read these texts, the most likely errors first, and correct their labels." }),
+    },
+  );
+}

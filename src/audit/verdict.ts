@@ -1,0 +1,72 @@
+import { formatCount, formatPercent } from "../base/format.js";
+import type { AuditResult } from "./audit-result.js";
+import type { AuditContext } from "./context.js";
+
+/** What an audit says nothing about. */
+export const notCovered = [
+  "Poisoning of the training data as such: only its traces are searched (triggers, label errors).",
+  "Privacy: whether training texts can be extracted or recognized.",
+  "Paraphrases by people or language models, and attacks in other languages than the texts.",
+  "Texts of other sources than the audited data, and how these change over time.",
+  "The system around the model: prompts, filters, people.",
+] as const;
+
+/** The threat model in the words of NIST AI 100-2. */
+export function describeThreat({ victim, plan, request, task }: AuditContext): Record<string, string> {
+  const isOpen = victim.local?.gradient != null;
+  const guard = request.positiveLabel;
+  const names = plan.attacks.map(({ name }) => name);
+  return {
+    "attack stage": "deployment: the model is trained, and texts are changed",
+    goal: `evasion (integrity violation): any wrong label${guard === null ? "" : `; for guard, ${guard} passes`}`,
+    knowledge: isOpen ? "white box: weights and gradients" : "black box: probabilities of any text",
+    capability: [
+      names.includes("auto") && "auto: words are replaced by synonyms that fit",
+      names.includes("charmer") && "charmer: up to 10 characters are inserted, replaced or deleted",
+      names.includes("guard") && "guard: texts are rewritten, and words and padding added",
+      ...names.filter((name) => !["auto", "charmer", "guard"].includes(name)),
+      plan.maxChanges > 0 && `exact: every substitution of up to ${plan.maxChanges} words`,
+    ]
+      .filter(Boolean)
+      .join("; "),
+    budget: `${formatCount(plan.queryBudget)} queries per text and attack, on ${formatCount(plan.attackedTexts)} texts of ${task.name}`,
+  };
+}
+
+/** Three sentences: how good the model is, what is wrong, and what to do next. */
+export function describeVerdict({
+  clean,
+  underAttack,
+  evaluation: { examples, interval, degeneracy },
+  findings,
+  attacks,
+  notMeasured,
+  task,
+}: Pick<AuditResult, "clean" | "underAttack" | "evaluation" | "findings" | "attacks" | "notMeasured"> & {
+  readonly model: string;
+  readonly task: string;
+}): string {
+  const names = Object.keys(attacks);
+  const attacked =
+    underAttack === null ? "no attack was run" : `${formatPercent(underAttack)} under attack (${names.join(", ")})`;
+  const start =
+    degeneracy === null
+      ? `The model is right on ${formatPercent(clean)} of ${formatCount(examples)} texts of ${task} (95% CI ` +
+        `${formatPercent(interval.low)} to ${formatPercent(interval.high)}), and ${attacked}.`
+      : `The model is degenerate, so its numbers say nothing: ${degeneracy}.`;
+  const serious = findings.filter(({ severity }) => severity === "high");
+  const listed = (serious.length > 0 ? serious : findings).slice(0, 3).map(({ id }) => id);
+  const found =
+    findings.length === 0
+      ? "Nothing that was checked speaks against it."
+      : `${formatCount(findings.length)} findings, ${formatCount(serious.length)} of them severe: ${listed.join(", ")}` +
+        `${findings.length > listed.length ? ", and others" : ""}.`;
+  const command = findings.find(({ evidence }) => evidence.command !== null)?.evidence.command;
+  const next =
+    notMeasured.length > 0
+      ? `Next: audit again with more minutes, because some was not measured (${notMeasured.join("; ")}).`
+      : command
+        ? `Next: ${command}`
+        : "Next: audit other texts, or keep this file as the baseline of the next version.";
+  return [start, found, next].join(" ");
+}

@@ -1,0 +1,93 @@
+import { stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { z } from "zod";
+import { type VerifyRequest, verify as verifyJournals, type verifyRequestSchema } from "../actions/verify/verify.js";
+import { UserError } from "../base/errors.js";
+import type { Callbacks } from "../base/events.js";
+import { readJson, sha256File } from "../base/files.js";
+import { validate } from "../base/validate.js";
+import { describeDifference, findDifference, type VerifiedClass } from "../base/verification.js";
+import { auditFiles, createContext, createResult, openAudit } from "./audit.js";
+import { auditRequestSchema } from "./audit-request.js";
+import { type AuditResult, auditResultSchema } from "./audit-result.js";
+import type { StepResult } from "./context.js";
+import { listSteps } from "./steps.js";
+
+/** An audit whose claims were computed again. */
+export interface AuditVerification {
+  readonly journal: string;
+  readonly classes: readonly VerifiedClass[];
+}
+
+type JournalVerification = Awaited<ReturnType<typeof verifyJournals>>[number];
+
+/**
+ * Replays journals, proofs, certificates and audits. Of an audit, every claim is computed again from the model, the
+ * data and its journals, whose lines are replayed, too.
+ *
+ *     await verify({ journals: ["audits/spam/audit.json"] });
+ */
+export async function verify(
+  request: VerifyRequest,
+  callbacks: Callbacks = {},
+): Promise<(JournalVerification | AuditVerification)[]> {
+  const done: (JournalVerification | AuditVerification)[] = [];
+  for (const path of request.journals) {
+    const audit = await findAudit(path);
+    if (audit !== null) done.push(await verifyAudit(audit, request, callbacks));
+    else done.push(...(await verifyJournals({ ...request, journals: [path] }, callbacks)));
+  }
+  return done.length > 0 ? done : verifyJournals(request, callbacks);
+}
+
+async function findAudit(path: string): Promise<string | null> {
+  if (basename(path) === auditFiles.json) return path;
+  const inside = join(path, auditFiles.json);
+  return (await stat(inside).catch(() => null))?.isFile() ? inside : null;
+}
+
+async function verifyAudit(
+  path: string,
+  request: z.input<typeof verifyRequestSchema>,
+  callbacks: Callbacks,
+): Promise<AuditVerification> {
+  const recorded = validate(auditResultSchema, await readJson(path, "the audit"), path);
+  const folder = dirname(path);
+  for (const [file, hash] of Object.entries(recorded.files))
+    if ((await sha256File(join(folder, file))) !== hash)
+      throw new UserError(`${path}: ${file} is not the file of the audit. Restore it, or audit again.`);
+  const model = request.model ?? recorded.subject.model;
+  const { device, threads, endpoint } = request;
+  const runtime = { ...(device && { device }), ...(threads && { threads }), ...(endpoint && { endpoint }) };
+  const audited = { ...recorded.request, ...runtime, model, out: folder, minutes: recorded.plan.minutes };
+  const parsed = validate(auditRequestSchema, audited, `${path}: request`);
+  const lines: VerifiedClass[] = [];
+  for (const file of Object.keys(recorded.files)) {
+    const found = await verifyJournals({ ...request, journals: [join(folder, file)], model }, callbacks);
+    lines.push(...found.flatMap(({ classes }) => classes));
+  }
+  await using opened = await openAudit(model, parsed, callbacks);
+  const options = { timeLimit: new AbortController().signal, isReplay: true };
+  let context = createContext(opened, parsed, recorded.plan, callbacks, options);
+  const steps = new Map<string, StepResult>();
+  for (const step of listSteps(recorded.plan)) {
+    if (recorded.notMeasured.includes(step.name)) continue;
+    const result = await step.run(context);
+    steps.set(step.name, result);
+    if (result.answers) context = { ...context, answers: result.answers };
+  }
+  const computed = await createResult(context, steps, recorded.notMeasured);
+  const difference = findDifference(selectClaims(recorded), [selectClaims(computed)]);
+  if (difference)
+    throw new UserError(`${path}: ${describeDifference(difference, "the model and the data", "the audit")}.`);
+  const what = "claims recomputed from the model, the data and the journals";
+  return { journal: path, classes: [{ count: recorded.claims.length, what, isVerified: true }, ...lines] };
+}
+
+/** Everything that follows from the model and the data. The last digits of a number may be others on another host. */
+function selectClaims({ temper: _, subject, request: __, ...rest }: AuditResult): unknown {
+  const { commit: ___, model: ____, ...hashes } = subject;
+  return JSON.parse(JSON.stringify({ ...rest, hashes }), (_key, value: unknown) =>
+    typeof value === "number" ? Number(value.toPrecision(4)) : value,
+  );
+}

@@ -1,0 +1,148 @@
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { audit } from "../../src/audit/audit.js";
+import type { AuditRequest } from "../../src/audit/audit-request.js";
+import type { AuditResult } from "../../src/audit/audit-result.js";
+import { Interrupted } from "../../src/base/errors.js";
+import { attack, evaluate } from "../../src/index.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+const out = join(folder, "audit");
+const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
+const small = { attacks: ["pwws" as const], numExamples: 12, queryBudget: 60, maxChanges: 1 };
+const flags = ["--attack", "pwws", "--num-examples", "12", "--query-budget", "60", "--max-changes", "1"];
+let victim: TinyVictim;
+
+beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
+afterEach(() => vi.unstubAllEnvs());
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  victim = await tinyVictim(join(folder, "model"));
+  const columns = ["--text-column", "text", "--label-column", "label", "--minutes", "5"];
+  const argv = ["audit", victim.run, "--data", victim.data, ...columns, ...flags, "--out", out, "--json", ...cpu];
+  const { code, stdout, stderr } = await invoke(argv);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  writeFileSync(join(folder, "stdout.json"), stdout);
+});
+
+const read = (path: string): AuditResult => JSON.parse(readFileSync(path, "utf8")) as AuditResult;
+const createRequest = (folderName: string): AuditRequest => ({
+  ...{ model: victim.run, data: victim.data, textColumn: ["text"], labelColumn: "label", minutes: 5, ...small },
+  ...{ device: "cpu", threads: 1, out: join(folder, folderName) },
+});
+
+test("prints verdict, findings, clean and underAttack, and writes page, data and statement", () => {
+  const printed = JSON.parse(readFileSync(join(folder, "stdout.json"), "utf8")) as AuditResult;
+  expect(Object.keys(printed).sort()).toEqual(["clean", "findings", "underAttack", "verdict"]);
+  for (const { id, severity, claim, outcome, evidence } of printed.findings) {
+    expect(id).toMatch(/^[a-z0-9-]+$/);
+    expect(["high", "medium", "low"]).toContain(severity);
+    expect(["proven", "counterexample", "inconclusive"]).toContain(outcome);
+    expect(claim).toMatch(/\.$/);
+    expect(evidence.summary).not.toBe("");
+  }
+  expect(printed.verdict.split(". ").length).toBeGreaterThanOrEqual(3);
+  const page = readFileSync(join(out, "audit.html"), "utf8");
+  expect(page).toContain("Not covered");
+  expect(page).not.toMatch(/<(script|link|img)[^>]+(src|href)="http/);
+  expect(page).not.toMatch(/complian/i);
+  const statement = JSON.parse(readFileSync(join(out, "audit.intoto.json"), "utf8"));
+  expect(statement).toMatchObject({
+    _type: "https://in-toto.io/Statement/v1",
+    predicateType: "https://in-toto.io/attestation/test-result/v0.1",
+    subject: [{ digest: { sha256: read(join(out, "audit.json")).subject.modelHash } }],
+  });
+});
+
+test("its numbers are those of evaluate and attack", async () => {
+  const { clean, evaluation, attacks, subject } = read(join(out, "audit.json"));
+  const data = { data: victim.data, textColumn: ["text"], labelColumn: "label", device: "cpu", threads: 1 };
+  const evaluated = await evaluate({ model: victim.run, ...data });
+  const { accuracy, confusionMatrix, interval } = evaluated;
+  expect({ clean, matrix: evaluation.confusionMatrix, interval: evaluation.interval }).toEqual({
+    ...{ clean: accuracy, matrix: confusionMatrix, interval },
+  });
+  const report = await attack({
+    ...{ model: victim.run, attacks: ["pwws"], queryBudget: 60, numExamples: 12, out: join(folder, "attack"), ...data },
+  });
+  expect(attacks.pwws!.accuracy).toBe(report.attacks.pwws!.accuracyUnderAttack);
+  expect(attacks.pwws!.successRate).toBe(report.attacks.pwws!.successRate);
+  expect(subject.dataHash).toMatch(/^[0-9a-f]{64}$/);
+});
+
+test("stopped before any step, it continues and gives the same result", async () => {
+  const request = createRequest("stopped");
+  const progress = JSON.parse(readFileSync(join(out, "progress.json"), "utf8"));
+  const total = Object.keys(progress.steps).length;
+  // The rate of the host decides sizes, so both have the same one.
+  cpSync(join(out, ".temper.json"), join(folder, "stopped", ".temper.json"), { recursive: true });
+  writeFileSync(join(folder, "stopped", "progress.json"), JSON.stringify({ ...progress, steps: {}, seconds: 0 }));
+  for (let stop = 0; stop < total; stop++) {
+    const controller = new AbortController();
+    const onStep = (_: string, done: number): void => {
+      if (done === stop) controller.abort();
+    };
+    await expect(audit(request, { onStep, signal: controller.signal })).rejects.toThrow(Interrupted);
+  }
+  await audit(request);
+  expect(read(join(folder, "stopped", "audit.json"))).toEqual(read(join(out, "audit.json")));
+  expect(readFileSync(join(folder, "stopped", "audit.html"), "utf8")).toBe(
+    readFileSync(join(out, "audit.html"), "utf8"),
+  );
+});
+
+test("verify computes every claim again, and refuses a changed claim and a changed journal", async () => {
+  const verify = (path: string) => invoke(["verify", path, ...cpu]);
+  const { code, stdout, stderr } = await verify(join(out, "audit.json"));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/audit\.json: \d+ claims recomputed from the model, the data and the journals/);
+  const forged = join(folder, "forged");
+  cpSync(out, forged, { recursive: true });
+  const result = read(join(out, "audit.json"));
+  const [first, ...others] = result.claims;
+  const claims = [{ ...first!, evidence: { ...first!.evidence, summary: "All is well." } }, ...others];
+  writeFileSync(join(forged, "audit.json"), JSON.stringify({ ...result, claims }));
+  expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("claims.0.evidence.summary") });
+  writeFileSync(join(forged, "audit.json"), JSON.stringify({ ...result, underAttack: 1, clean: 1 }));
+  expect(await verify(forged)).toMatchObject({ code: 2 });
+  writeFileSync(join(forged, "audit.json"), JSON.stringify(result));
+  const journal = join(forged, "attacks", "pwws.jsonl");
+  writeFileSync(journal, readFileSync(journal, "utf8").replace('"failed"', '"skipped"').concat(" "));
+  expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("pwws.jsonl") });
+});
+
+test("mistakes are named before anything is measured", async () => {
+  const fresh = join(folder, "fresh");
+  const run = (...more: string[]) =>
+    invoke(["audit", victim.run, "--data", victim.data, "--out", fresh, ...cpu, ...more]);
+  for (const [argv, message] of [
+    [["--positive-label", "spam"], "--positive-label: expected a label"],
+    [["--slice-column", "source"], "--slice-column: expected a column of"],
+    [["--train-data", join(folder, "missing.csv")], "missing.csv"],
+    [["--minutes", "0"], "minutes"],
+  ] as const) {
+    const { code, stderr } = await run(...argv);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
+    expect(existsSync(fresh)).toBe(false);
+  }
+  const other = await invoke([
+    "audit",
+    victim.run,
+    "--data",
+    victim.data,
+    "--out",
+    out,
+    "--seed",
+    "1",
+    ...flags,
+    ...cpu,
+  ]);
+  expect(other).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("another model, other data or other settings"),
+  });
+});
