@@ -31,7 +31,7 @@ import { renderAudit } from "./page.js";
 import { type AuditPlan, measureRate, planAudit, tabulatePlan } from "./plan.js";
 import { AuditProgress } from "./progress.js";
 import { createStatement } from "./statement.js";
-import { listSteps } from "./steps.js";
+import { type AuditStep, listSteps } from "./steps.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 
 /** The files of an audit. */
@@ -82,11 +82,10 @@ export async function audit(
     );
     const { plan, seconds } = progress.value;
     callbacks.onPlan?.(tabulatePlan(plan, opened.train !== null), plan);
-    const left = 1000 * (measuredFraction * 60 * plan.minutes - seconds) - (performance.now() - started);
-    const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(), Math.max(0, left));
-    const context = createContext(opened, parsed, plan, callbacks, { timeLimit: limit.signal, isReplay: false });
-    const result = await runSteps(context, progress, callbacks).finally(() => clearTimeout(timer));
+    const endsAt = started + 1000 * (measuredFraction * 60 * plan.minutes - seconds);
+    const timeLimit = AbortSignal.timeout(Math.max(0, Math.ceil(endsAt - performance.now())));
+    const context = createContext(opened, parsed, plan, callbacks, { timeLimit, isReplay: false });
+    const result = await runSteps(context, progress, endsAt, callbacks);
     await writeJson(join(out, auditFiles.json), result);
     await writeFileAtomic(join(out, auditFiles.page), renderAudit(result));
     await writeJson(join(out, auditFiles.statement), await createStatement(result, join(out, auditFiles.json)));
@@ -167,40 +166,55 @@ export function createContext(
   return { ...fixed, answers: [], folder: request.out, callbacks, timeLimit, isReplay };
 }
 
-async function runSteps(start: AuditContext, progress: AuditProgress, callbacks: AuditCallbacks): Promise<AuditResult> {
+async function runSteps(
+  start: AuditContext,
+  progress: AuditProgress,
+  endsAt: number,
+  callbacks: AuditCallbacks,
+): Promise<AuditResult> {
   const steps = listSteps(start.plan);
   const found = new Map<string, StepResult>();
-  const missing: string[] = [];
+  const missing = new Map<string, string>();
   let context = start;
-  for (const [i, step] of steps.entries()) {
-    callbacks.onStep?.(step.name, i, steps.length);
-    const known = progress.get(step);
-    const begun = performance.now();
-    const result = known ?? (await runStep(context, () => step.run(context)));
-    if (result === null) {
-      missing.push(step.name);
-      if (step.name === "clean")
+  // What its share of the time was too short for gets the time that the others left.
+  for (const hasShares of [true, false])
+    for (const [i, step] of steps.entries()) {
+      if (!hasShares && !missing.has(step.name)) continue;
+      callbacks.onStep?.(step.name, i, steps.length);
+      const known = progress.get(step);
+      const begun = performance.now();
+      const share =
+        hasShares && step.share ? AbortSignal.timeout(Math.max(0, Math.ceil(step.share * (endsAt - begun)))) : null;
+      const timeLimit = share ? AbortSignal.any([share, start.timeLimit]) : start.timeLimit;
+      const result = known ?? (await runStep({ ...context, timeLimit }, (own) => step.run(own)));
+      if (result === null && step.name === "clean")
         throw new UserError(`--minutes ${start.plan.minutes} is too short to classify the texts once. Give it more.`);
-      warn(callbacks, `${step.name}: out of time. Audit again with more --minutes to measure it.`);
-      continue;
+      const lacking = result === null ? step.name : result.missing;
+      if (lacking === undefined) missing.delete(step.name);
+      else missing.set(step.name, lacking);
+      if (result === null) continue;
+      if (!known && lacking === undefined) await progress.add(step, result, (performance.now() - begun) / 1000);
+      found.set(step.name, result);
+      if (result.answers) context = { ...context, answers: result.answers };
     }
-    if (result.missing) missing.push(result.missing);
-    else if (!known) await progress.add(step, result, (performance.now() - begun) / 1000);
-    found.set(step.name, result);
-    if (result.answers) context = { ...context, answers: result.answers };
-  }
-  return createResult(context, found, missing);
+  for (const what of missing.values()) warn(callbacks, `Out of time: ${what}. Audit again with more --minutes.`);
+  return createResult(context, inOrder(found, steps), [...missing.values()]);
+}
+
+function inOrder(found: ReadonlyMap<string, StepResult>, steps: readonly AuditStep[]): Map<string, StepResult> {
+  return new Map(steps.flatMap(({ name }) => (found.has(name) ? [[name, found.get(name)!] as const] : [])));
 }
 
 /** Runs a step; null if the time is over. */
 async function runStep(
-  { timeLimit, callbacks }: AuditContext,
-  run: () => StepResult | Promise<StepResult>,
+  context: AuditContext,
+  run: (context: AuditContext) => StepResult | Promise<StepResult>,
 ): Promise<StepResult | null> {
+  const { timeLimit, callbacks } = context;
   if (callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
   if (timeLimit.aborted) return null;
   try {
-    return await run();
+    return await run(context);
   } catch (error) {
     const isStopped = error instanceof Interrupted || timeLimit.aborted;
     if (isStopped && callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");

@@ -12,6 +12,8 @@ import type { AuditPlan } from "./plan.js";
 export interface AuditStep {
   readonly name: string;
   readonly uses: readonly (keyof AuditPlan)[];
+  /** The fraction of the time that is left which the step may take at first; default: all of it. */
+  readonly share?: number;
   run(context: AuditContext): StepResult | Promise<StepResult>;
 }
 
@@ -23,14 +25,16 @@ export function listSteps({ attacks, maxChanges }: AuditPlan): AuditStep[] {
     { name: "duplicates", uses: ["cleanTexts"], run: checkLeaks },
     { name: "label errors", uses: ["cleanTexts"], run: checkLabelErrors },
     { name: "input", uses: ["cleanTexts", "inputTexts"], run: checkInput },
-    { name: "words", uses: ["cleanTexts", "triggerWords"], run: checkWords },
     ...attacks.map(
-      ({ name }): AuditStep => ({
+      ({ name }, i): AuditStep => ({
         name: `attack ${name}`,
         uses: ["attackedTexts", "queryBudget", "attacks"],
+        // A slow host must not spend everything on the first attack.
+        share: 0.7 / (attacks.length - i),
         run: (context) => checkAttack(context, name),
       }),
     ),
+    { name: "words", uses: ["cleanTexts", "triggerWords"], run: checkWords },
     ...(maxChanges > 0 ? [exact] : []),
     { name: "certificates", uses: ["exactTexts"], run: checkCertificates },
   ];

@@ -1,6 +1,7 @@
 import { takeTurn } from "../../base/event-loop.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { Rng } from "../../base/rng.js";
+import { toPredictions } from "../../evaluation/metrics.js";
 import { mean } from "../../evaluation/statistics.js";
 import type { Example } from "../../tasks/index.js";
 import { normalizeText } from "../../tasks/split-examples.js";
@@ -118,35 +119,45 @@ async function crossValidate(
   return rows;
 }
 
-/** Fewer training texts teach a regression nothing, and more take too long. */
-const trainLimits = { min: 50, max: 10_000 };
+/** Fewer texts teach a regression nothing, and more take too long. */
+const learned = { min: 100, max: 10_000 };
 /** Below this fraction, a data set is better than most. */
 const limits = [0.02, 0.03, 0.1] as const;
 
-/** Finds likely label errors of the test data by the model, and of the training data by cross-validation. */
+/**
+ * Finds likely label errors: of the training data by cross-validation, and of the test data if the model agrees.
+ * The errors of a weak model are no label errors, and another kind of model makes others.
+ */
 export async function checkLabelErrors(context: AuditContext): Promise<StepResult> {
-  const { examples, answers, train, task, request, timeLimit, callbacks } = context;
-  const claims = [describeErrors(context, examples, answers, "test", "probabilities of the audited model")];
-  const used = train?.slice(0, trainLimits.max) ?? [];
-  if (used.length >= trainLimits.min) {
-    const signal = callbacks.signal ? AbortSignal.any([callbacks.signal, timeLimit]) : timeLimit;
-    const rows = await crossValidate(used, task.labels.length, request.seed, signal);
-    claims.push(
-      describeErrors(context, used, rows, "training", `${folds}-fold cross-validated logistic regression over words`),
-    );
-  }
-  return { claims };
+  const { examples, answers, task, request, timeLimit, callbacks } = context;
+  const train = (context.train ?? []).slice(0, learned.max);
+  const all = [...train, ...examples];
+  if (all.length < learned.min) return { claims: [] };
+  const numLabels = task.labels.length;
+  const signal = callbacks.signal ? AbortSignal.any([callbacks.signal, timeLimit]) : timeLimit;
+  const rows = await crossValidate(all, numLabels, request.seed, signal);
+  const labels = all.map(({ label }) => label);
+  const found = findLabelErrors(rows, labels, numLabels);
+  const learnedLabels = toPredictions(rows.slice(train.length));
+  const byModel = findLabelErrors(answers, labels.slice(train.length), numLabels);
+  const both = byModel.filter(({ index, suggested }) => learnedLabels[index] === suggested);
+  const own = found.filter(({ index }) => index < train.length);
+  const source = `a ${folds}-fold cross-validated logistic regression over words`;
+  return {
+    claims: [
+      describeErrors(context, examples, both, "test", `the audited model and ${source}`),
+      ...(train.length > 0 ? [describeErrors(context, train, own, "training", source)] : []),
+    ],
+  };
 }
 
 function describeErrors(
   { task }: AuditContext,
   examples: readonly Example[],
-  rows: Rows,
+  errors: readonly LabelError[],
   name: "test" | "training",
   source: string,
 ): Claim {
-  const labels = examples.map(({ label }) => label);
-  const errors = findLabelErrors(rows, labels, task.labels.length);
   const fraction = errors.length / examples.length;
   const severity = errors.length < 3 ? null : rateSeverity(fraction, limits);
   return createClaim(
