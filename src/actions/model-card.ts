@@ -173,6 +173,32 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
   return removeLocalPaths(card, [run.folder, ...listStrings(run.config), ...listStrings(attacks.report?.request)]);
 }
 
+/**
+ * The results as files of the hub's `.eval_results`, one per metric: accuracy, and accuracy under each attack. Only a
+ * dataset on the hub can be named there; others have none.
+ */
+export async function listEvalResults(
+  run: RunFolder,
+  results: Results,
+): Promise<{ readonly path: string; readonly content: string }[]> {
+  const source = (await run.environment())?.data.source ?? null;
+  const named = run.config.task?.startsWith("hf:") ? run.config.task.slice(3).split("@")[0]! : null;
+  const id = source?.repository ?? named;
+  if (id === null) return [];
+  const dataset = { id, task_id: "default", ...(source && { revision: source.revision }) };
+  return listMetrics(results, await run.attacks()).map(({ name, value, interval, examples }) => ({
+    path: `.eval_results/${name.replaceAll(/[^a-z0-9]+/gi, "-").toLowerCase()}.yaml`,
+    content: stringify([
+      {
+        dataset,
+        value: Math.round(1e4 * value) / 100,
+        notes: `${name}, in percent (95% CI ${formatInterval(interval.low, interval.high)}, ${formatCount(examples)} texts)`,
+        source: { name: "Temper", url: "https://www.npmjs.com/package/temper-nlp" },
+      },
+    ]),
+  }));
+}
+
 function listStrings(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(listStrings) : [];

@@ -13,7 +13,7 @@ import { readPackageVersion } from "../runs/environment.js";
 import type { Results } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { free } from "../tensor/index.js";
-import { formatModelCard, writeModelCard } from "./model-card.js";
+import { formatModelCard, listEvalResults, writeModelCard } from "./model-card.js";
 
 export const pushRequestSchema = z.strictObject({
   run: z.string().describe("a finished run"),
@@ -71,8 +71,8 @@ export interface PushedFile {
 }
 
 /**
- * Returns everything that `push` uploads: the model, its card, and the model as an ONNX file, which
- * transformers.js reads and which has the heads that transformers does not have.
+ * Returns everything that `push` uploads: the model, its card, its results for leaderboards, and the model as an ONNX
+ * file, which transformers.js reads and which has the heads that transformers does not have.
  */
 export async function createPushedFiles(run: RunFolder, results: Results): Promise<PushedFile[]> {
   const folder = run.path("model");
@@ -92,6 +92,7 @@ export async function createPushedFiles(run: RunFolder, results: Results): Promi
     )),
     create("onnx/model.onnx", await exportWeights(folder)),
     create("README.md", await formatModelCard(run, results)),
+    ...(await listEvalResults(run, results)).map(({ path, content }) => create(path, content)),
   ];
 }
 

@@ -15,22 +15,26 @@ const areas = {
 } as const;
 const badges = { high: "success", medium: "", low: "", none: "failed" } as const;
 
+/** The chart and the findings, which the studio shows, too. */
+export function renderAuditParts(result: AuditResult): { readonly lead: Html; readonly findings: Html } {
+  const { findings } = result;
+  const sorted = severities.map((severity) => findings.filter((each) => each.severity === severity).map(renderFinding));
+  const none = html`<p>Nothing that was checked speaks against the model.</p>`;
+  return { lead: renderCurve(result), findings: findings.length === 0 ? none : html`${sorted}` };
+}
+
 /** Renders an audit as one self-contained page: the verdict, a chart, the findings, and everything they follow from. */
 export function renderAudit(result: AuditResult): string {
   const { subject, verdict, findings, claims, notMeasured, notCovered, threatModel, temper } = result;
+  const parts = renderAuditParts(result);
   const kept = claims.filter(({ severity }) => severity === null);
   return renderPage({
     title: `Audit of ${subject.model}`,
-    lead: html`<p class="verdict">${verdict}</p>${renderCurve(result)}`,
+    lead: html`<p class="verdict">${verdict}</p>${parts.lead}`,
     sections: [
       {
         ...{ id: "findings", title: `Findings (${formatCount(findings.length)})` },
-        content:
-          findings.length === 0
-            ? html`<p>Nothing that was checked speaks against the model.</p>`
-            : html`${severities.map((severity) =>
-                findings.filter((each) => each.severity === severity).map(renderFinding),
-              )}`,
+        content: parts.findings,
       },
       { id: "claims", title: "All claims", content: renderClaims(claims) },
       { id: "numbers", title: "Numbers", content: renderNumbers(result) },

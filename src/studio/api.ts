@@ -266,3 +266,11 @@ export interface RatingReport {
   /** Fleiss' kappa of the judgments of meaning; null if no pair has two raters. */
   readonly agreement: number | null;
 }
+
+/** A finished audit: its verdict, and its chart and findings as a part of a report. */
+export interface AuditRow {
+  readonly folder: string;
+  readonly model: string;
+  readonly verdict: string;
+  readonly html: string;
+}

@@ -8,6 +8,7 @@ import { readReportRun } from "../report/report-run.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import type { ChartData, ComparisonAnswer, LiveMessage, Series } from "./api.js";
+import { listAudits } from "./audits.js";
 import { readCharts } from "./charts.js";
 import type { JournalSearch } from "./journal-search.js";
 import type { LiveStream } from "./live-stream.js";
@@ -45,6 +46,7 @@ export function createStudioApp(parts: StudioParts): Hono {
   answerQuery(app, "/api/texts", textsQuerySchema, async ({ id, attack, ...query }) =>
     parts.journals.find((await catalog.getRow(id)).folder, attack, query),
   );
+  answerQuery(app, "/api/audits", z.object({}), async () => ({ audits: await listAudits(catalog.folders) }));
   answerBody(app, "/api/compare", compareSchema, ({ models }) => compareModels(catalog, models));
   return app;
 }

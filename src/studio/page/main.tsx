@@ -2,6 +2,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { capitalize } from "../../base/format.js";
 import { stylesheet } from "../../report/stylesheet.js";
+import { AuditsPage } from "./audits-page.js";
 import { ComparePage } from "./compare-page.js";
 import { JobsPage } from "./jobs-page.js";
 import { useLiveState } from "./live.js";
@@ -26,6 +27,7 @@ const pages = [
   ["runs", "Runs"],
   ["playground", "Playground"],
   ["jobs", "Jobs"],
+  ["audits", "Audits"],
   ["rate", "Rate"],
 ] as const;
 const themes = ["auto", "light", "dark"] as const;
@@ -72,6 +74,7 @@ function App() {
         {page === "runs" && <RunsPage live={live} />}
         {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} />}
         {page === "jobs" && <JobsPage live={live} form={query.get("form")} />}
+        {page === "audits" && <AuditsPage />}
         {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
         {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} />}

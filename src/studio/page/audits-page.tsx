@@ -1,0 +1,31 @@
+import type { AuditRow } from "../api.js";
+import { EmptyState, Loading, Problem, ReportPart, useLoaded } from "./widgets.js";
+
+/** The audits in the folders of the studio: the verdict of each, and its findings. */
+export function AuditsPage() {
+  const { data, problem } = useLoaded<{ audits: readonly AuditRow[] }>({ path: "audits" });
+  if (problem !== null) return <Problem message={problem} />;
+  if (!data) return <Loading what="audits" />;
+  if (data.audits.length === 0)
+    return (
+      <EmptyState title="No audit yet">
+        <p>
+          Run <code>temper audit MODEL --data FILE --out FOLDER</code>, with a folder inside one of the studio.
+        </p>
+      </EmptyState>
+    );
+  return (
+    <article>
+      <h1>Audits</h1>
+      {data.audits.map(({ folder, model, verdict, html }, i) => (
+        <details key={folder} open={i === 0}>
+          <summary>
+            <strong>{model}</strong> <span class="note">{folder}</span>
+            <p>{verdict}</p>
+          </summary>
+          <ReportPart html={html} />
+        </details>
+      ))}
+    </article>
+  );
+}
