@@ -4,6 +4,14 @@ import { evaluationResultSchema } from "../runs/results.js";
 import { claimSchema } from "./claim.js";
 import { auditPlanSchema } from "./plan.js";
 
+/** The files of an audit. */
+export const auditFiles = {
+  json: "audit.json",
+  page: "audit.html",
+  statement: "audit.intoto.json",
+  progress: "progress.json",
+} as const;
+
 const attackedSchema = z.object({
   accuracy: z.number(),
   examples: z.number(),

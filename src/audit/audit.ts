@@ -12,7 +12,7 @@ import { claimFolder } from "../base/owned-folder.js";
 import { writeJson } from "../base/read-json.js";
 import { sha256Hex } from "../base/sha256.js";
 import { validate } from "../base/validate.js";
-import { findJournals, getJournalPath } from "../runs/attack-folder.js";
+import { checksFolder, findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
 import { findProofs } from "../runs/exact-folder.js";
 import { flattenData } from "../settings/config.js";
@@ -21,26 +21,17 @@ import { readTable } from "../tasks/read-table.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { packageRoot } from "../tensor/native.js";
 import { type AuditRequest, auditRequestSchema, type ParsedAuditRequest } from "./audit-request.js";
-import type { AuditResult } from "./audit-result.js";
+import { type AuditResult, auditFiles } from "./audit-result.js";
 import { getAttackFolder, summarizeAttacked } from "./checks/attacked.js";
 import { evaluateAnswers } from "./checks/clean.js";
 import { getProofFolder } from "./checks/proven.js";
 import { type Claim, severities } from "./claim.js";
 import type { AuditContext, StepResult } from "./context.js";
-import { renderAudit } from "./page.js";
 import { type AuditPlan, measureRate, planAudit, tabulatePlan } from "./plan.js";
 import { AuditProgress } from "./progress.js";
 import { createStatement } from "./statement.js";
 import { type AuditStep, listSteps } from "./steps.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
-
-/** The files of an audit. */
-export const auditFiles = {
-  json: "audit.json",
-  page: "audit.html",
-  statement: "audit.intoto.json",
-  progress: "progress.json",
-} as const;
 
 /** What happens during an audit. */
 export interface AuditCallbacks extends Callbacks {
@@ -86,6 +77,8 @@ export async function audit(
     const timeLimit = AbortSignal.timeout(Math.max(0, Math.ceil(endsAt - performance.now())));
     const context = createContext(opened, parsed, plan, callbacks, { timeLimit, isReplay: false });
     const result = await runSteps(context, progress, endsAt, callbacks);
+    // Figures take long to load, and other commands use the rest of this file.
+    const { renderAudit } = await import("./page.js");
     await writeJson(join(out, auditFiles.json), result);
     await writeFileAtomic(join(out, auditFiles.page), renderAudit(result));
     await writeJson(join(out, auditFiles.statement), await createStatement(result, join(out, auditFiles.json)));
@@ -189,7 +182,7 @@ async function runSteps(
       const result = known ?? (await runStep({ ...context, timeLimit }, (own) => step.run(own)));
       if (result === null && step.name === "clean")
         throw new UserError(`--minutes ${start.plan.minutes} is too short to classify the texts once. Give it more.`);
-      const lacking = result === null ? step.name : result.missing;
+      const lacking = result === null ? (missing.get(step.name) ?? step.name) : result.missing;
       if (lacking === undefined) missing.delete(step.name);
       else missing.set(step.name, lacking);
       if (result === null) continue;
@@ -264,9 +257,12 @@ export async function createResult(
 
 async function hashFiles(context: AuditContext, folder: string): Promise<Record<string, string>> {
   const attacks = getAttackFolder(context);
-  const journals = (await findJournals(attacks)).map((name) => getJournalPath(attacks, name));
+  const folders = [attacks, join(attacks, checksFolder)];
+  const journals = await Promise.all(
+    folders.map(async (each) => (await findJournals(each)).map((name) => getJournalPath(each, name))),
+  );
   const proofs = getProofFolder(context);
-  const paths = [...journals, ...((await exists(proofs)) ? await findProofs(proofs) : [])];
+  const paths = [...journals.flat(), ...((await exists(proofs)) ? await findProofs(proofs) : [])];
   const hashes = await Promise.all(paths.map(async (path) => [relative(folder, path), await sha256File(path)]));
   return Object.fromEntries(hashes);
 }

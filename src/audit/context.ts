@@ -52,7 +52,10 @@ export async function ask(
   for (let start = 0; start < texts.length; start += chunkSize) {
     await takeTurn(context.callbacks.signal);
     stopIfAborted(context.timeLimit);
-    rows.push(...(await askModel(context.victim, texts.slice(start, start + chunkSize), stage, context.callbacks)));
+    const part = texts.slice(start, start + chunkSize);
+    rows.push(
+      ...(await askModel(context.victim, part, stage, context.callbacks, { done: start, total: texts.length })),
+    );
   }
   return rows;
 }

@@ -7,9 +7,10 @@ import type { Callbacks } from "../base/events.js";
 import { readJson, sha256File } from "../base/files.js";
 import { validate } from "../base/validate.js";
 import { describeDifference, findDifference, type VerifiedClass } from "../base/verification.js";
-import { auditFiles, createContext, createResult, openAudit } from "./audit.js";
+import { checksFolder } from "../runs/attack-folder.js";
+import { createContext, createResult, openAudit } from "./audit.js";
 import { auditRequestSchema } from "./audit-request.js";
-import { type AuditResult, auditResultSchema } from "./audit-result.js";
+import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.js";
 import type { StepResult } from "./context.js";
 import { listSteps } from "./steps.js";
 
@@ -62,10 +63,13 @@ async function verifyAudit(
   const audited = { ...recorded.request, ...runtime, model, out: folder, minutes: recorded.plan.minutes };
   const parsed = validate(auditRequestSchema, audited, `${path}: request`);
   const lines: VerifiedClass[] = [];
-  for (const file of Object.keys(recorded.files)) {
+  const controls = Object.keys(recorded.files).filter((file) => basename(dirname(file)) === checksFolder);
+  for (const file of Object.keys(recorded.files).filter((each) => !controls.includes(each))) {
     const found = await verifyJournals({ ...request, journals: [join(folder, file)], model }, callbacks);
     lines.push(...found.flatMap(({ classes }) => classes));
   }
+  const what = "attacks that check others, whose files are those of the audit";
+  if (controls.length > 0) lines.push({ count: controls.length, what, isVerified: false });
   await using opened = await openAudit(model, parsed, callbacks);
   const options = { timeLimit: new AbortController().signal, isReplay: true };
   let context = createContext(opened, parsed, recorded.plan, callbacks, options);
@@ -80,8 +84,12 @@ async function verifyAudit(
   const difference = findDifference(selectClaims(recorded), [selectClaims(computed)]);
   if (difference)
     throw new UserError(`${path}: ${describeDifference(difference, "the model and the data", "the audit")}.`);
-  const what = "claims recomputed from the model, the data and the journals";
-  return { journal: path, classes: [{ count: recorded.claims.length, what, isVerified: true }, ...lines] };
+  const claims = {
+    count: recorded.claims.length,
+    what: "claims recomputed from the model, the data and the journals",
+    isVerified: true,
+  };
+  return { journal: path, classes: [claims, ...lines] };
 }
 
 /** Everything that follows from the model and the data. The last digits of a number may be others on another host. */

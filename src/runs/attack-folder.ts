@@ -21,6 +21,8 @@ import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
 
 const files = { report: "report.json", lock: "attack.lock", shards: "shards", checks: "checks" } as const;
 const journalSuffix = ".jsonl";
+/** The folder of attacks that check others. */
+export const checksFolder = files.checks;
 const otherFiles: readonly string[] = [files.lock, files.shards, files.checks];
 
 /** The groups that requests of earlier versions had: `numExamples` was a key of `sample`. */

@@ -104,13 +104,14 @@ export async function askModel(
   texts: readonly (readonly string[])[],
   stage: string,
   callbacks: Callbacks,
+  { done: before, total }: { readonly done: number; readonly total: number } = { done: 0, total: texts.length },
 ): Promise<Float32Array[]> {
-  let done = 0;
+  let done = before;
   const answers = await victim.predict(victim.prepare(texts), {
     maxCallSize,
     onCall(found) {
       done += found.size;
-      reportProgress(callbacks, stage, done, texts.length);
+      reportProgress(callbacks, stage, done, total);
     },
   });
   return answers.map(({ probabilities }) => Float32Array.from(probabilities));

@@ -28,7 +28,7 @@ export async function checkAttack(context: AuditContext, name: string): Promise<
   const { journals } = isReplay
     ? await readAttackFolder(out)
     : await measureAttacks(
-        { ...settings, model, attacks, queryBudget: plan.queryBudget, out, resume: true },
+        { ...settings, model, attacks, queryBudget: plan.queryBudget, checks: true, out, resume: true },
         callbacks,
         given,
         timeLimit,
@@ -62,7 +62,7 @@ function describeAttack(context: AuditContext, journal: JournalSummary, results:
     {
       summary:
         `${name} changes ${formatCount(fooled.length)} of ${formatCount(summary.attacked)} correct answers ` +
-        `(${formatPercent(summary.successRate)}), with ${formatCount(summary.queries.median)} queries in the median.`,
+        `(${formatPercent(summary.successRate)}), with a median of ${formatCount(summary.queries.median)} queries.`,
       domain: `${formatCount(results.length)} random texts of ${task.name}${isGuard ? `, without those of ${task.labels[target]}` : ""}`,
       method: `temper attack --attack ${name} --query-budget ${plan.queryBudget}`,
       numbers: { successRate: summary.successRate, attacked: summary.attacked, examples: results.length },
@@ -122,10 +122,9 @@ export async function summarizeAttacked(context: AuditContext): Promise<{
 }
 
 /** The sanity checks of attack reports. */
-function checkAdequacy({ task, victim }: AuditContext, { summary, journals }: AttackFolder): Claim[] {
+function checkAdequacy({ task, victim }: AuditContext, { summary }: AttackFolder): Claim[] {
   if (!summary) return [];
-  const whiteBox = [...journals].filter(([, { header }]) => header.settings.isWhiteBox === true).map(([name]) => name);
-  const warnings = runSanityChecks(summary, { ...victim.facts, labels: task.labels, whiteBox });
+  const warnings = runSanityChecks(summary, { ...victim.facts, labels: task.labels });
   return warnings
     .filter(({ name }) => name !== "degenerate")
     .map(({ name, message }) =>

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { type AuditCallbacks, audit, auditFiles } from "../../audit/audit.js";
+import { type AuditCallbacks, audit } from "../../audit/audit.js";
 import { auditRequestSchema } from "../../audit/audit-request.js";
-import type { AuditResult } from "../../audit/audit-result.js";
+import { type AuditResult, auditFiles } from "../../audit/audit-result.js";
 import { Interrupted } from "../../base/errors.js";
 import { interruptedExitCode } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
