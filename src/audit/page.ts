@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { getColor } from "../analysis/colors.js";
 import { drawLine, plotPanel } from "../analysis/plot-panel.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../base/format.js";
@@ -29,7 +30,7 @@ export function renderAudit(result: AuditResult): string {
   const parts = renderAuditParts(result);
   const kept = claims.filter(({ severity }) => severity === null);
   return renderPage({
-    title: `Audit of ${subject.model}`,
+    title: `Audit of ${basename(subject.model)}`,
     lead: html`<p class="verdict">${verdict}</p>${parts.lead}`,
     sections: [
       {
@@ -94,11 +95,11 @@ function renderFinding({ id, severity, claim, evidence, outcome }: Claim): Html 
 <p class="text">${summary}</p>
 ${
   texts.length > 0 &&
-  html`<details><summary>${formatCount(texts.length)}${ids.length > texts.length && html` of ${formatCount(ids.length)}`} that show it</summary>
+  html`<details><summary>Texts that show it${ids.length > texts.length && html` (${formatCount(texts.length)} of ${formatCount(ids.length)})`}</summary>
 <ul>${texts.map(({ id: text, text: content, note }) => html`<li><q>${content}</q> <small>${text && html`${text}: `}${note}</small></li>`)}</ul></details>`
 }
 ${remedy && html`<p>${remedy}</p>`}${command && html`<pre>${command}</pre>`}
-<p class="note">${claim} ${outcome}; ${domain}; ${method}.</p></article>`;
+<p class="note">Claim: ${claim} Outcome: ${outcome}. Domain: ${domain}. Method: ${method}.</p></article>`;
 }
 
 function renderClaims(claims: readonly Claim[]): Html {

@@ -61,12 +61,11 @@ export function describeVerdict({
       ? "Nothing that was checked speaks against it."
       : `${formatCount(findings.length)} findings, ${formatCount(serious.length)} of them severe: ${listed.join(", ")}` +
         `${findings.length > listed.length ? ", and others" : ""}.`;
-  const command = findings.find(({ evidence }) => evidence.command !== null)?.evidence.command;
-  const next =
-    notMeasured.length > 0
-      ? `Next: audit again with more minutes, because some was not measured (${notMeasured.join("; ")}).`
-      : command
-        ? `Next: ${command}`
-        : "Next: audit other texts, or keep this file as the baseline of the next version.";
+  // A robust model is the first thing to try, because it also changes what the other findings are about.
+  const commands = findings.flatMap(({ area, evidence: { command } }) => (command === null ? [] : [{ area, command }]));
+  const best = commands.find(({ area }) => area === "attacked") ?? commands[0];
+  const rest = notMeasured.length > 0 ? "audit again with more --minutes, because some was not measured" : null;
+  const fallback = rest ?? "audit other texts, or keep this file as the baseline of the next version";
+  const next = `Next: ${best ? `${best.command}${rest ? `, and ${rest}` : ""}` : fallback}.`;
   return [start, found, next].join(" ");
 }

@@ -25,7 +25,7 @@ body {
 }
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
 header.page { padding-top: 2.5rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; overflow-wrap: anywhere; }
 h2 { font-size: 1.35rem; margin: 2rem 0 .75rem; }
 summary h2 { display: inline; }
 details.fold { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: 1rem 0 0; margin: 2rem 0 0; }

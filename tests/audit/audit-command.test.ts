@@ -115,6 +115,17 @@ test("verify computes every claim again, and refuses a changed claim and a chang
   expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("pwws.jsonl") });
 });
 
+test("an audit of the standard filter of the demo suggests the command that its robust filter was made to show", async () => {
+  const standard = join(import.meta.dirname, "../../packages/temper-nlp-demo/filters/standard");
+  const { verdict, findings } = await audit({
+    ...{ model: standard, task: "spam", attacks: ["pwws"], numExamples: 12, queryBudget: 200, maxChanges: 0 },
+    ...{ minContextSimilarity: -1, minutes: 5, out: join(folder, "demo"), threads: 1 },
+  });
+  expect(findings.find(({ id }) => id === "attack-pwws")!.evidence.command).toContain("temper harden --task spam");
+  expect(verdict).toContain("Next: temper harden --task spam");
+  expect(findings.map(({ id }) => id)).toContain("truncation");
+});
+
 test("mistakes are named before anything is measured", async () => {
   const fresh = join(folder, "fresh");
   const run = (...more: string[]) =>

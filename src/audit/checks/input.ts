@@ -68,12 +68,12 @@ async function checkWriting(context: AuditContext, drawn: readonly Answered[]): 
     return createClaim({ id, area: "input", claim }, severity, {
       summary: `${formatPercent(worst.rate)} of the answers change with ${worst.name}.`,
       domain: `${formatCount(drawn.length)} correctly classified texts`,
-      method: `each text in ${formatCount(own.length)} ways`,
+      method: `each text is written anew: ${own.map(({ name }) => name).join(", ")}`,
       numbers: Object.fromEntries(own.map(({ name, rate }) => [name, rate])),
       ids: worst.changed.map(({ example }) => example.id),
       texts: shown,
       ...(severity !== null &&
-        (id === "reads-same"
+        (id === "reads-same" || id === "tokenizer-breaks"
           ? suggestHarden(context, "Train on changed letters, too.")
           : suggestTraining(context, "Read texts in their canonical form.", {
               normalize: "canonical",
