@@ -36,7 +36,7 @@ const schemas: Readonly<Record<JobKind, z.ZodType>> = {
 
 /** The fields that are shown first. All others are under "All settings". */
 const mainKeys: Readonly<Record<JobKind, readonly string[]>> = {
-  harden: ["data", "textColumn", "labelColumn", "task", "method", "attacks", "numExamples", "attackedLabel"],
+  harden: ["data", "textColumn", "labelColumn", "task", "method", "attacks", "minutes", "numExamples", "attackedLabel"],
   train: [
     ...["model", "task", "data", "textColumn", "labelColumn", "methods", "substitutions", "seed"],
     ...["maxTrainSamples", "train.epochs", "train.batchSize", "train.learningRate"],
