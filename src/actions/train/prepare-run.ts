@@ -70,7 +70,8 @@ export async function prepareRun(
   if (train.truncatedCount > 0)
     warn(
       callbacks,
-      `${train.truncatedCount} of ${train.items.length} training texts were truncated to ${model.maxLength} tokens.`,
+      `${formatCount(train.truncatedCount)} of ${formatCount(train.items.length)} training texts were truncated to ` +
+        `${model.maxLength} tokens.`,
     );
   let table: Promise<Substitutions> | undefined;
   return {
