@@ -99,6 +99,11 @@ export function readMappedRows(
     Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
   if (mapping.labels === null) {
     const rows = chunk(scores).map((row) => normalize(row.length === 1 ? [1 - row[0]!, row[0]!] : row));
+    const found = rows[0]!.length;
+    if (mapping.classes !== null && mapping.classes.length !== found)
+      throw new UserError(
+        `${where}: expected one score (${mapping.scores}) for each of the classes ${mapping.classes.join(", ")}, received ${found} per text.`,
+      );
     return { classes: mapping.classes, rows };
   }
   const labels = select(mapping.labels, data, "labels", where).map(String);

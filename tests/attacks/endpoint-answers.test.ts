@@ -98,6 +98,9 @@ describe("connectHttpVictim with the answers of other servers", () => {
     server!.close();
     const logits = await serve(({ inputs }: Inputs) => inputs.map((text) => [0, text.includes("spam") ? 2 : -2]));
     const { rows } = await ask(logits, { scores: "$[*][*]" });
+    await expect(ask(logits, { scores: "$[*][*]", classes: "a,b,c" })).rejects.toThrow(
+      /one score \(\$\[\*\]\[\*\]\) for each of the classes a, b, c, received 2 per text/,
+    );
     const probability = 1 / (1 + Math.exp(-2));
     rows.forEach((row, i) => {
       const second = i === 0 ? probability : 1 - probability;

@@ -1,6 +1,7 @@
 // What is killed: every command that writes for more than a moment, training in two processes and a job of the studio,
 // on a model of a few hundred weights.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join, resolve } from "node:path";
 import { Rng } from "../../dist/base/rng.js";
 import { writeSafetensors } from "../../dist/models/checkpoint/safetensors-writer.js";
@@ -23,8 +24,34 @@ const blame = ["bad", "dull", "gray", "cold"];
 const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
 const vocabulary = [...special, ...praise, ...blame, ...filler];
 
-/** Writes a model, reviews, substitutions and a sweep. @param {string} folder */
+/**
+ * Starts a server that speaks the format of Text Embeddings Inference, and writes its address. It ends with this process.
+ * @param {string} folder
+ */
+async function serveEndpoint(folder) {
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const { inputs } = /** @type {{ inputs: string[] }} */ (JSON.parse(body));
+    const rate = (/** @type {string} */ text) => {
+      const count = (/** @type {string[]} */ words) => text.split(" ").filter((word) => words.includes(word)).length;
+      return 1 / (1 + Math.exp(count(blame) - count(praise) - text.length / 100));
+    };
+    const answers = inputs.map((text) => [
+      { label: "positive", score: rate(text) },
+      { label: "negative", score: 1 - rate(text) },
+    ]);
+    response.end(JSON.stringify(answers));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(null)));
+  server.unref();
+  const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+  writeFileSync(join(folder, "endpoint.txt"), `http://127.0.0.1:${port}/`);
+}
+
+/** Writes a model, reviews, substitutions and a sweep, and starts an endpoint. @param {string} folder */
 export async function writeInputs(folder) {
+  await serveEndpoint(folder);
   const model = join(folder, "model");
   mkdirSync(model, { recursive: true });
   const sizes = { hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16 };
@@ -214,6 +241,24 @@ export function createWorkloads(folder) {
         ...(existsSync(out) ? ["--resume"] : []),
       ],
       listResults: () => ["pwws.jsonl", "genetic.jsonl"],
+    },
+    {
+      name: "endpoint",
+      getCommand: (out, program) => [
+        ...[
+          ...program,
+          "attack",
+          readFileSync(join(folder, "endpoint.txt"), "utf8"),
+          ...data,
+          ...table,
+          "--attack",
+          "pwws",
+        ],
+        ...["--attack", "deepwordbug", "--num-examples", "100", "--quiet", "--out", out],
+        ...["--endpoint", "labels=$[*][*].label", "--endpoint", "scores=$[*][*].score", "--endpoint", "batchSize=4"],
+        ...(existsSync(out) ? ["--resume"] : []),
+      ],
+      listResults: () => ["pwws.jsonl", "deepwordbug.jsonl"],
     },
     {
       ...printing("verify", [

@@ -126,6 +126,86 @@ const jobSeeds = [
   { kind: "train", config: { model: "m", task: "sst2", methods: ["rift"] }, out: "o" },
 ];
 
+/** Endpoints of other servers: how each is asked, and what it answers for one text. */
+const mappedEndpoints = [
+  {
+    options: { preset: "tei" },
+    answer: [
+      [
+        { label: "spam", score: 0.75 },
+        { label: "ham", score: 0.25 },
+      ],
+    ],
+  },
+  { options: { preset: "transformers", classes: "ham,spam" }, answer: [{ label: "spam", score: 0.75 }] },
+  {
+    options: { preset: "openai-moderation" },
+    answer: { results: [{ flagged: false, category_scores: { hate: 0.01, violence: 0.25 } }] },
+  },
+  {
+    options: {
+      request: '{"items": [$text], "model": "x"}',
+      labels: "$.predictions[*].class",
+      scores: "$.predictions[*].scores.*",
+      classes: ["ham", "spam"],
+      batchSize: 1,
+      headers: { "x-key": "a" },
+    },
+    answer: { predictions: [{ class: "spam", scores: { value: 3.5 } }] },
+  },
+];
+
+/** JSON that a program can pass on: some mutations are no JSON any more. */
+function toValidJson(value) {
+  const text = toJson(value);
+  try {
+    JSON.parse(text);
+    return text;
+  } catch {
+    return "{}";
+  }
+}
+
+/** A target whose files are the options of a client and the answer of its endpoint. */
+const askEndpoint = (make) => async (context) => {
+  let answer = { status: 200, body: "" };
+  const server = createServer((request, response) => {
+    request.resume();
+    request.on("end", () => response.writeHead(answer.status, answer.headers).end(answer.body));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  server.unref();
+  const url = `http://127.0.0.1:${server.address().port}/`;
+  return {
+    folder: context.work,
+    make(random) {
+      const { options, body } = make(random);
+      const status = random.chance(0.9) ? 200 : random.pick([201, 204, 301, 400, 404, 418]);
+      const headers = random.chance(0.9)
+        ? {}
+        : { location: encodeURI(createText(random).toWellFormed?.() ?? "http://[") };
+      return {
+        body,
+        "answer.json": Buffer.from(JSON.stringify({ status, headers })),
+        "options.json": Buffer.from(toValidJson(options)),
+      };
+    },
+    async run(files) {
+      answer = { ...JSON.parse(files["answer.json"]), body: files.body };
+      const read = JSON.parse(files["options.json"] ?? "{}");
+      const isObject = typeof read === "object" && read !== null && !Array.isArray(read);
+      const options = isObject ? { ...read, retries: 0, timeout: 5 } : read;
+      const { connectHttpVictim } = await context.load("attacks/http-victim");
+      const victim = await connectHttpVictim(url, options);
+      expect(victim.numLabels >= 2, `${victim.numLabels} labels`);
+      expect(victim.labels === null || victim.labels.length === victim.numLabels, `labels ${victim.labels}`);
+      if (options.requestsPerSecond !== undefined) return;
+      for (const { probabilities } of await victim.predict(victim.prepare([["a good film"]])))
+        expect(Math.abs(probabilities.reduce((sum, value) => sum + value, 0) - 1) < 0.02, `rows ${probabilities}`);
+    },
+  };
+};
+
 export const targets = {
   safetensors: overFolder("bert-tiny", ["model.safetensors"], async ({ folder, load }) => {
     const { openSafetensors } = await load("models/checkpoint/safetensors");
@@ -232,34 +312,24 @@ export const targets = {
         );
     },
   ),
-  endpoint: async (context) => {
-    let answer = { status: 200, body: "" };
-    const server = createServer((request, response) => {
-      request.resume();
-      request.on("end", () => response.writeHead(answer.status, answer.headers).end(answer.body));
-    });
-    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-    server.unref();
-    const url = `http://127.0.0.1:${server.address().port}/`;
-    const good = { probabilities: [[0.25, 0.75]] };
+  // Temper's own format: any damaged answer is refused.
+  endpoint: askEndpoint((random) => ({
+    options: {},
+    body: mutateJson(
+      random,
+      Buffer.from(JSON.stringify(random.pick([{ probabilities: [[0.25, 0.75]] }, [[0.25, 0.75]]]))),
+    ),
+  })),
+  // Presets and mappings: the options that a config or a journal names, the answer, or both are damaged.
+  mapping: askEndpoint((random) => {
+    const { options, answer } = random.pick(mappedEndpoints);
+    const body = Buffer.from(JSON.stringify(answer));
+    const damages = random.int(3);
     return {
-      folder: context.work,
-      make(random) {
-        const body = mutateJson(random, Buffer.from(JSON.stringify(random.chance(0.5) ? good : good.probabilities)));
-        const status = random.chance(0.9) ? 200 : random.pick([201, 204, 301, 400, 404, 418]);
-        const headers = random.chance(0.9)
-          ? {}
-          : { location: encodeURI(createText(random).toWellFormed?.() ?? "http://[") };
-        return { body, "answer.json": Buffer.from(JSON.stringify({ status, headers })) };
-      },
-      async run(files) {
-        answer = { ...JSON.parse(files["answer.json"]), body: files.body };
-        const { connectHttpVictim } = await context.load("attacks/http-victim");
-        const { numLabels } = await connectHttpVictim(url, { retries: 0, timeout: 5 });
-        expect(numLabels >= 2, `${numLabels} labels`);
-      },
+      options: damages === 0 ? options : mutateValue(random, options),
+      body: damages === 1 ? body : mutateJson(random, body),
     };
-  },
+  }),
   serve: async (context) => {
     const { createInferenceApp } = await context.load("serve/inference-app");
     const { createModelService } = await context.load("serve/model-service");
