@@ -9,7 +9,7 @@ import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import { resolveModel } from "../models/checkpoint/resolve-model.js";
 import { readModelConfig, readTemperMetadata } from "../models/config.js";
-import type { AttackFolder } from "../runs/attack-folder.js";
+import { type AttackFolder, listAttackWarnings } from "../runs/attack-folder.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
@@ -115,7 +115,7 @@ function describeLimits(
   degeneracy: string | null,
   note: string | null,
 ): string[] {
-  const sanity = (attacks.report?.sanity ?? [])
+  const sanity = listAttackWarnings(attacks, { trainedTokenization: run.config.tokenization })
     .filter(({ name }) => name !== "degenerate")
     .map(({ message }) => message);
   return [

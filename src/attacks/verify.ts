@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { Rng } from "../base/rng.js";
-import { describeDifference, findDifference, type VerifiedClass } from "../base/verification.js";
+import { describeDifference, findDifference, namedDataClass, type VerifiedClass } from "../base/verification.js";
 import { formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
@@ -113,7 +113,13 @@ export function listClasses(
   repeated: RepeatedSearches = { searches: 0, robust: 0, identical: 0 },
 ): VerifiedClass[] {
   const { searches, robust, identical } = repeated;
+  // The searches ran with the header, so another attack or other settings would give other lines.
+  const isRepeated = searches > 0 && searches === identical;
+  const header: VerifiedClass = isRepeated
+    ? { count: 1, what: "header with the attack and its settings, with which searches ran again", isVerified: true }
+    : { count: 1, what: "header that names the attack and its settings", isVerified: false };
   return [
+    header,
     { count: success, what: "texts that fool the model, recomputed", isVerified: true },
     { count: skipped, what: "texts misclassified before the attack, recomputed", isVerified: true },
     { count: robust, what: "texts recorded as robust and searched again", isVerified: true },
@@ -125,6 +131,7 @@ export function listClasses(
       what: "lines whose queries and search space are recorded",
       isVerified: false,
     },
+    namedDataClass,
   ].filter(({ count }) => count > 0);
 }
 

@@ -7,6 +7,13 @@ export interface VerifiedClass {
   readonly isVerified: boolean;
 }
 
+/** A header that only names its data: another file with the same texts could name them otherwise. */
+export const namedDataClass: VerifiedClass = {
+  count: 1,
+  what: "header that names the task and the split",
+  isVerified: false,
+};
+
 /** A leaf of a value that was not computed. */
 export interface Difference {
   /** The keys that lead to it, such as "certified.0.accuracy"; empty for the value itself. */

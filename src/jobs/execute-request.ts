@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { attack, attackShards } from "../actions/attack/attack.js";
 import { evaluateAdvglue } from "../actions/evaluate.js";
 import { exact, exactParts } from "../actions/exact/exact.js";
@@ -45,9 +46,8 @@ export async function executeRequest(
     }
     case "exact": {
       const { kind: _, result: path, ...rest } = request;
-      const { texts, ...report } = await exact(rest, callbacks);
-      const provenUpTo = Object.fromEntries(texts.map(({ id, provenUpTo: proven }) => [id, proven]));
-      await writeFileAtomic(path, `${JSON.stringify({ maxChanges: rest.maxChanges, provenUpTo })}\n`);
+      const { texts: _texts, ...report } = await exact(rest, callbacks);
+      await writeFileAtomic(path, `${JSON.stringify({ proof: basename(report.proof) })}\n`);
       return report;
     }
     case "exact-parts": {

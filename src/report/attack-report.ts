@@ -1,6 +1,6 @@
 import { exists } from "../base/files.js";
 import { formatCount, formatInterval, formatPercent } from "../base/format.js";
-import { type AttackFolder, readAttackFolder } from "../runs/attack-folder.js";
+import { type AttackFolder, listAttackWarnings, readAttackFolder } from "../runs/attack-folder.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { getRunPath } from "../runs/run-files.js";
 import { type Html, html } from "./html.js";
@@ -47,12 +47,21 @@ export async function createAttackReport(folders: readonly AttackFolder[], title
 }
 
 function renderFolder(attacks: AttackFolder): Html {
-  const { request, task, split, examples, clean, worstCase, worstCaseInterval, sanity } = attacks.report!;
-  const { low, high } = worstCaseInterval;
-  const accuracy = `${formatPercent(clean)} before and ${formatPercent(worstCase)} under all attacks`;
+  const { request, task, split, labels } = attacks.report!;
+  const warnings = listAttackWarnings(attacks, { labels });
   return html`
 <h3>${String(request.model)}</h3>
-<p>${formatCount(examples)} texts of ${task}, ${split}. Accuracy ${accuracy} (95% CI ${formatInterval(low, high)}).</p>
-${sanity.length > 0 && html`<ul class="warnings">${sanity.map(({ message }) => html`<li>${message}</li>`)}</ul>`}
-${renderAttackTable(attacks, attacks.report!.labels)}`;
+<p>Texts of ${task}, ${split}. ${describeSummary(attacks)}</p>
+${warnings.length > 0 && html`<ul class="warnings">${warnings.map(({ message }) => html`<li>${message}</li>`)}</ul>`}
+${renderAttackTable(attacks, labels)}`;
+}
+
+function describeSummary({ summary }: AttackFolder): string {
+  if (!summary) return "The attacks saw different texts.";
+  const { examples, clean, worstCase, worstCaseInterval } = summary;
+  const { low, high } = worstCaseInterval;
+  return (
+    `${formatCount(examples)} texts: accuracy ${formatPercent(clean)} before and ${formatPercent(worstCase)} under all ` +
+    `attacks (95% CI ${formatInterval(low, high)}).`
+  );
 }

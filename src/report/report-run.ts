@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
-import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
-import type { AttackFolder } from "../runs/attack-folder.js";
+import type { SanityWarning } from "../evaluation/sanity-checks.js";
+import { type AttackFolder, listAttackWarnings } from "../runs/attack-folder.js";
 import { summarizeProofs } from "../runs/exact-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { RunFolder } from "../runs/run-folder.js";
@@ -45,7 +45,8 @@ export async function readReportRun(run: RunFolder) {
  * The warnings of training, the checks of the run's results, those of all journals together, and those of the last `attack`
  * call, which knows more facts.
  */
-async function collectWarnings(run: RunFolder, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {
+async function collectWarnings(run: RunFolder, attacks: AttackFolder): Promise<SanityWarning[]> {
+  const { journals } = attacks;
   const [first] = journals.values();
   const tokenization = first?.header.settings.tokenization;
   const results = await run.results();
@@ -58,6 +59,6 @@ async function collectWarnings(run: RunFolder, { journals, summary, report }: At
     name: "results",
     message,
   }));
-  const all = [...own, ...(summary ? runSanityChecks(summary, facts) : []), ...(report?.sanity ?? [])];
+  const all = [...own, ...listAttackWarnings(attacks, facts)];
   return [...new Map(all.map((warning) => [warning.message, warning])).values()];
 }

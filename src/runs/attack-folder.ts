@@ -17,7 +17,12 @@ import {
   summarizeAttacks,
   summarizeJournal,
 } from "../evaluation/attack-summary.js";
-import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
+import {
+  runSanityChecks,
+  type SanityFacts,
+  type SanityWarning,
+  sanityWarningSchema,
+} from "../evaluation/sanity-checks.js";
 
 const files = { report: "report.json", lock: "attack.lock", shards: "shards", checks: "checks" } as const;
 const journalSuffix = ".jsonl";
@@ -186,13 +191,26 @@ export async function readAllControls(folder: string, attacks: Iterable<string>)
   return found;
 }
 
+/**
+ * What is odd in all journals together, and what the last `attack` call found odd, which knows more facts. Nobody can hide
+ * the former by editing its report.
+ */
+export function listAttackWarnings({ summary, report }: AttackFolder, facts: SanityFacts): SanityWarning[] {
+  const all = [...(summary ? runSanityChecks(summary, facts) : []), ...(report?.sanity ?? [])];
+  return [...new Map(all.map((warning) => [warning.message, warning])).values()];
+}
+
+export function getAttackReportPath(folder: string): string {
+  return join(folder, files.report);
+}
+
 /** Reads the report of the last `attack` call; null if there is none. */
 export function readAttackReport(folder: string): Promise<AttackReport | null> {
-  return readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report");
+  return readJsonIfExists(getAttackReportPath(folder), attackReportSchema, "the attack report");
 }
 
 export async function writeAttackReport(folder: string, report: AttackReport): Promise<void> {
-  await writeJson(join(folder, files.report), report);
+  await writeJson(getAttackReportPath(folder), report);
 }
 
 /** Creates a folder for journals and keeps other processes out until the returned function is called. */

@@ -1,9 +1,9 @@
 import { stat } from "node:fs/promises";
 import { UserError } from "../base/errors.js";
-import { type AttackReport, readAttackReport } from "./attack-folder.js";
+import { isAttackMetric } from "../evaluation/metric-table.js";
 import { findRunFolders } from "./run-files.js";
 import { RunFolder, type RunState } from "./run-folder.js";
-import { readDegeneracy } from "./run-metrics.js";
+import { type MetricValue, readDegeneracy, readMetrics } from "./run-metrics.js";
 
 /**
  * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
@@ -28,7 +28,7 @@ export interface RunSummary {
   readonly accuracy: number | null;
   /** The number of texts of that accuracy. */
   readonly testExamples: number | null;
-  /** The attack of the last report that left the lowest accuracy; null before an attack. */
+  /** The attack that left the lowest accuracy, over finished journals of the same texts; null before an attack. */
   readonly underAttack: {
     readonly attack: string;
     readonly accuracy: number;
@@ -52,19 +52,19 @@ export interface RunSummary {
  *     for (const { folder, state } of await listRuns("runs")) console.log(folder, state);
  */
 export async function listRuns(folder: string): Promise<RunSummary[]> {
-  return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
+  return Promise.all((await findRunFolders(folder)).map((each) => summarizeRunFolder(each)));
 }
 
-export function summarizeRunFolder(folder: string): Promise<RunSummary> {
-  return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
+/** Summarizes a run. A quick look leaves out the journals. */
+export function summarizeRunFolder(folder: string, isQuick = false): Promise<RunSummary> {
+  return summarizeRun(folder, isQuick).catch((error: unknown) => describeDamage(folder, error));
 }
 
-async function summarizeRun(folder: string): Promise<RunSummary> {
+async function summarizeRun(folder: string, isQuick: boolean): Promise<RunSummary> {
   const run = await RunFolder.open(folder);
   const { metricForBestModel } = run.config.train;
   const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
   const [timings, { mtime }] = await Promise.all([run.timings(), stat(run.path("environment"))]);
-  const report = await readAttackReport(run.path("attacks"));
   return {
     folder,
     task: results?.task ?? run.task,
@@ -79,7 +79,7 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
     steps: status?.steps ?? null,
     accuracy: results?.test.accuracy ?? null,
     testExamples: results?.test.examples ?? null,
-    underAttack: report && findStrongestAttack(report),
+    underAttack: isQuick ? null : findStrongestAttack(await readMetrics(run)),
     degeneracy: await readDegeneracy(run),
     bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
     metricForBestModel,
@@ -87,14 +87,12 @@ async function summarizeRun(folder: string): Promise<RunSummary> {
   };
 }
 
-function findStrongestAttack({ attacks, examples, request }: AttackReport): RunSummary["underAttack"] {
-  const accuracies = Object.entries(attacks).map(
-    ([attack, { accuracyUnderAttack }]) => [attack, accuracyUnderAttack] as const,
-  );
-  const [strongest] = accuracies.sort(([, a], [, b]) => a - b);
+function findStrongestAttack(metrics: ReadonlyMap<string, MetricValue>): RunSummary["underAttack"] {
+  const attacks = [...metrics].filter(([id, { isPaired }]) => isAttackMetric(id) && isPaired === true);
+  const [strongest] = attacks.sort(([, a], [, b]) => a.value - b.value);
   if (!strongest) return null;
-  const attackedLabel = typeof request.attackedLabel === "string" ? request.attackedLabel : null;
-  return { attack: strongest[0], accuracy: strongest[1], examples, attackedLabel };
+  const [attack, { value: accuracy, examples, attackedLabel = null }] = strongest;
+  return { attack, accuracy, examples: examples!, attackedLabel };
 }
 
 function describeDamage(folder: string, error: unknown): RunSummary {

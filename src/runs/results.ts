@@ -104,11 +104,10 @@ export const resultsSchema = z.object({
   test: evaluationResultSchema,
 });
 
-/** The part of an exact evaluation that a sweep keeps: how many substitutions provably cannot fool each text. */
+/** Says that the exact evaluation of a sweep is done. Its numbers are read from the proof. */
 export const exactResultSchema = z.object({
-  maxChanges: z.int().min(0),
-  /** By the ID of the example; -1 for a misclassified text. */
-  provenUpTo: z.record(z.string(), z.int().min(-1)),
+  /** The name of the proof; undefined in results of earlier versions. */
+  proof: z.string().optional(),
 });
 
 /**

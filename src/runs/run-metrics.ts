@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { z } from "zod";
 import { readJsonIfExists } from "../base/read-json.js";
 import { computeOutcomes, findAttackedLabel } from "../evaluation/attack-summary.js";
@@ -13,7 +13,9 @@ import {
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
+import { readProvenChanges } from "../proofs/index.js";
 import type { AttackFolder } from "./attack-folder.js";
+import { findProofs } from "./exact-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";
 
@@ -55,8 +57,7 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
     metrics.set("drop", { value: drop, examples: null, outcomes: null });
   }
   for (const [id, value] of readAttackMetrics(await run.attacks())) metrics.set(id, value);
-  const exact = await readJsonIfExists(run.path("exactResult"), exactResultSchema, "the exact result");
-  if (exact) for (const [id, value] of readExactMetrics(exact)) metrics.set(id, value);
+  for (const [id, value] of await readExactMetrics(run)) metrics.set(id, value);
   const consistencyPath = join(run.path("analysis"), "consistency.json");
   const consistency = await readJsonIfExists(consistencyPath, consistencySchema, "the analysis");
   for (const { steps, rate } of consistency?.first ?? [])
@@ -64,9 +65,14 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
   return metrics;
 }
 
-function readExactMetrics({ maxChanges, provenUpTo }: z.output<typeof exactResultSchema>): [string, MetricValue][] {
-  return Array.from({ length: maxChanges }, (_, i) => {
-    const outcomes = new Map(Object.entries(provenUpTo).map(([id, proven]) => [id, proven > i]));
+/** The numbers of the proof that the exact evaluation of a sweep wrote. */
+async function readExactMetrics(run: RunFolder): Promise<[string, MetricValue][]> {
+  const done = await readJsonIfExists(run.path("exactResult"), exactResultSchema, "the exact result");
+  const [first] = done ? await findProofs(run.path("exact")) : [];
+  const path = done?.proof === undefined ? first : join(run.path("exact"), basename(done.proof));
+  const found = path === undefined ? null : await readProvenChanges(path);
+  return Array.from({ length: found?.maxChanges ?? 0 }, (_, i) => {
+    const outcomes = new Map(Array.from(found!.provenUpTo, ([id, proven]) => [id, proven > i]));
     const value = mean(Array.from(outcomes.values(), Number));
     return [`${exactPrefix}${i + 1}`, { value, examples: outcomes.size, outcomes }];
   });

@@ -22,7 +22,7 @@ export interface RunPlace {
  * appears quickly. A run that cannot be read is listed with the reason.
  */
 export async function readRunRow(place: RunPlace, isQuick = false): Promise<RunRow> {
-  const summary = await summarizeRunFolder(place.folder);
+  const summary = await summarizeRunFolder(place.folder, true);
   const { method, accuracy, testExamples: examples } = summary;
   const known = accuracy === null ? {} : { accuracy: { value: accuracy, low: null, high: null, examples } };
   const base = { methodLabel: method ?? "", hasModel: false, attackedLabel: null, metrics: known };

@@ -34,7 +34,7 @@ describe("temper verify", () => {
     const { code, stdout, stderr } = await verify(journal);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /pwws\.jsonl: \d+ texts that fool the model, recomputed, .*; not verified: \d+ texts recorded as robust and not searched again, 24 lines whose queries and search space are recorded; every substitute is in .*table\.json/,
+      /pwws\.jsonl: \d+ texts that fool the model, recomputed, .*; not verified: 1 header that names the attack and its settings, \d+ texts recorded as robust and not searched again, 24 lines whose queries and search space are recorded, 1 header that names the task and the split; every substitute is in .*table\.json/,
     );
     expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([
       { journal, lines: 24, header: { attack: "pwws" } },
@@ -50,6 +50,7 @@ describe("temper verify", () => {
       )!;
     expect(Number(successes)).toBeGreaterThan(0);
     expect(Number(identical)).toBe(Number(robust) + Number(successes));
+    expect(stdout).toContain("1 header with the attack and its settings, with which searches ran again");
     expect(stdout).not.toContain("not searched again");
     const forged = unseal(readFileSync(journal, "utf8"));
     const line = forged.findIndex(({ outcome }) => outcome === "success");

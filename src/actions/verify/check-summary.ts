@@ -1,6 +1,9 @@
+import { basename, dirname } from "node:path";
 import { UserError } from "../../base/errors.js";
 import { exists, readJson } from "../../base/files.js";
 import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
+import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../../evaluation/attack-summary.js";
+import { getAttackReportPath, getJournalPath, readAllControls, readAttackReport } from "../../runs/attack-folder.js";
 
 /** A summary that was computed again. */
 export const summaryClass: VerifiedClass = { count: 1, what: "summary recomputed", isVerified: true };
@@ -20,4 +23,29 @@ export async function checkSummary(path: string, computed: object, ignored: read
   if (!difference) return true;
   const what = describeDifference(difference, "its journal", "the summary");
   throw new UserError(`${path}: ${what}. Remove the file, or run the command that wrote it again.`);
+}
+
+/** What a report says besides its numbers: the request, and warnings that need the model or the data. */
+const descriptions = ["format", "task", "split", "labels", "coverage", "sanity", "request"];
+
+/** Computes report.json beside the journal of an attack again. Returns false if it has no numbers of this journal. */
+export async function checkAttackReport(journal: string): Promise<boolean> {
+  const folder = dirname(journal);
+  const report = await readAttackReport(folder);
+  const names = Object.keys(report?.attacks ?? {});
+  if (!report || !names.includes(basename(journal, ".jsonl"))) return false;
+  const journals = new Map<string, JournalSummary>();
+  for (const name of names) {
+    const path = getJournalPath(folder, name);
+    // The numbers of all attacks together need all journals.
+    if (!(await exists(path))) return false;
+    journals.set(name, await summarizeJournal(path));
+  }
+  const summary = summarizeAttacks(journals, await readAllControls(folder, names));
+  // The similarity of texts is a measurement of another model.
+  for (const name of names) {
+    const { validity } = report.attacks[name]!;
+    if (validity) summary.attacks[name]!.validity = validity;
+  }
+  return checkSummary(getAttackReportPath(folder), summary, descriptions);
 }

@@ -1,7 +1,7 @@
 import { readHeader } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
-import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
+import { describeDifference, findDifference, namedDataClass, type VerifiedClass } from "../../base/verification.js";
 import { hashModelFolder } from "../../models/index.js";
 import { checkInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
 import { type CertificateHeader, certificateFormat, readCertificates } from "../../proofs/index.js";
@@ -64,6 +64,7 @@ export async function verifyCertificates(
     { count: lines.length - nearTies, what: `${kind} certificates recomputed from model and text`, isVerified: true },
     ...(hasSummary ? [summaryClass] : []),
     { count: nearTies, what: "certificates of near ties, which certify something else here", isVerified: false },
+    namedDataClass,
   ];
   return { journal, header, lines: lines.length, classes: classes.filter(({ count }) => count > 0) };
 }

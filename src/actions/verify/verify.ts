@@ -31,7 +31,7 @@ import { recipeResourceOptions } from "../load/load-resources.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type OpenVictim, openVictim } from "../load/open-victim.js";
 import { noiseOptions } from "../load/random-victim.js";
-import { checkSummary, summaryClass } from "./check-summary.js";
+import { checkAttackReport, checkSummary, summaryClass } from "./check-summary.js";
 import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
@@ -174,7 +174,8 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     exportedFrom: victim.local?.model.session?.exportedFrom,
   });
   const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
-  const classes = listClasses(verification.outcomes, repeated ?? undefined);
+  const summary = (await checkAttackReport(journal)) ? [summaryClass] : [];
+  const classes = [...summary, ...listClasses(verification.outcomes, repeated ?? undefined)];
   return { journal, substitutions: substitutions?.name ?? null, ...verification, classes, repeated };
 }
 

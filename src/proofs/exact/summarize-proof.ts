@@ -126,6 +126,20 @@ export async function describeProof(
   };
 }
 
+/**
+ * Reads how many substitutions provably cannot fool each text, by its ID: -1 for a misclassified one. Null if the proof is
+ * not complete.
+ */
+export async function readProvenChanges(
+  path: string,
+): Promise<{ readonly maxChanges: number; readonly provenUpTo: ReadonlyMap<string, number> } | null> {
+  const { header, texts } = await readProof(path);
+  const [starts, results] = [listLines(header, texts, "text"), listLines(header, texts, "result")];
+  if (!starts || !results) return null;
+  const { maxChanges } = validate(optionsSchema, header.options, `${path}:1: options`);
+  return { maxChanges, provenUpTo: new Map(results.map(({ provenUpTo }, i) => [starts[i]!.id, provenUpTo])) };
+}
+
 /** The first or the last lines of all texts; null if one is missing. */
 function listLines<Kind extends "text" | "result">(
   { examples }: JournalHeader,

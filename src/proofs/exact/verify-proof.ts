@@ -8,7 +8,7 @@ import type { AbleVictim } from "../../attacks/victim.js";
 import { UserError } from "../../base/errors.js";
 import { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
-import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
+import { describeDifference, findDifference, namedDataClass, type VerifiedClass } from "../../base/verification.js";
 import { formatExample } from "../../tasks/example.js";
 import { countCombinations } from "./combinations.js";
 import { type Proof, readProof } from "./proof-file.js";
@@ -143,6 +143,7 @@ function listClasses(
     { count: orders - identicalOrders, what: "orders of substitutions not confirmed", isVerified: false },
     { count: texts.length - attacks, what: "attacks recorded as failed and not repeated", isVerified: false },
     { count: hasTable ? 0 : texts.length, what: "lists of substitutes without their table", isVerified: false },
+    namedDataClass,
   ].filter(({ count }) => count > 0);
 }
 

@@ -1,12 +1,14 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { z } from "zod";
+import { z } from "zod";
 import { attack } from "../../../src/actions/attack/attack.js";
+import type { AttackRequest } from "../../../src/actions/attack/attack-request.js";
 import { certify } from "../../../src/actions/certify.js";
 import { exact } from "../../../src/actions/exact/exact.js";
+import { summaryClass } from "../../../src/actions/verify/check-summary.js";
 import { type VerifyRequest, verify } from "../../../src/actions/verify/verify.js";
-import { attackResultSchema } from "../../../src/attacks/journal.js";
+import { attackResultSchema, journalHeaderSchema } from "../../../src/attacks/journal.js";
 import { searchFields } from "../../../src/attacks/verify.js";
 import { deletionNoise, hashVote } from "../../../src/methods/index.js";
 import { createCertificate, findCertificate } from "../../../src/proofs/certificates/index.js";
@@ -103,6 +105,7 @@ test.each(kinds)("every field of a certificate of %s, --kind %s, is computed aga
   const unnoticed = await findUnnoticed(journal, certificateFormat.header, (_, i) => i === 0, { model });
   const claims = ["seed", "settings.split", "settings.task"];
   expect(unnoticed.filter((path) => !claims.includes(path))).toEqual([]);
+  await expectSummaryVerified(journal.replace(/jsonl$/, "json"), journal, model);
 });
 
 test.each([
@@ -120,24 +123,42 @@ test.each([
   );
 });
 
-test("every field of an attack is computed again, or counted as recorded", async () => {
-  const victim = await tinyVictim(join(folder, "victim"));
-  const out = join(folder, "attacks");
-  const data = { path: victim.data, textColumn: ["text"], labelColumn: "label" };
-  const attacks = ["pwws", "deepwordbug"] as const;
-  await attack({ ...runtime, model: victim.run, data, numExamples: 12, attacks: [...attacks], out });
-  const fields = new Set<string>();
-  for (const name of attacks) {
-    const journal = join(out, `${name}.jsonl`);
-    const lines = unseal(readFileSync(journal, "utf8"));
-    const first = (outcome: string): number => lines.findIndex((line) => line.outcome === outcome);
-    const isMutated = (_: Line, i: number): boolean =>
-      [first("success"), first("failed"), first("skipped")].includes(i);
-    const unnoticed = await findUnnoticed(journal, attackResultSchema, isMutated, { model: victim.run });
-    for (const path of unnoticed) fields.add(path.split(".")[0]!);
-  }
-  expect([...fields].filter((field) => !(searchFields as readonly string[]).includes(field))).toEqual([]);
-});
+/** What only the header says, unless searches run again: which attack it was, on which task. */
+const recordedHeader = /^(attack|options|seed|settings)(\.|$)/;
+
+const attackKinds: Readonly<Record<string, Partial<AttackRequest>>> = {
+  untargeted: { attacks: ["pwws", "deepwordbug"] },
+  targeted: { attacks: [{ name: "pwws", options: { target: "positive" } }] },
+  random: { attacks: ["pwws"], noise: "deletion", draws: 4 },
+  density: { attacks: [{ name: "random", options: { samples: 20 } }], density: true },
+  reduction: { attacks: ["input-reduction"] },
+};
+const attacked = Object.entries(attackKinds).slice(0, chooseExtent(1, 5));
+
+test.each(attacked)(
+  "every field of an attack (%s) is computed again, or counted as recorded",
+  async (name, request) => {
+    const victim = await tinyVictim(join(folder, "victim", name));
+    const out = join(folder, "attacks", name);
+    const data = { path: victim.data, textColumn: ["text"], labelColumn: "label" };
+    await attack({ ...runtime, model: victim.run, data, numExamples: 12, ...request, out });
+    const fields = new Set<string>();
+    const journals = readdirSync(out).filter((file) => file.endsWith(".jsonl"));
+    for (const journal of journals.map((file) => join(out, file))) {
+      const seen = new Set<string>();
+      const isMutated = (line: Line, i: number): boolean => {
+        const shape = `${line.outcome} ${Object.keys(line)}`;
+        return i > 0 && !seen.has(shape) && seen.add(shape) !== undefined;
+      };
+      const unnoticed = await findUnnoticed(journal, attackResultSchema, isMutated, { model: victim.run });
+      for (const path of unnoticed) fields.add(path.split(".")[0]!);
+      const header = await findUnnoticed(journal, journalHeaderSchema, (_, i) => i === 0, { model: victim.run });
+      expect(header.filter((path) => !recordedHeader.test(path))).toEqual([]);
+      await expectSummaryVerified(join(out, "report.json"), journal, victim.run);
+    }
+    expect([...fields].filter((field) => !(searchFields as readonly string[]).includes(field))).toEqual([]);
+  },
+);
 
 test("every field of a proof is computed again, or counted as recorded", async () => {
   const { run: model, data: path, substitutions } = await tinyVictim(join(folder, "proved"));
@@ -151,7 +172,33 @@ test("every field of a proof is computed again, or counted as recorded", async (
   };
   expect(await findUnnoticed(proof, proofLineSchema, isMutated, { model })).toEqual([]);
   expect(seen.size).toBeGreaterThan(5);
+  const header = await findUnnoticed(proof, journalHeaderSchema, (_, i) => i === 0, { model });
+  expect(header.filter((field) => !recordedHeader.test(field))).toEqual([]);
+  await expectSummaryVerified(proof.replace(/jsonl$/, "report.json"), proof, model);
 });
+
+/** Measured by this call, or said by the request. */
+const notFromLines = /^(textsPerSecond|proof|journal|format|task|split|labels|coverage|sanity|request)(\.|$)/;
+
+/** Changes every field of the summary beside a journal in turn, and expects that each is refused. */
+async function expectSummaryVerified(path: string, journal: string, model: string): Promise<void> {
+  const original = readFileSync(path, "utf8");
+  const keys = Object.keys(JSON.parse(original)).length;
+  const unnoticed = new Set<string>();
+  for (const { path: field, value } of listMutations(z.unknown(), JSON.parse(original))) {
+    // Earlier versions wrote fewer keys.
+    if (notFromLines.test(field) || Object.keys(value as object).length < keys) continue;
+    mutated++;
+    writeFileSync(path, JSON.stringify(value));
+    const isVerified = await verify({ ...runtime, journals: [journal], model }).then(
+      ([found]) => found!.classes.some(({ what }) => what === summaryClass.what),
+      () => false,
+    );
+    if (isVerified) unnoticed.add(field);
+  }
+  writeFileSync(path, original);
+  expect([...unnoticed]).toEqual([]);
+}
 
 test("the numbers of a report come from the lines, and verify compares the summary with them", async () => {
   const model = runs.get("votes")!;
@@ -172,6 +219,7 @@ test("the numbers of a report come from the lines, and verify compares the summa
       classes: [
         { count: 20, what: "hash-vote certificates recomputed from model and text" },
         { count: 1, what: "summary recomputed" },
+        { count: 1, what: "header that names the task and the split", isVerified: false },
       ],
     },
   ]);
