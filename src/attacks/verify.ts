@@ -95,7 +95,8 @@ export async function verifyJournal(
       `${path}: the ids, texts or labels are not those of the attacked examples (${shortenHash(header.hashes.data)}, ` +
         `now ${shortenHash(hash)}). Restore the file.`,
     );
-  return { header, lines, outcomes, classes: listClasses(outcomes) };
+  const table = header.hashes.substitutions === undefined ? null : { isKnown: substitutions !== undefined };
+  return { header, lines, outcomes, classes: listClasses(outcomes, table) };
 }
 
 /** Searches that were run again, all with the recorded outcome. */
@@ -107,9 +108,13 @@ export interface RepeatedSearches {
   readonly identical: number;
 }
 
-/** Counts what was verified in a journal with these outcomes. Only a search can tell that a text is robust. */
+/**
+ * Counts what was verified in a journal with these outcomes, and with a table of substitutions if the attack had one. Only a
+ * search can tell that a text is robust.
+ */
 export function listClasses(
   { success, failed, skipped }: JournalVerification["outcomes"],
+  table: { readonly isKnown: boolean } | null,
   repeated: RepeatedSearches = { searches: 0, robust: 0, identical: 0 },
 ): VerifiedClass[] {
   const { searches, robust, identical } = repeated;
@@ -121,6 +126,15 @@ export function listClasses(
   return [
     header,
     { count: success, what: "texts that fool the model, recomputed", isVerified: true },
+    ...(table === null
+      ? []
+      : [
+          {
+            count: success,
+            what: table.isKnown ? "lists of edits checked against the table" : "lists of edits without their table",
+            isVerified: table.isKnown,
+          },
+        ]),
     { count: skipped, what: "texts misclassified before the attack, recomputed", isVerified: true },
     { count: robust, what: "texts recorded as robust and searched again", isVerified: true },
     { count: searches - robust, what: "successes searched again with the same outcome", isVerified: true },
@@ -195,7 +209,8 @@ function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | 
   const original = readWords(texts, victim);
   const target = readTarget(goal);
   // A goal of another module may leave out any label.
-  const isOutside = target === null ? goal !== undefined && recorded === false : label === target;
+  const isOther = goal !== undefined && !builtInGoals.test(goal);
+  const isOutside = target === null ? isOther && recorded === false : label === target;
   return {
     ...rest,
     outcome: isOutside && outcome === "success" ? "failed" : outcome,
@@ -208,6 +223,8 @@ function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | 
   };
 }
 
+/** Goals that concern every label, or all but their target. */
+const builtInGoals = /^(untargeted|targeted|input-reduction)/;
 const noFresh = { evaluations: 0, fooled: 0 };
 
 /**

@@ -171,8 +171,10 @@ export async function readJsonBody(
   }
 }
 
-/** Milliseconds that a request may take to arrive, and that a stopping server waits for it. */
+/** Milliseconds that a request may take to arrive. */
 const requestTimeout = 30_000;
+/** Milliseconds that a stopping server waits for the answers to complete requests. */
+const stopTimeout = 2_000;
 /** A connection without the headers of a request is soon closed: it takes the place of others. */
 const headersTimeout = 5_000;
 
@@ -191,9 +193,9 @@ export interface ListenOptions {
 
 /**
  * Closes the oldest connections whose request has not arrived completely, or that have none, so that
- * they do not take the places of others.
+ * they do not take the places of others. Returns a function that closes all of them.
  */
-function limitIdleConnections(server: Server, limit: number): void {
+function limitIdleConnections(server: Server, limit: number): () => void {
   const idle = new Set<Socket>();
   const add = (socket: Socket): void => {
     if (socket.destroyed) return;
@@ -212,6 +214,9 @@ function limitIdleConnections(server: Server, limit: number): void {
     else idle.delete(socket);
     response.once("finish", () => add(socket));
   });
+  return () => {
+    for (const socket of idle) socket.destroy();
+  };
 }
 
 /** Listens for requests. Port 0 chooses a free one. */
@@ -222,7 +227,7 @@ export async function listen(
   const serverOptions = { requestTimeout, headersTimeout, connectionsCheckingInterval: 1000 };
   const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
   server.maxConnections = maxConnections;
-  limitIdleConnections(server, Math.ceil(maxConnections / 2));
+  const closeIncomplete = limitIdleConnections(server, Math.ceil(maxConnections / 2));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, resolve);
@@ -241,13 +246,13 @@ export async function listen(
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${chosen}/`,
     close: () =>
       new Promise<void>((resolve) => {
-        // Node.js stops checking request timeouts when a server closes.
-        const timer = setTimeout(() => server.closeAllConnections(), requestTimeout);
+        const timer = setTimeout(() => server.closeAllConnections(), stopTimeout);
         server.close(() => {
           clearTimeout(timer);
           resolve();
         });
-        server.closeIdleConnections();
+        // Whoever sends a request slowly cannot delay the end.
+        closeIncomplete();
       }),
   };
 }

@@ -173,7 +173,7 @@ describe("temper exact", () => {
     const { code, stdout, stderr } = await verify(proof);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /: 1 summary recomputed, 24 complete texts with results that follow from their blocks, \d+ blocks scored again with the same line and SHA-256, .*; every substitute is in .*table\.json/,
+      /: 1 summary recomputed, 24 complete texts with results that follow from their blocks, 24 lists of substitutes of the table, \d+ blocks scored again with the same line and SHA-256, .*; every substitute is in .*table\.json/,
     );
     expect(stdout).not.toContain("other last bits");
     expect(stdout).toContain("1%: 100.0%, 5%: 100.0%, 10%: 100.0%");

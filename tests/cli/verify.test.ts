@@ -65,6 +65,13 @@ describe("temper verify", () => {
     const copy = join(folder, "forged");
     cpSync(out, copy, { recursive: true });
     writeFileSync(join(copy, "pwws.jsonl"), seal(forged.map((each) => JSON.stringify(each))));
+    // The summary shows it, unless it is forged, too.
+    expect((await verify(join(copy, "pwws.jsonl"))).stderr).toMatch(
+      /report\.json: .*the summary says .*, its journal gives/,
+    );
+    const report = join(copy, "report.json");
+    const recorded = JSON.parse(readFileSync(report, "utf8"));
+    writeFileSync(report, JSON.stringify({ ...recorded, attacks: {} }));
     expect(await verify(join(copy, "pwws.jsonl"))).toMatchObject({ code: 0 });
     const repeated = await verify(join(copy, "pwws.jsonl"), "--repeat", "100");
     expect(repeated.code).toBe(2);
@@ -72,8 +79,7 @@ describe("temper verify", () => {
       `pwws.jsonl:${line + 1}: the journal records "failed" after ${success.queries} queries, but the same search ends with "success"`,
     );
     // Requests of earlier versions had groups of keys.
-    const report = join(copy, "report.json");
-    const { request, ...rest } = JSON.parse(readFileSync(report, "utf8"));
+    const { request, ...rest } = recorded;
     const { numExamples, split, substitutions, maxLength, task, data, textColumn, labelColumn, ...others } = request;
     const groups = {
       data: { task, path: data, textColumn, labelColumn },

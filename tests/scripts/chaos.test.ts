@@ -42,6 +42,7 @@ test("make chaos covers every command that works for more than a moment", async 
       "substitutions",
       "sweep",
       "train",
+      "try",
     ],
     "verify",
   ]);

@@ -215,6 +215,7 @@ export function createWorkloads(folder) {
     printing("compare", [victim, victim]),
     printing("predict", [victim, join(folder, "texts.txt"), "--device", "cpu", "--threads", "1", "--json"]),
     printing("runs", [folder]),
+    printing("try", ["--seed", "3", "--quiet"]),
     repeatable("report", /\.html$/, (out) => [victim, "--out", join(out, "report.html")]),
     repeatable("exact", /\.jsonl$/, (out) => [
       ...[victim, ...data, ...table, "--max-changes", "2", "--num-examples", "40", ...runtime, "--out", out],

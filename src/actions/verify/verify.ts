@@ -175,7 +175,8 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   });
   const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
   const summary = (await checkAttackReport(journal)) ? [summaryClass] : [];
-  const classes = [...summary, ...listClasses(verification.outcomes, repeated ?? undefined)];
+  const table = header.hashes.substitutions === undefined ? null : { isKnown: substitutions !== undefined };
+  const classes = [...listClasses(verification.outcomes, table, repeated ?? undefined), ...summary];
   return { journal, substitutions: substitutions?.name ?? null, ...verification, classes, repeated };
 }
 

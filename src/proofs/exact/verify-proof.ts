@@ -111,6 +111,7 @@ export async function verifyProof(
       identicalOrders,
       checkedBlocks: drawn.length,
       hasTable: options.listWords !== undefined,
+      isSameVictim,
     }),
     detection: falseFractions.map((falseFraction) => ({
       falseFraction,
@@ -127,15 +128,22 @@ function listClasses(
     readonly identicalOrders: number;
     readonly checkedBlocks: number;
     readonly hasTable: boolean;
+    readonly isSameVictim: boolean;
   },
 ): VerifiedClass[] {
-  const { identicalBlocks, identicalOrders, checkedBlocks, hasTable } = counts;
+  const { identicalBlocks, identicalOrders, checkedBlocks, hasTable, isSameVictim } = counts;
   const blocks = texts.reduce((sum, text) => sum + text.blocks.length, 0);
   const orders = texts.filter(({ order }) => order !== null).length;
   const attacks = texts.filter(({ start }) => start.attack !== null).length;
   return [
     { count: texts.length, what: "complete texts with results that follow from their blocks", isVerified: true },
-    { count: identicalBlocks, what: "blocks scored again with the same line and SHA-256", isVerified: true },
+    { count: hasTable ? texts.length : 0, what: "lists of substitutes of the table", isVerified: true },
+    {
+      count: identicalBlocks,
+      // Another precision scores other candidates again, so that number is not compared.
+      what: `blocks scored again with the same ${isSameVictim ? "line and SHA-256" : "SHA-256 in another precision"}`,
+      isVerified: isSameVictim,
+    },
     { count: identicalOrders, what: "orders of substitutions recomputed", isVerified: true },
     { count: attacks, what: "attacks that fooled the model, scored again", isVerified: true },
     { count: checkedBlocks - identicalBlocks, what: "blocks scored again with other last bits", isVerified: false },
