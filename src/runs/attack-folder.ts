@@ -89,7 +89,12 @@ export function getShardFolder(folder: string, attack = ""): string {
 
 /** The journal of an attack that checks another one. */
 export function getControlPath(folder: string, attack: string, kind: ControlKind): string {
-  return join(folder, files.checks, `${attack}.${kind}${journalSuffix}`);
+  return join(getControlFolder(folder), `${attack}.${kind}${journalSuffix}`);
+}
+
+/** The folder of the attacks that check others. */
+export function getControlFolder(folder: string): string {
+  return join(folder, files.checks);
 }
 
 /** Reads the attacks that check an attack. Those that are not finished are left out. */

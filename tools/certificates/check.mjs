@@ -238,7 +238,8 @@ async function checkWindows(opened, texts, count) {
     `… рау ｏｋ ${benign[2]}`,
   ];
   console.log(`${opened.name}: ${flagged.length} of ${texts.length} texts are flagged with a certificate`);
-  if (flagged.length < 5 || benign.length < 3) throw new Error("expected texts that are flagged, and some that are not");
+  if (flagged.length < 5 || benign.length < 3)
+    throw new Error("expected texts that are flagged, and some that are not");
   const separators = [" ", "\n", "\u00a0"];
   for (let done = 0; done < count; done += editsPerBatch) {
     /** @type {Edit[]} */

@@ -16,7 +16,7 @@ import {
   type VerifyProofOptions,
   verifyProof,
 } from "../../proofs/index.js";
-import { findJournals, getJournalPath } from "../../runs/attack-folder.js";
+import { findJournals, getControlFolder, getJournalPath } from "../../runs/attack-folder.js";
 import { findCertificateJournals } from "../../runs/certificate-folder.js";
 import { findProofs, getExactReportPath } from "../../runs/exact-folder.js";
 import { findRunsAt } from "../../runs/expand-journals.js";
@@ -120,10 +120,11 @@ async function listJournals(path: string): Promise<ListedJournal[]> {
   if (runs.length === 0) return [{ journal: path, canRepeat: true }];
   const found: ListedJournal[] = [];
   for (const run of runs) {
-    // The attacks that `exact` compares have no report with the settings of their searches.
-    for (const folder of [run.path("attacks"), run.path("exact")])
+    const attacks = run.path("attacks");
+    // The attacks that check others, and those that `exact` compares, have no report with the settings of their searches.
+    for (const folder of [attacks, getControlFolder(attacks), run.path("exact")])
       for (const name of await findJournals(folder))
-        found.push({ journal: getJournalPath(folder, name), canRepeat: folder !== run.path("exact") });
+        found.push({ journal: getJournalPath(folder, name), canRepeat: folder === attacks });
     const others = [
       ...(await findProofs(run.path("exact"))),
       ...(await findCertificateJournals(run.path("certificates"))),
@@ -136,9 +137,10 @@ async function listJournals(path: string): Promise<ListedJournal[]> {
   );
 }
 
-/** The run whose folder attacks/ has a journal. */
+/** The run whose folder attacks/ or attacks/checks/ has a journal. */
 async function findModel(journal: string): Promise<string> {
-  const run = await RunFolder.containing(dirname(dirname(resolve(journal))));
+  const folder = dirname(dirname(resolve(journal)));
+  const run = (await RunFolder.containing(folder)) ?? (await RunFolder.containing(dirname(folder)));
   if (run) return run.folder;
   throw new UserError(`${journal}: this journal is not in a run. Name the model that was attacked: --model FOLDER`);
 }
