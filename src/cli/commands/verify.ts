@@ -16,8 +16,8 @@ export const note =
   "certificates  every certificate is computed again.\n" +
   "audits        every claim of audit.json is computed again, and its journals and proofs are replayed.\n" +
   "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
-  '"not verified" what nothing but the file says. results.json, the test results of training, is not read:\n' +
-  "temper evaluate computes them again.";
+  '"not verified" what nothing but the file says. The test results of training are not read: temper\n' +
+  "evaluate computes them again.";
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
   "temper verify runs/sst2-standard-seed0 --repeat 50",
