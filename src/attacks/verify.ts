@@ -25,7 +25,7 @@ export interface JournalVerification {
   readonly header: JournalHeader;
   readonly lines: number;
   readonly outcomes: Readonly<Record<AttackResult["outcome"], number>>;
-  /** What was computed again, and what was not. */
+  /** The fields that were computed again, and those that were not. */
   readonly classes: readonly VerifiedClass[];
 }
 
@@ -196,7 +196,7 @@ function readWords(texts: readonly string[], { findWords }: AbleVictim): EditedT
   return EditedText.create(texts, ...(findWords ? [findWords] : []));
 }
 
-/** What only a search can tell. A verification counts the lines whose search it has not repeated. */
+/** The facts that only a search can tell. A verification counts the lines whose search it has not repeated. */
 export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties", "space", "density"] as const;
 
 /**

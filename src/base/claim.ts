@@ -1,4 +1,4 @@
-// How several processes share work: a shard of an attack, a part of a proof, an item of a sweep. Each unit has a lock
+// Several processes share work: a shard of an attack, a part of a proof, an item of a sweep. Each unit has a lock
 // and a result in files. Whoever gets the lock of an open unit does it, so nothing is done twice, and a killed process
 // loses one unit: its lock ends with it, and the next process continues.
 import { setTimeout as delay } from "node:timers/promises";

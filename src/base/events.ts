@@ -11,7 +11,7 @@ export type TemperEvent =
       readonly stage: string;
       readonly done: number;
       readonly total: number;
-      /** What is counted, such as "models". Default: examples. */
+      /** The unit of the count, such as "models". Default: examples. */
       readonly unit?: string;
     }
   | { readonly type: "warning"; readonly message: string }

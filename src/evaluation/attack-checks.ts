@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { AttackResult } from "../attacks/result.js";
 import { mcNemar } from "./statistics.js";
 
-/** What must hold of an attack before its failures say something about a model. */
+/** The conditions of an attack whose failures say something about a model. */
 const checkNames = ["budget", "random", "white-box", "transfer"] as const;
 
 /**

@@ -101,7 +101,7 @@ const attackSummarySchema = z.object({
     .optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
-  /** Whether the attack is strong enough for its number to be evidence (`isAdequate`). */
+  /** The checks that say if the attack is strong enough for its number to be evidence (`isAdequate`). */
   checks: z.array(attackCheckSchema).optional(),
   /** Candidates that a search could not tell apart from others, because their margins are equal. */
   ties: number.optional(),

@@ -46,7 +46,7 @@ export interface LoadedGuard {
   close(): void;
 }
 
-interface Calibration {
+interface CalibrationFile {
   readonly threshold: number;
   readonly positiveLabel: string;
   readonly windows: number | null;
@@ -54,7 +54,7 @@ interface Calibration {
 
 /** Opens a guard whose files are read by a function. */
 export async function openGuard(read: ReadFile, runtime: OnnxRuntime, options: GuardOptions): Promise<LoadedGuard> {
-  const calibration = (await readFolderJson(read, "calibration.json")) as Calibration | null;
+  const calibration = (await readFolderJson(read, "calibration.json")) as CalibrationFile | null;
   const { windows = calibration?.windows ?? null } = options;
   const model = await openPortableModel(read, runtime, options);
   const { labels, tieMargin } = model;

@@ -10,7 +10,7 @@ import type { Example } from "../../tasks/index.js";
 import { type AttackCallbacks, readBudget } from "./attack-request.js";
 import type { LoadedRequest } from "./prepare-attack.js";
 
-/** What differs if a journal has some of the examples, or checks another one. */
+/** The differences of a journal that has some of the examples, or checks another one. */
 interface JournalPart {
   readonly examples: readonly Example[];
   readonly path: string;

@@ -18,7 +18,7 @@ import type { CertifiedModel } from "../../proofs/certificates/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
-import { findAttackedModel, type GuardOptions } from "../predict/certified-model.js";
+import { findAttackedModel, type GuardChoice } from "../predict/certified-model.js";
 import { type LocalModel, loadLocalModel } from "./load-local-model.js";
 import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 
@@ -58,7 +58,7 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
   readonly isConfirmed?: boolean;
   /** The use of the model as a guard: with windows, or with its calibrated threshold. */
-  readonly guard?: GuardOptions;
+  readonly guard?: GuardChoice;
 }
 
 /** Enough searches to fill batches; more would only make progress coarser. */

@@ -17,14 +17,14 @@ import { findHiddenText } from "../../text/hidden-text.js";
 import type { OpenVictim } from "../load/open-victim.js";
 import { findPositiveLabel, type UsedAnswer } from "../predict/certified-model.js";
 
-/** What texts are measured: the name of their task, their split, and the labels in the order of the model. */
+/** The measured texts: the name of their task, their split, and the labels in the order of the model. */
 interface MeasuredTexts {
   readonly name: string;
   readonly split: Split;
   readonly labels: readonly string[];
 }
 
-/** Which answers count: those of a threshold, of a label that is flagged, or of a guard. */
+/** The answers that count: those of a threshold, of a label that is flagged, or of a guard. */
 export interface AnswerUse {
   readonly threshold?: number | null;
   readonly positiveLabel?: string | null;

@@ -33,7 +33,7 @@ export interface CertifiedUse {
 export async function findCertifiedUse(
   { folder, labels }: Pick<Model, "folder" | "labels">,
   { precision }: Pick<RuntimeConfig, "precision">,
-  options: GuardOptions = {},
+  options: GuardChoice = {},
 ): Promise<CertifiedUse> {
   const run = await RunFolder.containing(folder);
   const guard = await findGuard(run, labels, options);
@@ -88,7 +88,7 @@ function flagAnswers(
 export async function findAttackedModel(
   model: Pick<Model, "folder" | "labels">,
   runtime: Pick<RuntimeConfig, "precision">,
-  options: GuardOptions = {},
+  options: GuardChoice = {},
 ): Promise<CertifiedModel | null> {
   const { certified, guard } = await findCertifiedUse(model, runtime, options);
   if (certified && options.calibrated && !guard?.windows)
@@ -115,7 +115,7 @@ export const hiddenOptions = {
 };
 
 /** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */
-export type GuardOptions = z.input<z.ZodObject<typeof guardOptions>> & { readonly calibrated?: boolean | undefined };
+export type GuardChoice = z.input<z.ZodObject<typeof guardOptions>> & { readonly calibrated?: boolean | undefined };
 
 /** The index of the label that a guard flags. */
 export function findPositiveLabel(labels: readonly string[], given: string | null): number {
@@ -136,7 +136,7 @@ export function findPositiveLabel(labels: readonly string[], given: string | nul
 export async function findGuard(
   run: RunFolder | null,
   labels: readonly string[],
-  { windows: size = null, positiveLabel: given = null, calibrated = false }: GuardOptions,
+  { windows: size = null, positiveLabel: given = null, calibrated = false }: GuardChoice,
 ): Promise<Guard | null> {
   const found = run && (await readCalibration(run.folder));
   if (calibrated && !found)

@@ -15,7 +15,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../settings/runtime-config.js";
 import { findHiddenText, type HiddenText } from "../../text/hidden-text.js";
 import { loadLocalModel } from "../load/load-local-model.js";
-import { type CertifiedUse, findCertifiedUse, type GuardOptions, type UsedAnswer, wrapUse } from "./certified-model.js";
+import { type CertifiedUse, findCertifiedUse, type GuardChoice, type UsedAnswer, wrapUse } from "./certified-model.js";
 
 /**
  * The answer of a model for a text or a pair.
@@ -37,7 +37,7 @@ export interface Prediction {
   readonly hidden?: HiddenText;
 }
 
-export type LoadClassifierOptions = RuntimeOptions & GuardOptions & Pick<Callbacks, "onEvent">;
+export type LoadClassifierOptions = RuntimeOptions & GuardChoice & Pick<Callbacks, "onEvent">;
 
 /**
  * Texts that are sorted by length together: enough to avoid most padding, few enough to stay small.

@@ -22,7 +22,7 @@ import { type AttackRequest, toBudgetKeys } from "../attack/attack-request.js";
 interface RepeatOptions extends Pick<RuntimeOptions, "device" | "threads"> {
   readonly model: string;
   readonly endpoint: object;
-  /** How many searches to draw, and the seed of the draw. */
+  /** The number of searches to draw, and the seed of the draw. */
   readonly repeat: number;
   readonly seed: number;
 }

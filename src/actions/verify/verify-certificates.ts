@@ -19,7 +19,7 @@ export interface CertificateVerification {
   readonly journal: string;
   readonly header: CertificateHeader;
   readonly lines: number;
-  /** What was computed again, and what was not. */
+  /** The fields that were computed again, and those that were not. */
   readonly classes: readonly VerifiedClass[];
 }
 

@@ -35,7 +35,7 @@ import { checkAttackReport, checkSummary, summaryClass } from "./check-summary.j
 import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 
-/** What `verify` accepts. */
+/** The request of `verify`. */
 export const verifyRequestSchema = z.strictObject({
   journals: z
     .array(z.string())

@@ -24,7 +24,7 @@ const listCommands: Readonly<Record<string, string>> = { attacks: "--attack", me
 /** The names of arguments that a run folder can be. */
 const runArguments = new Set(["run", "runs", "model", "models", "journals", "folder", "folders"]);
 
-/** What can follow a command. */
+/** The words that can follow a command. */
 interface Completion {
   readonly name: string;
   readonly summary: string;

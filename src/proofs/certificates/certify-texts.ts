@@ -48,7 +48,7 @@ function startCertificate(certificate: Certificate, text: LabeledText, seed: num
 /** A line of a journal, after its text was certified again. */
 export interface CheckedLine {
   readonly index: number;
-  /** Why the line does not hold; null if it does. */
+  /** The reason why the line does not hold; null if it does. */
   readonly error: string | null;
   /** True if a near tie decides what the line certifies, and here it certifies something else. */
   readonly isNearTie: boolean;

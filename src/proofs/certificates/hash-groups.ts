@@ -6,7 +6,7 @@ import { splitFields } from "./words.js";
  */
 export const wordHashVersion = 1;
 
-/** How the words of a text are distributed over groups. */
+/** The distribution of a text's words over groups. */
 export interface GroupOptions {
   /** The number of groups, m, or "words": each distinct word is a group of its own. */
   readonly groups: number | "words";

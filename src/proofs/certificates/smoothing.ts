@@ -6,7 +6,7 @@ import { computeConfidenceSequence, computeSequentialPValue } from "./sequential
 /** Draws a noised text. It must noise the complete text; the tokenizer truncates the result. */
 export type NoiseKernel = (rng: Rng) => TextFields;
 
-/** How a smoothed prediction is estimated. */
+/** Options of the estimate of a smoothed prediction. */
 export interface SmoothingOptions {
   readonly numLabels: number;
   /** The probability that the certificate of one text is wrong. */
@@ -21,7 +21,7 @@ export interface SmoothingOptions {
   readonly minMargin?: number | undefined;
 }
 
-/** What is known about a smoothed prediction, with confidence 1 - alpha. */
+/** The knowledge about a smoothed prediction, with confidence 1 - alpha. */
 export interface SmoothedCertificate {
   /** The class that the class samples chose. */
   readonly label: number;

@@ -2,7 +2,7 @@ import { type GroupOptions, splitIntoGroups } from "./hash-groups.js";
 import { findLargestScore, isUndecided, type LabelScores, type ScoringProcess, type TextFields } from "./scoring.js";
 import type { WordEdits } from "./words.js";
 
-/** How a text is classified by groups of its words. */
+/** Options of classifying a text by groups of its words. */
 export interface HashVoteOptions extends GroupOptions {
   readonly numLabels: number;
   /**
@@ -82,17 +82,17 @@ export function sumScores(
   return { label: findLargestScore(totals), totals };
 }
 
-/** How two labels compare in each group. */
+/** The comparison of two labels in each group. */
 export interface LabelComparison {
   /** The score of A minus the score of B, from -1 to 1, for each group that is not empty. */
   readonly differences: readonly number[];
-  /** What the sum of all differences must exceed. */
+  /** The bound that the sum of all differences must exceed. */
   readonly slack: number;
   /** The difference of another row of probabilities. */
   subtract(row: LabelScores): number;
 }
 
-/** How many groups can vote on a text of which so many groups are not empty. */
+/** The number of groups that can vote on a text of which so many groups are not empty. */
 export function countVoters(groups: GroupOptions["groups"], present: number): number {
   return groups === "words" ? present : groups;
 }

@@ -6,7 +6,7 @@ import { blockSize, type ProofLine, type ResultLine, type SubstitutionList, type
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
-/** What one text needs for its proof. */
+/** The facts of one text that its proof needs. */
 export interface TextProblem {
   readonly index: number;
   readonly example: Example;

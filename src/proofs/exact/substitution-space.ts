@@ -9,7 +9,7 @@ export interface WordSubstitutes {
   readonly substitutes: readonly string[];
 }
 
-/** How a local model reads texts, without truncation. */
+/** A local model's reading of texts, without truncation. */
 export interface TokenReader {
   /** The token IDs of texts. */
   read(inputs: readonly (readonly string[])[]): Int32Array[];

@@ -13,7 +13,7 @@ import type { BlockLine, ProofLine, ResultLine, SubstitutionList } from "./proof
 import { createOriginal } from "./prove-text.js";
 import { applySubstitutions } from "./score-candidates.js";
 
-/** What the lines of a proof say together. */
+/** The summary of the lines of a proof. */
 export interface ProofSummary {
   readonly examples: number;
   readonly exact: readonly {
@@ -28,7 +28,7 @@ export interface ProofSummary {
   readonly bracket: ReturnType<typeof computeBracket>;
   /** Texts by the smallest number of substitutions that fools the model. */
   readonly distribution: ReturnType<typeof countMinChanges>;
-  /** What attacks reach with at most `maxChanges` substitutions, compared with the exact result. */
+  /** The results of attacks with at most `maxChanges` substitutions, compared with the exact result. */
   readonly attacks: Readonly<Record<string, ExactGap>>;
   readonly task: string;
   readonly split: string;
@@ -36,7 +36,7 @@ export interface ProofSummary {
   readonly data: string;
   /** Texts that the enumeration scored. */
   readonly scored: number;
-  /** How many of them were scored again, because a rough score could not decide them. */
+  /** The number of those that were scored again, because a rough score could not decide them. */
   readonly repeated: number;
   /** Path of the proof, for `temper verify`. */
   readonly proof: string;
@@ -50,9 +50,9 @@ interface ExactGap {
   readonly p: number;
 }
 
-/** What a proof says of each text, besides its summary. */
+/** The results of each text of a proof, besides its summary. */
 export interface ProofDetails {
-  /** Why the model is degenerate, so that no number counts; null if it is not. */
+  /** The reason why the model is degenerate, so that no number counts; null if it is not. */
   readonly degeneracy: string | null;
   readonly texts: readonly {
     readonly index: number;
@@ -161,7 +161,7 @@ function summarizeResults(results: readonly ResultLine[], maxChanges: number): P
   });
 }
 
-/** What an attack found of a text: the substitutions, if it fooled the model. */
+/** The finding of an attack on a text: the substitutions, if it fooled the model. */
 export interface FoundText {
   readonly outcome: AttackOutcome;
   readonly edits: SubstitutionList;

@@ -25,7 +25,7 @@ import { createOriginal, limitLevel, proveText, sortByMargin } from "./prove-tex
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
-/** What was checked in a proof. */
+/** The checked parts of a proof. */
 export interface ProofVerification {
   readonly header: JournalHeader;
   readonly lines: number;
@@ -35,7 +35,7 @@ export interface ProofVerification {
   readonly checkedBlocks: number;
   /** Checked blocks whose line is the recorded one, with the hash of all scores. */
   readonly identicalBlocks: number;
-  /** What was computed again, and what was not. */
+  /** The fields that were computed again, and those that were not. */
   readonly classes: readonly VerifiedClass[];
   /** The probability that the check finds a proof of which this fraction of blocks is false. */
   readonly detection: readonly { readonly falseFraction: number; readonly probability: number }[];
