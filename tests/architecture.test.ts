@@ -172,14 +172,6 @@ test("a room with doors is entered through them only", () => {
   }
 });
 
-test("each type is declared once", () => {
-  const names = files.flatMap((file) =>
-    [...readSource(file).matchAll(/^(?:export )?(?:interface|type) (\w+)\b(?=.*[={])/gm)].map(([, name]) => name!),
-  );
-  expect(names.length).toBeGreaterThan(500);
-  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
-});
-
 test("no file of src/ imports the main entry point", () => {
   expect(files.filter((file) => listImports(file).includes(mainEntry))).toEqual([]);
 });

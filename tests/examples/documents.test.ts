@@ -47,7 +47,7 @@ test("README: eight lines harden a classifier for a CSV file and classify a text
   const rows = reviews(120).map(({ text, label }) => `${text},${label === "positive" ? 5 : 1}\n`);
   writeFileSync(join(user, "reviews.csv"), `review,stars\n${rows.join("")}`);
   const printed = runProgram(program, user);
-  expect(printed).toContain("robust");
+  expect(printed).toContain("pwws");
   expect(printed).toMatch(/label: '[15]'/);
   expect(existsSync(join(user, "runs/reviews/report.html"))).toBe(true);
 });
