@@ -25,7 +25,9 @@ export function describeHardening(measured: Measured): string {
   // The numbers of such a model would only mislead.
   const one = `the ${standard === null ? "robust" : "standard"} model is`;
   const [subject, owner] =
-    standard !== null && robust !== null ? ["both models are", " of the standard one"] : [one, ""];
+    standard !== null && robust !== null
+      ? ["the standard and the robust model are", " of the standard one"]
+      : [one, ""];
   return `Nothing can be claimed under ${measured.attack}: ${subject} degenerate. The reason${owner}: ${reason}. ${next}`;
 }
 
