@@ -155,7 +155,7 @@ bench: setup ## measure the engine, and compare it with PyTorch if a Python has 
 	@node tools/bench/engine.mjs
 
 # These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
-bench-train bench-attacks bench-inference bench-methods check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-train bench-attacks bench-host bench-inference bench-methods check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
 bench-train: setup ## compare fine-tuning with loops of transformers (half an hour on two cores)
@@ -163,6 +163,9 @@ bench-train: setup ## compare fine-tuning with loops of transformers (half an ho
 
 bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack, in every precision of the CPU
 	@node tools/bench/attacks.mjs
+
+bench-host: setup
+	@node tools/bench/host.mjs
 
 bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch
 	@node tools/gpu/bench.mjs

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
 import type { Identified, PreparedText } from "../models/inference/predictor.js";
-import { findWordPlaces } from "../text/find-words.js";
+import { countWords } from "../text/find-words.js";
 import type { Victim } from "./victim.js";
 
 /**
@@ -45,7 +45,7 @@ export async function createFunctionVictim(predict: PredictProbabilities): Promi
     prepare: (inputs) =>
       inputs.map((texts) => {
         const text = texts.length === 1 ? texts[0]! : texts;
-        return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+        return { content: JSON.stringify(texts), text, length: countWords(texts) };
       }),
     async predict(items: readonly FunctionText[]) {
       const rows = await predict(items.map(({ text }) => text));

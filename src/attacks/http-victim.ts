@@ -4,7 +4,7 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { validate } from "../base/validate.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
 import type { Identified, PreparedText } from "../models/inference/predictor.js";
-import { findWordPlaces } from "../text/find-words.js";
+import { countWords } from "../text/find-words.js";
 import {
   type Endpoint,
   type HttpVictimOptions,
@@ -98,7 +98,7 @@ export async function connectHttpVictim(
     prepare: (inputs) =>
       inputs.map((texts) => {
         const text = texts.length === 1 ? texts[0]! : texts;
-        return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+        return { content: JSON.stringify(texts), text, length: countWords(texts) };
       }),
     async predict(items: readonly EndpointText[]) {
       const texts = items.map(({ text }) => text);

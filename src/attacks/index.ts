@@ -26,7 +26,7 @@ export {
   protectStopWords,
 } from "./constraints/words.js";
 export { type Attack, type AttackDefinition, defineAttack, type ReadyAttack } from "./define-attack.js";
-export { type Edit, EditedText, type Slot, type WordChange } from "./edited-text.js";
+export { type Edit, EditedText, type Slot } from "./edited-text.js";
 export type { HttpVictimOptions } from "./endpoint.js";
 export { createFunctionVictim, type PredictProbabilities } from "./function-victim.js";
 export type { Goal } from "./goals.js";
@@ -116,3 +116,4 @@ export { swapFromTable } from "./transformations/swap-from-table.js";
 export { swapNeighbors } from "./transformations/swap-neighbors.js";
 export { swapSynonyms } from "./transformations/swap-synonyms.js";
 export type { AbleVictim, Victim } from "./victim.js";
+export type { WordChange } from "./word-changes.js";

@@ -3,10 +3,10 @@ import { type Classifier, type DeviceConfig, isHeadParameter, type Model } from 
 import { identifyModel } from "../models/inference/identify-model.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
 import { createModelPredictor, EncodedText, type Identified } from "../models/inference/predictor.js";
-import { type Encoding, type Tokenizer, unknownCharacter } from "../text/encoding.js";
+import { type Encoding, type TextComposer, unknownCharacter } from "../text/encoding.js";
 import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
 import type { EditedText } from "./edited-text.js";
-import type { Composer, Victim, WordReader } from "./victim.js";
+import type { EditReader, Victim, WordReader } from "./victim.js";
 
 /** More words than any text has. */
 const maxWords = 1_000_000;
@@ -16,7 +16,7 @@ export async function createModelVictim(
   model: Model,
   classifier: Classifier,
   deviceConfig: DeviceConfig,
-): Promise<Victim<EncodedText> & WordReader & Partial<Composer> & Identified> {
+): Promise<Victim<EncodedText> & WordReader & EditReader & Identified> {
   const newlyInitialized = model.newlyInitialized.find(isHeadParameter);
   if (newlyInitialized !== undefined)
     throw new UserError(
@@ -25,7 +25,9 @@ export async function createModelVictim(
     );
   const { tokenizer, tokenization, maxLength } = model;
   const predictor = createModelPredictor(model, deviceConfig, () => classifier);
-  const common = { ...splitCalls(predictor), ...(await identifyModel(model, classifier, deviceConfig)) };
+  const prepareEdited = createEditReader({ tokenizer, tokenization, maxLength, prepare: predictor.prepare });
+  const identity = await identifyModel(model, classifier, deviceConfig);
+  const common = { ...splitCalls(predictor), ...identity, prepareEdited };
   if (tokenization === "subword") {
     const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
     return { ...common, unkToken, findWords: findWordPlaces };
@@ -35,10 +37,6 @@ export async function createModelVictim(
     unkToken: unknownCharacter,
     findWords: createWordFinder(model),
     findAllWords: createWordFinder({ ...model, maxLength: maxWords }),
-    createComposer(original, substitutions) {
-      const compose = createWordComposer(tokenizer, maxLength, original, substitutions);
-      return compose && ((chosen) => new EncodedText(compose(chosen)));
-    },
   };
 }
 
@@ -51,37 +49,30 @@ export function createWordFinder({ tokenizer, maxLength }: Pick<Model, "tokenize
 }
 
 /**
- * Returns a function that encodes a text with some of these substitutions, one token per word. Words
- * never extend across white space. So if no two of the words are in the same part between spaces,
- * and each substitution alone changes one token, then several change these tokens and nothing else.
- * Null if that does not hold.
+ * Returns a function that encodes texts by their replaced words. If the tokens of a text are not those
+ * of its parts, its characters are encoded.
  */
-function createWordComposer(
-  { encodeWords }: Pick<Tokenizer, "encodeWords">,
-  maxLength: number,
-  original: EditedText,
-  substitutions: readonly (readonly [position: number, word: string])[],
-): ((chosen: readonly number[]) => Encoding) | null {
-  const base = encodeWords(original.texts, maxLength);
-  const partOf = new Map<string, number>();
-  const [places, tokens] = [new Int32Array(substitutions.length), new Int32Array(substitutions.length)];
-  for (const [i, [position, word]] of substitutions.entries()) {
-    const { field, start } = original.slots[position]!;
-    let partStart = start;
-    while (/\S/.test(original.texts[field]!.charAt(partStart - 1))) partStart--;
-    const part = `${field} ${partStart}`;
-    if ((partOf.get(part) ?? position) !== position) return null;
-    partOf.set(part, position);
-    const { ids } = encodeWords(original.apply({ kind: "replace", position, word }).texts, maxLength);
-    const place = base.positions[position];
-    if (place === undefined || ids.length !== base.ids.length) return null;
-    if (ids.some((id, at) => at !== place && id !== base.ids[at])) return null;
-    [places[i], tokens[i]] = [place, ids[place]!];
-  }
-  const { tokenTypeIds, truncated } = base;
-  return (chosen) => {
-    const ids = base.ids.slice();
-    for (const each of chosen) ids[places[each]!] = tokens[each]!;
-    return { ids, tokenTypeIds, truncated };
+function createEditReader({
+  tokenizer,
+  tokenization,
+  maxLength,
+  prepare,
+}: Pick<Model, "tokenizer" | "tokenization" | "maxLength"> & {
+  prepare(texts: readonly (readonly string[])[]): EncodedText[];
+}): (texts: readonly EditedText[]) => EncodedText[] {
+  const composers = new WeakMap<EditedText, { readonly compose: TextComposer | null | undefined }>();
+  const compose = ({ base, replacements }: EditedText): Encoding | null => {
+    let known = composers.get(base);
+    known ??= { compose: tokenizer.createComposer?.(base.texts, base.slots, maxLength, tokenization) };
+    composers.set(base, known);
+    return known.compose?.(replacements.positions, replacements.words) ?? null;
+  };
+  return (texts) => {
+    // A base is encoded as it is, because many have no versions.
+    const composed = texts.map((text) => (text.base === text ? null : compose(text)));
+    // Many texts at once are faster than one after the other.
+    const others = prepare(texts.filter((_, i) => composed[i] === null).map((text) => text.texts));
+    let next = 0;
+    return composed.map((encoding) => (encoding ? new EncodedText(encoding) : others[next++]!));
   };
 }

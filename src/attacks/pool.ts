@@ -2,7 +2,7 @@ import { isTurnDue, stopIfAborted, takeTurn } from "../base/event-loop.js";
 import { Rng } from "../base/rng.js";
 import type { Accuracy, Identified, Predictor, PreparedText } from "../models/inference/predictor.js";
 import type { Score } from "../models/inference/score.js";
-import { computeContentKey, rememberAnswers, ScoreCache } from "../models/inference/score-cache.js";
+import { rememberAnswers, ScoreCache } from "../models/inference/score-cache.js";
 import type { Example } from "../tasks/example.js";
 import { findWordPlaces, type WordFinder } from "../text/find-words.js";
 import type { ReadyAttack } from "./define-attack.js";
@@ -11,8 +11,8 @@ import { computeMaxQueries, type QueryBudget, type RunOptions, type ScoredCandid
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
 import { answerTogether, type ResourceRequest } from "./requests.js";
 import type { AttackResult } from "./result.js";
-import { type Query, type RecipeGenerator, renderQuery, runRecipe } from "./run-recipe.js";
-import type { AbleVictim } from "./victim.js";
+import { getReadText, type Query, type RecipeGenerator, runRecipe } from "./run-recipe.js";
+import { type AbleVictim, prepareTexts } from "./victim.js";
 
 export interface SearchPoolOptions {
   /** Number of searches that may run concurrently. */
@@ -30,8 +30,6 @@ interface RunningSearch {
   readonly id: string;
   readonly label: number;
   readonly generator: RecipeGenerator<AttackResult>;
-  /** Scores of this search. It often repeats a query, which then needs no rendering. */
-  readonly known: Map<string, { readonly score: Score; readonly length: number }>;
   queries: readonly Query[];
   scores: Score[];
   /** A request to a resource that must be answered before the search has texts to score. */
@@ -39,18 +37,10 @@ interface RunningSearch {
   result?: AttackResult;
 }
 
-/** Candidates that a search remembers: a few generations of the genetic attack. */
-const maxKnownScores = 4096;
-
-/** A query of a search: its index in `queries` and its name in `known`. */
-interface Requester {
+/** A text that waits for the victim, the search that requested it, and its index in the queries of the search. */
+interface PendingText {
   readonly running: RunningSearch;
   readonly index: number;
-  readonly name: string;
-}
-
-/** A text that waits for the victim, and the search that requested it. */
-interface PendingText extends Requester {
   readonly prepared: PreparedText;
   readonly accuracy: Accuracy;
 }
@@ -133,7 +123,7 @@ export class SearchPool implements Disposable {
     const generator = runRecipe(example, text, attack, rng, computeMaxQueries(budget, text.length), isTurnDue);
     // The first step of every attack scores the original text.
     const queries = generator.next([]).value as readonly Query[];
-    return { id: example.id, label: example.label, generator, known: new Map(), queries, scores: [] };
+    return { id: example.id, label: example.label, generator, queries, scores: [] };
   }
 
   #chooseWordFinder({ recipe }: ReadyAttack): WordFinder {
@@ -169,27 +159,20 @@ export class SearchPool implements Disposable {
       if (running.result === undefined) await advanceSearch(running, running.scores, options);
   }
 
-  /** Answers the queries that the search has made before, and returns the others. */
+  /** Prepares the queries of a search. */
   #collect(running: RunningSearch): PendingText[] {
     if (running.result !== undefined) return [];
-    running.scores = new Array<Score>(running.queries.length);
-    if (running.known.size > maxKnownScores) running.known.clear();
-    const unknown: (Requester & Pick<PendingText, "accuracy">)[] = [];
-    running.queries.forEach((query, index) => {
-      this.counters.queries++;
-      // If several predictors answer, the answer for a text depends on the accuracy.
-      const name = `${getQueryKey(query)}${this.victim.wrapEach ? JSON.stringify(query.accuracy) : ""}`;
-      const known = running.known.get(name);
-      if (known) {
-        this.counters.queryTokens += known.length;
-        running.scores[index] = known.score;
-      } else unknown.push({ running, index, name, accuracy: query.accuracy });
-    });
+    const { queries } = running;
+    running.scores = new Array<Score>(queries.length);
+    this.counters.queries += queries.length;
     const { unkToken } = this.victim;
-    const prepared = this.victim.prepare(unknown.map(({ index }) => renderQuery(running.queries[index]!, unkToken)));
-    return unknown.map((each, i) => {
-      this.counters.queryTokens += prepared[i]!.length;
-      return { ...each, prepared: prepared[i]! };
+    const all = prepareTexts(
+      this.victim,
+      queries.map((query) => getReadText(query, unkToken)),
+    );
+    return all.map((prepared, index) => {
+      this.counters.queryTokens += prepared.length;
+      return { running, index, prepared, accuracy: queries[index]!.accuracy };
     });
   }
 
@@ -216,10 +199,7 @@ export class SearchPool implements Disposable {
         },
       },
     );
-    for (const [i, { running, index, name, prepared }] of pending.entries()) {
-      running.scores[index] = scores[i]!;
-      running.known.set(name, { score: scores[i]!, length: prepared.length });
-    }
+    for (const [i, { running, index }] of pending.entries()) running.scores[index] = scores[i]!;
   }
 
   #flush(): void {
@@ -242,11 +222,6 @@ function groupScores(
   return groups;
 }
 
-/** The key of a text with its hidden word, if it has one. */
-function getQueryKey({ text, hidden }: Query): string {
-  return computeContentKey([...text.texts, hidden ? JSON.stringify(hidden) : ""].join("\0"));
-}
-
 /**
  * Runs a search until it needs something. If its candidates take long to create, or if all their scores are known, only
  * these turns let a signal stop it.
@@ -263,10 +238,8 @@ async function advanceSearch(
   }
   if (isTurnDue()) await takeTurn(signal);
   running.request = undefined;
-  if (step.done) {
-    running.result = step.value;
-    running.known.clear();
-  } else if (Array.isArray(step.value)) running.queries = step.value as readonly Query[];
+  if (step.done) running.result = step.value;
+  else if (Array.isArray(step.value)) running.queries = step.value as readonly Query[];
   else running.request = step.value as ResourceRequest;
 }
 

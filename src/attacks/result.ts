@@ -1,6 +1,7 @@
 import type { Score } from "../models/inference/score.js";
 import { computeAttackSpaceSize, type SpaceSize } from "../text/replacements.js";
-import { type EditedText, listChanges, type WordChange } from "./edited-text.js";
+import type { EditedText } from "./edited-text.js";
+import { listChanges, type WordChange } from "./word-changes.js";
 
 /**
  * - skipped: the original text was misclassified. It counts as an error in accuracy under attack.

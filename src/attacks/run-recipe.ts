@@ -175,10 +175,13 @@ export function findOpenPositions(
   { transformations, constraints }: Pick<Recipe, "transformations" | "constraints">,
   text: EditedText,
 ): number[] {
-  const kinds = new Set(transformations.map(({ kind }) => kind));
-  return [...Array(text.length).keys()].filter((position) =>
-    [...kinds].some((kind) => constraints.every((constraint) => constraint.isOpen?.(text, position, kind) ?? true)),
-  );
+  const kinds = [...new Set(transformations.map(({ kind }) => kind))];
+  const closing = constraints.filter(({ isOpen }) => isOpen);
+  const positions: number[] = [];
+  for (let position = 0; position < text.length; position++)
+    if (kinds.some((kind) => closing.every((constraint) => constraint.isOpen!(text, position, kind))))
+      positions.push(position);
+  return positions;
 }
 
 /**
@@ -268,7 +271,7 @@ class Tally {
       this.checkTie(score);
       const logit = logitMargin(score, this.label);
       const same = known.get(logit);
-      if (same && same.texts.join("\n") !== text.texts.join("\n")) this.#ties++;
+      if (same && !same.isEqual(text)) this.#ties++;
       known.set(logit, same ?? text);
       if (value > this.best.value) this.best = scored;
       isOver ||= scored.isReached;
@@ -282,11 +285,16 @@ class Tally {
   }
 }
 
-/** The texts that a victim reads: with something else in the place of a hidden word. */
-export function renderQuery({ text, hidden }: Pick<Query, "text" | "hidden">, unkToken: string): readonly string[] {
-  if (!hidden) return text.texts;
+/** The text that a victim reads: with something else in the place of a hidden word. */
+export function getReadText({ text, hidden }: Pick<Query, "text" | "hidden">, unkToken: string): EditedText {
+  if (!hidden) return text;
   const { position, shown } = hidden;
-  if (shown === null) return text.apply({ kind: "delete", position }).texts;
-  if ("word" in shown) return text.apply({ kind: "replace", position, word: shown.word }).texts;
-  return text.render(position, unkToken);
+  if (shown === null) return text.apply({ kind: "delete", position });
+  if ("word" in shown) return text.apply({ kind: "replace", position, word: shown.word });
+  return text.hideWord(position, unkToken);
+}
+
+/** The characters of the text that a victim reads. */
+export function renderQuery(query: Pick<Query, "text" | "hidden">, unkToken: string): readonly string[] {
+  return getReadText(query, unkToken).texts;
 }

@@ -8,13 +8,14 @@ import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { countFooled } from "./confirm-success.js";
-import { EditedText, listWordChanges } from "./edited-text.js";
+import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import { computeMaxQueries } from "./protocol.js";
 import { type AttackResult, countFieldWords, getWordFields, readTarget } from "./result.js";
 import { swapFromTable } from "./transformations/swap-from-table.js";
 import type { AbleVictim } from "./victim.js";
+import { listWordChanges } from "./word-changes.js";
 
 /** Probabilities may differ by this much between hosts and batch shapes. */
 const defaultTolerance = 1e-3;

@@ -19,17 +19,18 @@ export interface WordReader {
   readonly findAllWords?: WordFinder;
 }
 
-/** Optional: a victim that combines substitutions much faster than it prepares rendered texts. */
-export interface Composer {
-  /**
-   * Returns a function that prepares the text with some of these substitutions, given by their
-   * indices. It gives what `prepare` gives for the rendered text. Null if this cannot be guaranteed
-   * for the text.
-   */
-  createComposer(
-    original: EditedText,
-    substitutions: readonly (readonly [position: number, word: string])[],
-  ): ((chosen: readonly number[]) => PreparedText) | null;
+/** Optional: a victim that prepares a text with replaced words much faster than its characters. */
+export interface EditReader {
+  /** Gives what `prepare` gives for the characters of these texts. */
+  prepareEdited(texts: readonly EditedText[]): PreparedText[];
+}
+
+/** Prepares texts for a victim, by their replaced words if it can. */
+export function prepareTexts(
+  victim: Pick<Victim, "prepare"> & Partial<EditReader>,
+  texts: readonly EditedText[],
+): PreparedText[] {
+  return victim.prepareEdited?.(texts) ?? victim.prepare(texts.map((text) => text.texts));
 }
 
 /** Optional: a victim that is random. */
@@ -40,4 +41,4 @@ export interface RandomAnswers {
 
 /** A victim with the optional abilities that it has. */
 export type AbleVictim<Item extends PreparedText = PreparedText> = Victim<Item> &
-  Partial<WordReader & Composer & RandomAnswers & Identified & Layered & DecidedMargin>;
+  Partial<WordReader & EditReader & RandomAnswers & Identified & Layered & DecidedMargin>;

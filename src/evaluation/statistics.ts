@@ -8,6 +8,7 @@ import {
   studentQuantile,
   studentTail,
 } from "./special-functions.js";
+import { computeSumTail } from "./sum-tail.js";
 
 export const intervalSchema = z.object({ low: z.number(), high: z.number() });
 /** The ends of a confidence interval. */
@@ -153,8 +154,8 @@ export interface BootstrapResult extends Interval {
  * are 1 (correct) or 0. It resamples seeds and examples with replacement, the same for both models,
  * so the interval covers the random variation of both. Resamples of equal gaps have no variation,
  * but more examples could: then the interval is as wide as that of 0 of `examples` (Wilson). A small
- * p-value is estimated from ten times as many resamples, so that it can survive the correction of a
- * table with hundreds of tests.
+ * p-value is computed from the distribution of all resamples, so that it can survive the correction of a
+ * table with hundreds of tests. It is at least that of one resample in ten times as many.
  */
 export function pairedBootstrap(
   first: readonly ArrayLike<number>[],
@@ -170,13 +171,9 @@ export function pairedBootstrap(
   const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
   const samples = options.samples ?? 10_000;
   const drawExampleSums = createSeedResampler(gaps, rng);
-  const drawMean = (): number => {
-    const perExample = drawExampleSums();
-    let sum = 0;
-    for (let j = 0; j < examples; j++) sum += perExample[rng.integer(examples)]!;
-    return sum / (seeds * examples);
-  };
-  const means = Float64Array.from({ length: samples }, drawMean);
+  const drawMean = (): number => rng.sumDraws(drawExampleSums()) / (seeds * examples);
+  const means = new Float64Array(samples);
+  for (let i = 0; i < samples; i++) means[i] = drawMean();
   const confidence = options.confidence ?? 0.95;
   let [draws, atMostZero, atLeastZero] = [0, 0, 0];
   const count = (value: number): void => {
@@ -185,15 +182,52 @@ export function pairedBootstrap(
     if (value >= 0) atLeastZero++;
   };
   means.forEach(count);
-  if (Math.min(atMostZero, atLeastZero) < rareResamples) while (draws < 10 * samples) count(drawMean());
+  const isRare = Math.min(atMostZero, atLeastZero) < rareResamples;
+  const tail = isRare ? computeResampleTail(gaps, atMostZero < atLeastZero ? 1 : -1) : null;
+  if (isRare && tail === null) while (draws < 10 * samples) count(drawMean());
   const same = gaps.every((row) => row.every((gap) => gap === gaps[0]![0])) ? gaps[0]![0]! : null;
   const unseen = wilsonInterval(0, examples, confidence).high;
   return {
     difference: mean(gaps.map(mean)),
     low: same === null ? quantile(means, (1 - confidence) / 2) : Math.max(-1, same - unseen),
     high: same === null ? quantile(means, (1 + confidence) / 2) : Math.min(1, same + unseen),
-    p: Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (draws + 1)),
+    p:
+      tail === null
+        ? Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (draws + 1))
+        : Math.min(1, Math.max(2 * tail, 2 / (10 * samples + 1))),
   };
+}
+
+/** With more seeds, there are more ways to draw them than it pays to list. */
+const maxListedSeeds = 6;
+
+/**
+ * The probability that a resample of integers has a sum of at most 0, or with sign -1 of at least 0, over all
+ * ways to draw the seeds. Null if the gaps are not integers, or if there are many seeds.
+ */
+function computeResampleTail(gaps: readonly Float64Array[], sign: 1 | -1): number | null {
+  const [seeds, examples] = [gaps.length, gaps[0]!.length];
+  if (seeds > maxListedSeeds || !gaps.every((row) => row.every(Number.isInteger))) return null;
+  let tail = 0;
+  const add = (counts: readonly number[]): void => {
+    // The number of ways to draw each seed so often, of all ways.
+    const ways = counts.reduce((sum, count) => sum - logGamma(count + 1), logGamma(seeds + 1));
+    const numbers = new Map<number, number>();
+    for (let j = 0; j < examples; j++) {
+      let sum = 0;
+      for (let i = 0; i < seeds; i++) sum += counts[i]! * gaps[i]![j]!;
+      numbers.set(sign * sum, (numbers.get(sign * sum) ?? 0) + 1);
+    }
+    const probabilities = Array.from(numbers.values(), (number) => number / examples);
+    const distribution = { values: [...numbers.keys()], probabilities };
+    tail += Math.exp(ways - seeds * Math.log(seeds)) * computeSumTail(distribution, examples, 0);
+  };
+  const list = (counts: readonly number[], left: number): void => {
+    if (counts.length === seeds - 1) add([...counts, left]);
+    else for (let count = 0; count <= left; count++) list([...counts, count], left - count);
+  };
+  list([], seeds);
+  return tail;
 }
 
 /**
@@ -212,7 +246,7 @@ function createSeedResampler(rows: readonly Float64Array[], rng: Rng): () => Flo
     const sums = new Float64Array(rows[0]!.length);
     for (const [i, row] of rows.entries())
       if (counts[i]! > 0) for (let j = 0; j < sums.length; j++) sums[j] = sums[j]! + counts[i]! * row[j]!;
-    if (rows.length <= 6) known.set(key, sums);
+    if (rows.length <= maxListedSeeds) known.set(key, sums);
     return sums;
   };
 }

@@ -1,6 +1,6 @@
 import type { SearchStep } from "../actions/attack/attack-text.js";
-import type { WordChange } from "../attacks/edited-text.js";
 import type { AttackOutcome } from "../attacks/result.js";
+import type { WordChange } from "../attacks/word-changes.js";
 import type { WorkProgress } from "../jobs/work-request.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";

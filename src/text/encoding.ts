@@ -1,3 +1,4 @@
+import type { WordPlace } from "./find-words.js";
 import { splitWords } from "./words.js";
 
 /** One text (or pair of texts) as model input, with special tokens and without padding. */
@@ -40,6 +41,12 @@ export type Tokenization = (typeof tokenizations)[number];
  */
 export const unknownCharacter = "\ue000";
 
+/**
+ * Encodes a text with other words at some positions, in ascending order: what the tokenizer gives
+ * for these characters. Null if other words could change the tokens of their neighbors.
+ */
+export type TextComposer = (positions: readonly number[], words: readonly string[]) => Encoding | null;
+
 /** A tokenizer. All its methods are pure functions. */
 export interface Tokenizer {
   readonly vocabSize: number;
@@ -62,6 +69,16 @@ export interface Tokenizer {
   encodeAll(inputs: readonly (readonly string[])[], maxLength: number): Encoding[];
   /** Encodes one text or a pair, with the part of the text that each token covers. */
   encodeWithOffsets(texts: readonly string[], maxLength: number): EncodingWithOffsets;
+  /**
+   * Prepares to encode versions of a text in which some of its words are replaced. This is much
+   * faster than encoding each version. Null or missing if the tokens of a text are not those of its parts.
+   */
+  createComposer?(
+    texts: readonly string[],
+    words: readonly WordPlace[],
+    maxLength: number,
+    tokenization: Tokenization,
+  ): TextComposer | null;
   /** Encodes one text or a pair with exactly one token per word. */
   encodeWords(texts: readonly string[], maxLength: number): WordLevelEncoding;
   /** Returns the single token of a word in the word-level encoding, for example of a substitute. */
@@ -132,17 +149,34 @@ function fitLengths(
   return truncate(lengths, Math.floor(maxLength) - special);
 }
 
+interface BuildOptions {
+  readonly truncate?: typeof truncateLongest;
+  /** Creates the array of the token IDs. */
+  readonly allocate?: (length: number) => Int32Array;
+}
+
+const createArray = (length: number): Int32Array => new Int32Array(length);
+
+const zeros: Int32Array[] = [];
+
+/** Nearly all texts have only tokens of type 0. Those of one length share an array. */
+function getZeros(length: number): Int32Array {
+  zeros[length] ??= new Int32Array(length);
+  return zeros[length];
+}
+
 /** Builds the token sequence of a layout, with the texts truncated to fit `maxLength`. */
 export function buildSequence(
   parts: readonly LayoutPart[],
   texts: readonly (readonly number[])[],
   maxLength: number,
+  { truncate = truncateLongest, allocate = createArray }: BuildOptions = {},
 ): Encoding {
   const lengths = texts.map((text) => text.length);
-  const kept = fitLengths(parts, lengths, maxLength);
+  const kept = fitLengths(parts, lengths, maxLength, truncate);
   const total = kept.reduce((sum, length) => sum + length, countSpecialTokens(parts));
-  const ids = new Int32Array(total);
-  const tokenTypeIds = new Int32Array(total);
+  const ids = allocate(total);
+  const tokenTypeIds = parts.some(({ type }) => type !== 0) ? new Int32Array(total) : getZeros(total);
   let end = 0;
   for (const part of parts) {
     const start = end;
@@ -178,6 +212,18 @@ function createWordLayout({ clsId, sepId }: Tokenizer["special"]): SequenceLayou
   const sep = { token: sepId, type: 0 };
   const single: LayoutPart[] = [{ token: clsId, type: 0 }, { field: 0, type: 0 }, sep];
   return { single, pair: [...single, { field: 1, type: 0 }, sep] };
+}
+
+/** Builds the word-level encoding from the token of each word. */
+export function buildWordSequence(
+  special: Tokenizer["special"],
+  tokens: readonly (readonly number[])[],
+  maxLength: number,
+  asReleased: boolean,
+  allocate: (length: number) => Int32Array,
+): Encoding {
+  const layout = selectLayout(createWordLayout(special), tokens.length);
+  return buildSequence(layout, tokens, maxLength, { allocate, truncate: asReleased ? truncateEnd : truncateLongest });
 }
 
 /** Splits texts into words and encodes each word as one token. */

@@ -34,6 +34,35 @@ export function findWords(text: string): WordRange[] {
   return ranges;
 }
 
+/** For each ASCII character: 2 if it makes a run a word, 1 if it belongs to words, and 0 otherwise. */
+const asciiClasses = Uint8Array.from({ length: 128 }, (_, code) => {
+  const character = String.fromCharCode(code);
+  if (innerMarks.includes(character)) return 1;
+  return /[\p{L}\p{N}`]/u.test(character) ? 2 : 0;
+});
+
+/** Counts the words of texts, as `findWords` finds them. In ASCII texts, this takes a tenth of the time. */
+export function countWords(texts: readonly string[]): number {
+  let count = 0;
+  for (const text of texts) {
+    let [inText, isWord] = [0, false];
+    for (let i = 0; i <= text.length; i++) {
+      const code = i < text.length ? text.charCodeAt(i) : 0x20;
+      if (code > 127) {
+        inText = findWords(text).length;
+        break;
+      }
+      const kind = asciiClasses[code]!;
+      if (kind === 0) {
+        inText += Number(isWord);
+        isWord = false;
+      } else if (kind === 2) isWord = true;
+    }
+    count += inText;
+  }
+  return count;
+}
+
 /** Finds the words of all fields: the word finder of victims that read subwords. */
 export const findWordPlaces: WordFinder = (texts) =>
   texts.flatMap((text, field) => findWords(text).map((range) => ({ field, ...range })));

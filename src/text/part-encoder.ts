@@ -114,14 +114,14 @@ export function limitText(text: string): string {
  * Finds the next single space between two visible characters of the Latin, Greek or Cyrillic
  * alphabets. They do not combine with their neighbors, so a text can be split there.
  */
-function findPartEnd(text: string, start: number): number {
+export function findPartEnd(text: string, start: number): number {
   for (let space = text.indexOf(" ", start + 1); space !== -1; space = text.indexOf(" ", space + 1)) {
     if (isPlain(text.charCodeAt(space - 1)) && isPlain(text.charCodeAt(space + 1))) return space;
   }
   return text.length;
 }
 
-function isPlain(code: number): boolean {
+export function isPlain(code: number): boolean {
   if (code < 0x7f) return code > 0x20;
   return (code >= 0xc0 && code <= 0x2af) || (code >= 0x386 && code <= 0x482) || (code >= 0x48a && code <= 0x52f);
 }
@@ -136,7 +136,7 @@ const localPatterns = new Set([" {2,}", "\\s{2,}|[\\n\\r\\t]", "``", "''"]);
  * Checks whether the tokens of a text are those of its parts, if it is split at single spaces. If a
  * component is not known to allow it, texts are tokenized as a whole.
  */
-function canSplitAtSpaces({ addedTokens, normalizers, preTokenizers }: TokenizerFile): boolean {
+export function canSplitAtSpaces({ addedTokens, normalizers, preTokenizers }: TokenizerFile): boolean {
   // Added tokens that contain or consume white space must be searched in the complete text. A run
   // of spaces cannot match a single one.
   if (addedTokens.some(({ content, rstrip }) => rstrip || (/\s/.test(content) && !/^ {2,}$/.test(content))))

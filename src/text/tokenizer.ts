@@ -5,6 +5,7 @@ import { createFileError, readJson } from "../base/files.js";
 import {
   buildOffsets,
   buildSequence,
+  buildWordSequence,
   type Encoding,
   encodeWords,
   type SequenceLayout,
@@ -14,7 +15,8 @@ import {
 } from "./encoding.js";
 import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
-import { createPartEncoder, limitText } from "./part-encoder.js";
+import { canSplitAtSpaces, createPartEncoder, limitText } from "./part-encoder.js";
+import { createTextComposer, rememberParts } from "./text-composer.js";
 import {
   applyTokenizerConfig,
   emptyTokenizerConfig,
@@ -26,6 +28,7 @@ import { hashTokenizer } from "./tokenizer-hash.js";
 import { findSpecialTokens } from "./tokenizer-special.js";
 import { createPackageTokenizer, type TextTokens } from "./tokenizer-worker.js";
 import { createWordsToIds } from "./word-tokens.js";
+import { splitWords } from "./words.js";
 
 /**
  * The tokenizer that a model with word tokenization was trained from. The tokenizer.json beside it
@@ -125,6 +128,8 @@ export function createTokenizer(
   const packaged = createPackaged(addedTokens);
   const encodeParts = createPartEncoder(packaged, file);
   const wordsToIds = createWordsToIds(file, special.unkId, () => createPackaged([]), source);
+  const encodePart = rememberParts((text) => encodeParts([{ text, limit: Number.POSITIVE_INFINITY }])[0]!);
+  const encodeWordsOfPart = rememberParts((part) => wordsToIds(splitWords(part, tokenization === "released-word")));
   let hash: string | undefined;
 
   const encodeAll = (inputs: readonly (readonly string[])[], maxLength: number): Encoding[] => {
@@ -160,6 +165,24 @@ export function createTokenizer(
       );
       const offsets = encoded.map((text) => text.offsets);
       return { ...encoding, offsets: buildOffsets(sequence, offsets, maxLength) };
+    },
+    createComposer(texts, places, maxLength, unit) {
+      // Which text of a pair is truncated first depends on their full lengths.
+      const maxTokens = texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY;
+      if (unit !== "subword") {
+        const asReleased = tokenization === "released-word";
+        return createTextComposer(texts, places, {
+          maxTokens,
+          encodePart: encodeWordsOfPart,
+          build: (tokens, allocate) => buildWordSequence(special, tokens, maxLength, asReleased, allocate),
+        });
+      }
+      if (!canSplitAtSpaces(file)) return null;
+      return createTextComposer(texts, places, {
+        maxTokens,
+        encodePart,
+        build: (tokens, allocate) => buildSequence(selectLayout(layout, texts.length), tokens, maxLength, { allocate }),
+      });
     },
     encodeWords: (texts, maxLength) =>
       encodeWords(texts, maxLength, special, wordsToIds, tokenization === "released-word"),

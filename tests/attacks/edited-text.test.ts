@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Edit, EditedText, listChanges } from "../../src/attacks/edited-text.js";
+import { type Edit, EditedText } from "../../src/attacks/edited-text.js";
+import { listChanges } from "../../src/attacks/word-changes.js";
 
 describe("edits", () => {
   const text = EditedText.create(["Hello, big world!", "a b"]);
@@ -111,6 +112,34 @@ describe("edits", () => {
       ),
       { numRuns: 300 },
     );
+  });
+
+  test("versions of a text know where they differ, and whether they are equal", () => {
+    const change = (from: EditedText, position: number, word: string): EditedText =>
+      from.apply({ kind: "replace", position, word });
+    const [one, two] = [change(change(text, 0, "Bye"), 3, "c"), change(change(text, 2, "sun"), 0, "Bye")];
+    const all = [...text.slots.keys()];
+    expect(one.findDifferences(two, all)).toEqual([2, 3]);
+    expect(one.findDifferences(two, [0, 3])).toEqual([3]);
+    // Deleted and inserted again: the same characters from another base.
+    const moved = text.apply({ kind: "delete", position: 1 }).apply({ kind: "insert", position: 1, word: "big" });
+    expect(moved.texts).toEqual(text.texts);
+    expect(moved.isEqual(text)).toBe(true);
+    expect(change(moved, 0, "Bye").findDifferences(one, all)).toEqual([3]);
+    expect(change(one, 3, "a").isEqual(change(text, 0, "Bye"))).toBe(true);
+    expect(one.isEqual(two)).toBe(false);
+  });
+
+  test("a hidden word leaves its neighbors and the number of changes as they are", () => {
+    const glued = EditedText.create(["won't go"], (texts) =>
+      [0, 2, 6].map((start, i) => ({ field: 0, start, end: [2, 5, texts[0]!.length][i]! })),
+    );
+    const hidden = glued.hideWord(0, "[UNK]");
+    expect(hidden.texts).toEqual(["[UNK]n't go"]);
+    expect([hidden.numChanged, hidden.slots[2]!.start]).toEqual([0, 9]);
+    // A replacement that would join the next word gets a space, after which both words are found.
+    const separated = glued.apply({ kind: "replace", position: 1, word: "could" });
+    expect([separated.texts, separated.words]).toEqual([["wo could go"], ["wo", "could", "go"]]);
   });
 
   test("replaceAll is the same as single replacements", () => {

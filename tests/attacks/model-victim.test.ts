@@ -53,6 +53,7 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
       const text = candidates[rng.integer(candidates.length)] ?? original;
       const [changed] = victim.prepare([text.texts]);
       expect(changed!.encoding.ids).toEqual(tokenizeFor(model, text.texts).ids);
+      expect(victim.prepareEdited([text])[0]!.content).toEqual(changed!.content);
       const position = rng.integer(text.length);
       const hidden = (shown: string): readonly string[] =>
         renderQuery({ text, hidden: { position, shown: { unknown: true } } }, shown);
@@ -161,6 +162,10 @@ test("genetic with words=all also edits words after the last one that a truncate
       prepare(texts) {
         for (const each of texts) record(each);
         return victim.prepare(texts);
+      },
+      prepareEdited(texts) {
+        for (const each of texts) record(each.texts);
+        return victim.prepareEdited(texts);
       },
     };
     const attack = equipAttack(await loadAttack(`${name}population=100,iterations=0`), resources);

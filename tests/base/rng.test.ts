@@ -129,3 +129,14 @@ describe("Rng", () => {
     expect(seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0)).toBe(true);
   });
 });
+
+it("a sum of draws uses the numbers of single draws", () => {
+  const values = Float64Array.from({ length: 1000 }, (_, i) => i * i);
+  const [one, other] = [new Rng("sums"), new Rng("sums")];
+  for (let round = 0; round < 20; round++) {
+    let sum = 0;
+    for (let i = 0; i < values.length; i++) sum += values[one.integer(values.length)]!;
+    expect(other.sumDraws(values)).toBe(sum);
+  }
+  expect(other.state).toEqual(one.state);
+});

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findWords, isOneWord } from "../../src/text/find-words.js";
+import { countWords, findWordPlaces, findWords, isOneWord } from "../../src/text/find-words.js";
 
 const split = (text: string): string[] => findWords(text).map(({ start, end }) => text.slice(start, end));
 
@@ -13,6 +13,8 @@ test("words are those of TextAttack 0.3.11", () => {
     "- ' * ...": [],
   };
   for (const [text, words] of Object.entries(table)) expect(split(text)).toEqual(words);
+  const all = [...Object.keys(table), "a -'- b", "it's caf\u00e9", "`", "x\u02d7y *", "a\nb\tc"];
+  for (const text of all) expect(countWords([text, "two words"])).toBe(findWordPlaces([text, "two words"]).length);
   expect([isOneWord("it's"), isOneWord("two words"), isOneWord("no."), isOneWord("")]).toEqual([
     true,
     false,

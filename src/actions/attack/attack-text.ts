@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ReadyAttack } from "../../attacks/define-attack.js";
-import { listChanges, type WordChange } from "../../attacks/edited-text.js";
 import { findLabel, margin } from "../../attacks/goals.js";
 import { SearchPool } from "../../attacks/pool.js";
 import type { ScoredCandidate } from "../../attacks/protocol.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { renderQuery } from "../../attacks/run-recipe.js";
+import { listChanges, type WordChange } from "../../attacks/word-changes.js";
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { toFlag } from "../../base/shell.js";
@@ -163,7 +163,7 @@ function createFollower(label: number): (scored: readonly ScoredCandidate[]) => 
 
 /** The original words that a candidate hides or changes. */
 function listTried({ text, hidden }: ScoredCandidate): number[] {
-  if (hidden) return [text.slots[hidden.position]!.origin];
+  if (hidden) return [text.getOrigin(hidden.position)];
   return listChanges(text).map(({ position }) => position);
 }
 

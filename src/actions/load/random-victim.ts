@@ -46,7 +46,8 @@ function createFreshStream(texts: Texts): Rng {
 
 /** Makes a victim random. An attack then sees the mean over common draws of the noise. */
 export function addNoise(
-  base: AbleVictim & Identified,
+  // The draws read the characters of a text.
+  { prepareEdited: _, ...base }: AbleVictim & Identified,
   options: NoiseOptions & { readonly noise: NonNullable<NoiseOptions["noise"]> },
   local: { readonly model: Model; readonly device: Device } | null,
 ): AbleVictim & Identified & RandomAnswers {

@@ -27,7 +27,7 @@ export function protectSpans(kinds: readonly ProtectedKind[], custom: readonly R
   };
   return {
     name: `protected: ${[...kinds, ...custom.map(String)].join(", ")}`,
-    isOpen: (text, position) => !find(text.original).has(text.slots[position]!.origin),
+    isOpen: (text, position) => !find(text.original).has(text.getOrigin(position)),
   };
 }
 

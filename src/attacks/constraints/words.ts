@@ -48,7 +48,7 @@ export const noRepeat: Constraint = {
   name: "repeat",
   isOpen: (text, position, kind) =>
     kind === "insert"
-      ? text.slots[position]!.origin >= 0 && text.slots[position - 1]?.origin !== -1
+      ? text.getOrigin(position) >= 0 && (position === 0 || text.getOrigin(position - 1) !== -1)
       : !text.isChanged(position),
 };
 

@@ -79,8 +79,7 @@ function reproduceByBestCandidate(
   function* mutate(parents: readonly EditedText[]): SearchGenerator<Member[]> {
     const lists: EditedText[][] = [];
     for (const parent of parents) {
-      const open = new Set(problem.findOpenPositions(parent));
-      const allowed = positions.filter((position) => open.has(position));
+      const allowed = intersect(positions, problem.findOpenPositions(parent));
       // A constraint can close every word of a text, such as those that have changed.
       const chosen = allowed.length === 0 ? [] : [allowed[rng.integer(allowed.length)]!];
       lists.push([parent, ...(yield* expand(parent, chosen))]);
@@ -102,6 +101,15 @@ function reproduceByBestCandidate(
   };
 }
 
+/** The numbers that two ascending lists share. */
+function intersect(first: readonly number[], second: readonly number[]): number[] {
+  let next = 0;
+  return first.filter((value) => {
+    while (second[next]! < value) next++;
+    return second[next] === value;
+  });
+}
+
 /** Takes each word from either parent, then restores random words until the text is allowed. */
 function mixWords(
   problem: Problem,
@@ -110,7 +118,7 @@ function mixWords(
   positions: readonly number[],
   rng: Rng,
 ): EditedText {
-  const different = positions.filter((position) => mother.getWord(position) !== father.getWord(position));
+  const different = mother.findDifferences(father, positions);
   let child = copyWords(
     mother,
     father,

@@ -64,7 +64,7 @@ function* listNeighborhoods(
 ): Generator<[EditedText, readonly number[]]> {
   for (const positions of group(problem.findOpenPositions(text), wordsAtOnce)) yield [text, positions];
   for (let position = 0; exchanges && position < text.length; position++) {
-    const { origin } = text.slots[position]!;
+    const origin = text.getOrigin(position);
     if (!text.isChanged(position) || origin < 0) continue;
     const restored = text.apply({ kind: "replace", position, word: text.original.getWord(origin) });
     const open = problem.findOpenPositions(restored).filter((each) => each !== position && !restored.isChanged(each));

@@ -23,8 +23,7 @@ export function swapFromTable(table: NeighborTable): Transformation {
     isTable: true,
     apply: (text, positions) =>
       positions.flatMap((position) => {
-        const { origin } = text.slots[position]!;
-        const [original, ...substitutes] = getLists(text.original)[origin] ?? [];
+        const [original, ...substitutes] = getLists(text.original)[text.getOrigin(position)] ?? [];
         const words = text.isChanged(position) ? [original!, ...substitutes] : substitutes;
         return words.map((word) => text.apply({ kind: "replace", position, word }));
       }),

@@ -25,5 +25,5 @@ export function swapNeighbors(table: NeighborTable, maxCandidates: number): Tran
 /** The parts of speech of some words in the original text. */
 export function* tagPositions(text: EditedText, positions: readonly number[]): ResourceGenerator<PartOfSpeech[]> {
   const [tags] = yield* request(synonymTagger, [text.original.words]);
-  return positions.map((position) => tags![text.slots[position]!.origin] ?? "other");
+  return positions.map((position) => tags![text.getOrigin(position)] ?? "other");
 }

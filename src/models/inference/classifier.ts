@@ -93,7 +93,7 @@ export async function classify(
   const finish = async (): Promise<void> => {
     const { batch, values } = pending.shift()!;
     const logits = checkOutputs(await values);
-    for (const [row, index] of batch.entries()) rows[index] = logits.slice(row * numLabels, (row + 1) * numLabels);
+    for (const [row, index] of batch.entries()) rows[index] = logits.subarray(row * numLabels, (row + 1) * numLabels);
     done += batch.length;
     onBatch?.(done);
   };

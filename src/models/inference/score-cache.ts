@@ -29,12 +29,12 @@ const maxFileGenerations = 4;
 /** Bytes of all files. The oldest are removed beyond that. */
 const maxFolderBytes = 2e9;
 
-export function computeContentKey(content: string | Uint8Array): string {
+export function computeContentKey(content: PreparedText["content"]): string {
   return sha256(content).slice(0, keyBytes);
 }
 
 /** crypto.hash (Node 20.12 or later) creates no hash object per text. */
-const sha256: (content: string | Uint8Array) => string = crypto.hash
+const sha256: (content: PreparedText["content"]) => string = crypto.hash
   ? (content) => crypto.hash("sha256", content, "binary")
   : (content) => crypto.createHash("sha256").update(content).digest("binary");
 
@@ -129,7 +129,7 @@ export class ScoreCache {
   }
 
   #getRow(generation: CacheGeneration, row: number): Float32Array {
-    return generation.values.slice(row * this.numLabels, (row + 1) * this.numLabels);
+    return generation.values.subarray(row * this.numLabels, (row + 1) * this.numLabels);
   }
 
   get #recordBytes(): number {
@@ -236,24 +236,36 @@ export function rememberAnswers(predictor: Predictor, cache: ScoreCache): Predic
     ...predictor,
     async predict(items: readonly PreparedText[], { maxCallSize, onCall }: PredictOptions = {}) {
       const answers = new Array<Score>(items.length);
-      /** The indices of each text that is not in the cache. */
-      const unknown = new Map<string, number[]>();
-      for (const [i, { content }] of items.entries()) {
-        const key = computeContentKey(content);
+      /** The texts that are not in the cache, with the index of each in `keys`. */
+      const unknown = new Map<string, number>();
+      const keys: string[] = [];
+      const missing: PreparedText[] = [];
+      /** The indices of each of these texts. */
+      const groups: number[][] = [];
+      for (let i = 0; i < items.length; i++) {
+        const key = computeContentKey(items[i]!.content);
         const known = cache.get(key);
-        if (known) answers[i] = createScore(known, returnsLogits);
-        else unknown.set(key, [...(unknown.get(key) ?? []), i]);
+        if (known) {
+          answers[i] = createScore(known, returnsLogits);
+          continue;
+        }
+        const at = unknown.get(key);
+        if (at !== undefined) {
+          groups[at]!.push(i);
+          continue;
+        }
+        unknown.set(key, keys.length);
+        keys.push(key);
+        missing.push(items[i]!);
+        groups.push([i]);
       }
-      const groups = [...unknown];
-      const missing = groups.map(([, [first]]) => items[first!]!);
       await predictInCalls(predictor, missing, {
         ...(maxCallSize !== undefined && { maxCallSize }),
         onCall(found) {
           const all = new Map<number, Score>();
           for (const [at, answer] of found) {
-            const [key, indices] = groups[at]!;
-            cache.set(key, getRow(answer));
-            for (const i of indices) {
+            cache.set(keys[at]!, getRow(answer));
+            for (const i of groups[at]!) {
               answers[i] = answer;
               all.set(i, answer);
             }

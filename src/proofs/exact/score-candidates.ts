@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { EditedText } from "../../attacks/edited-text.js";
-import type { Composer, Victim } from "../../attacks/victim.js";
+import { type AbleVictim, prepareTexts, type Victim } from "../../attacks/victim.js";
 import { Rng } from "../../base/rng.js";
 import type { Accuracy, PreparedText } from "../../models/inference/predictor.js";
 import { logitMargin } from "../../models/inference/score.js";
@@ -80,10 +80,6 @@ export async function measureDecidedMargin(
   return largest > 0 ? Number((Math.ceil((2 * largest) / unit) * unit).toPrecision(2)) : 0;
 }
 
-function prepareTexts(victim: Victim, texts: readonly EditedText[]): PreparedText[] {
-  return victim.prepare(texts.map((text) => text.texts));
-}
-
 async function scoreInputs(
   victim: Victim,
   inputs: readonly PreparedText[],
@@ -126,7 +122,6 @@ interface Call {
  */
 export class LevelScorer {
   readonly #combinations: Iterator<Combination>;
-  readonly #compose: (chosen: Combination) => PreparedText;
   readonly #maxCallSize: number;
   /** Candidates of finished calls, and of all calls that were started. */
   #done: number;
@@ -137,18 +132,15 @@ export class LevelScorer {
   #isOver = false;
 
   constructor(
-    readonly victim: Victim & Partial<Composer>,
+    readonly victim: AbleVictim,
     readonly level: Level,
   ) {
-    const { original, changes, substitutions, start = 0 } = level;
+    const { changes, substitutions, start = 0 } = level;
     const positions = substitutions.map(([position]) => position);
     this.#combinations = enumerateCombinations(positions, changes);
     for (let i = 0; i < start; i++) this.#combinations.next();
     [this.#done, this.#started] = [start, start];
     this.#maxCallSize = Math.max(minCallSize, Math.floor(victim.callLimits.maxTexts / 2));
-    this.#compose =
-      victim.createComposer?.(original, substitutions) ??
-      ((chosen) => prepareTexts(victim, [applySubstitutions(original, this.#listEdits(chosen))])[0]!);
   }
 
   /**
@@ -196,7 +188,7 @@ export class LevelScorer {
   }
 
   #startCall(): Call | null {
-    const { label, end } = this.level;
+    const { original, label, end } = this.level;
     const rank = this.#started;
     const blockEnd = Math.min(end, (Math.floor(rank / blockSize) + 1) * blockSize);
     const size = Math.min(blockEnd - rank, this.#maxCallSize, Math.max(minCallSize, 3 * rank));
@@ -208,7 +200,8 @@ export class LevelScorer {
     }
     if (combinations.length === 0) return null;
     this.#started += combinations.length;
-    const answer = scoreInputs(this.victim, combinations.map(this.#compose), label);
+    const texts = combinations.map((each) => applySubstitutions(original, this.#listEdits(each)));
+    const answer = scoreInputs(this.victim, prepareTexts(this.victim, texts), label);
     // The error is reported when the call is read. Until then nobody awaits the promise.
     answer.catch(() => undefined);
     return { combinations, answer };
