@@ -2,6 +2,7 @@ import { join, relative } from "node:path";
 import { loadRequestedTask } from "../actions/load/load-task.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
+import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { redactUrl } from "../attacks/endpoint.js";
 import type { PredictProbabilities } from "../attacks/function-victim.js";
 import { Interrupted, UserError } from "../base/errors.js";
@@ -12,6 +13,7 @@ import { claimFolder } from "../base/owned-folder.js";
 import { writeJson } from "../base/read-json.js";
 import { sha256Hex } from "../base/sha256.js";
 import { validate } from "../base/validate.js";
+import type { Predictor } from "../models/inference/predictor.js";
 import { checksFolder, findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
 import { findProofs } from "../runs/exact-folder.js";
@@ -31,6 +33,7 @@ import { type AuditPlan, measureRate, planAudit, tabulatePlan } from "./plan.js"
 import { AuditProgress } from "./progress.js";
 import { createStatement } from "./statement.js";
 import { type AuditStep, listSteps } from "./steps.js";
+import { createTimeLimit } from "./time-limit.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 
 /** What happens during an audit. */
@@ -68,13 +71,13 @@ export async function audit(
     const progress = await AuditProgress.open(
       out,
       createKey(parsed, opened),
-      () => measureRate(opened.victim.victim, opened.all),
+      () => measureRate(opened.predictor, opened.all),
       (rate) => planAudit(parsed, opened.task, opened.all, rate),
     );
     const { plan, seconds } = progress.value;
     callbacks.onPlan?.(tabulatePlan(plan, opened.train !== null), plan);
     const endsAt = started + 1000 * (measuredFraction * 60 * plan.minutes - seconds);
-    const timeLimit = AbortSignal.timeout(Math.max(0, Math.ceil(endsAt - performance.now())));
+    const timeLimit = new AbortController().signal;
     const context = createContext(opened, parsed, plan, callbacks, { timeLimit, isReplay: false });
     const result = await runSteps(context, progress, endsAt, callbacks);
     // Figures take long to load, and other commands use the rest of this file.
@@ -92,6 +95,8 @@ export async function audit(
 export interface OpenedAudit extends AsyncDisposable {
   readonly model: string | PredictProbabilities;
   readonly victim: OpenVictim;
+  /** What answers: the victim, or a certified model as it is used, because the votes of its victim are no probabilities. */
+  readonly predictor: Predictor;
   readonly task: Task;
   readonly all: readonly Example[];
   readonly train: readonly Example[] | null;
@@ -105,6 +110,14 @@ export async function openAudit(
 ): Promise<OpenedAudit> {
   const { device, threads, endpoint, positiveLabel, trainData } = request;
   const victim = await openVictim({ model, device, threads, endpoint, precision: "fp32", onEvent: callbacks.onEvent });
+  const isVote = typeof model === "string" && victim.settings.certificate !== undefined;
+  const classifier = isVote
+    ? await loadClassifier(model, { device, threads, precision: "fp32", onEvent: callbacks.onEvent })
+    : null;
+  const close = (): void => {
+    classifier?.close();
+    victim.close();
+  };
   try {
     const task = await victim.loadTask(request);
     if (positiveLabel !== null && !task.labels.includes(positiveLabel))
@@ -120,9 +133,10 @@ export async function openAudit(
           ? await task.load("train")
           : null;
     const slices = request.sliceColumn === null ? null : await readSlices(data, request.sliceColumn, all);
-    return { model, victim, task, all, train, slices, [Symbol.asyncDispose]: async () => victim.close() };
+    const predictor: Predictor = classifier?.predictor ?? victim.victim;
+    return { model, victim, predictor, task, all, train, slices, [Symbol.asyncDispose]: async () => close() };
   } catch (error) {
-    victim.close();
+    close();
     throw error;
   }
 }
@@ -147,7 +161,7 @@ function createKey(request: ParsedAuditRequest, opened: OpenedAudit): string {
 
 /** The examples are drawn once, so that a smaller sample is the start of a larger one. */
 export function createContext(
-  { model, victim, task, all, train, slices }: OpenedAudit,
+  { model, victim, predictor, task, all, train, slices }: OpenedAudit,
   request: ParsedAuditRequest,
   plan: AuditPlan,
   callbacks: Callbacks,
@@ -155,7 +169,7 @@ export function createContext(
 ): AuditContext {
   const examples = drawRandomly(all, plan.cleanTexts, request.seed);
   const values = slices && examples.map(({ id }) => slices.get(id)!);
-  const fixed = { request, model, victim, plan, task, examples, train, slices: values };
+  const fixed = { request, model, victim, predictor, plan, task, examples, train, slices: values };
   return { ...fixed, answers: [], folder: request.out, callbacks, timeLimit, isReplay };
 }
 
@@ -176,10 +190,9 @@ async function runSteps(
       callbacks.onStep?.(step.name, i, steps.length);
       const known = progress.get(step);
       const begun = performance.now();
-      const share =
-        hasShares && step.share ? AbortSignal.timeout(Math.max(0, Math.ceil(step.share * (endsAt - begun)))) : null;
-      const timeLimit = share ? AbortSignal.any([share, start.timeLimit]) : start.timeLimit;
-      const result = known ?? (await runStep({ ...context, timeLimit }, (own) => step.run(own)));
+      const limit = createTimeLimit(begun + (hasShares && step.share ? step.share : 1) * (endsAt - begun));
+      const limited = { ...context, timeLimit: limit.signal, callbacks: limit.limit(callbacks) };
+      const result = known ?? (await runStep(limited, (own) => step.run(own)));
       if (result === null && step.name === "clean")
         throw new UserError(`--minutes ${start.plan.minutes} is too short to classify the texts once. Give it more.`);
       const lacking = result === null ? (missing.get(step.name) ?? step.name) : result.missing;

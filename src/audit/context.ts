@@ -5,6 +5,7 @@ import { stopIfAborted, takeTurn } from "../base/event-loop.js";
 import type { Callbacks } from "../base/events.js";
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";
+import type { Predictor } from "../models/inference/predictor.js";
 import type { Example } from "../tasks/index.js";
 import type { ParsedAuditRequest } from "./audit-request.js";
 import type { Claim } from "./claim.js";
@@ -16,6 +17,8 @@ export interface AuditContext extends GivenExamples {
   /** What `attack` and `exact` open. */
   readonly model: string | PredictProbabilities;
   readonly victim: OpenVictim;
+  /** What answers questions about texts. */
+  readonly predictor: Predictor;
   readonly plan: AuditPlan;
   readonly train: readonly Example[] | null;
   /** The values of the slice column, by example; null if none was named. */
@@ -44,7 +47,7 @@ const chunkSize = 256;
 
 /** Asks the model for texts in the field that may be changed. Row i are the probabilities of text i. */
 export async function ask(
-  context: Pick<AuditContext, "victim" | "callbacks" | "timeLimit">,
+  context: Pick<AuditContext, "predictor" | "callbacks" | "timeLimit">,
   texts: readonly (readonly string[])[],
   stage: string,
 ): Promise<Float32Array[]> {
@@ -54,7 +57,7 @@ export async function ask(
     stopIfAborted(context.timeLimit);
     const part = texts.slice(start, start + chunkSize);
     rows.push(
-      ...(await askModel(context.victim, part, stage, context.callbacks, { done: start, total: texts.length })),
+      ...(await askModel(context.predictor, part, stage, context.callbacks, { done: start, total: texts.length })),
     );
   }
   return rows;

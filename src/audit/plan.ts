@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { OpenVictim } from "../actions/load/open-victim.js";
 import { attackSpecSchema } from "../attacks/load-attack.js";
 import { formatCount } from "../base/format.js";
 import { mean } from "../evaluation/statistics.js";
+import type { Predictor } from "../models/inference/predictor.js";
 import type { Example, Task } from "../tasks/index.js";
 import { splitWords } from "../text/words.js";
 import type { ParsedAuditRequest } from "./audit-request.js";
@@ -36,7 +36,7 @@ const [minAttacked, maxAttacked] = [50, 200];
 const substitutes = 3;
 
 /** Texts per second, by the second of two calls: the first one prepares the model. */
-export async function measureRate(victim: OpenVictim["victim"], examples: readonly Example[]): Promise<number> {
+export async function measureRate(victim: Predictor, examples: readonly Example[]): Promise<number> {
   const items = victim.prepare(examples.slice(0, 32).map(({ texts }) => texts));
   await victim.predict(items.slice(0, 8));
   const start = performance.now();

@@ -2,6 +2,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { env, pipeline } from "@huggingface/transformers";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { listEvalResults } from "../../src/actions/model-card.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
 import { createPushedFiles } from "../../src/actions/push.js";
 import { loadModel } from "../../src/models/index.js";
@@ -10,6 +12,7 @@ import { free } from "../../src/tensor/index.js";
 import { loadTokenizer, SUBWORD_TOKENIZER } from "../../src/text/tokenizer.js";
 import { tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
+import { writeRun } from "../report/run-folder.js";
 import { expectClose, measureProbabilitySpread } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews } from "../tiny-run.js";
@@ -88,3 +91,16 @@ describe.each(cases.slice(0, chooseExtent(2, 3)))(
     });
   },
 );
+
+test("results of a dataset on the hub are written for its leaderboard, and of others not", async () => {
+  const write = async (name: string, task: string): Promise<ReturnType<typeof listEvalResults>> => {
+    const run = await RunFolder.open(await writeRun(join(folder, name), { task, accuracy: 0.75 }));
+    return listEvalResults(run, (await run.results())!);
+  };
+  const [first] = await write("hub-run", "hf:owner/reviews");
+  expect(first!.path).toBe(".eval_results/accuracy.yaml");
+  expect(parse(first!.content)).toMatchObject([
+    { dataset: { id: "owner/reviews", task_id: "default" }, value: 75, notes: expect.stringContaining("Accuracy") },
+  ]);
+  expect(await write("own-run", "spam")).toEqual([]);
+});

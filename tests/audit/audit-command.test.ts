@@ -6,8 +6,11 @@ import type { AuditRequest } from "../../src/audit/audit-request.js";
 import type { AuditResult } from "../../src/audit/audit-result.js";
 import { Interrupted } from "../../src/base/errors.js";
 import { attack, evaluate } from "../../src/index.js";
+import type { AuditRow } from "../../src/studio/api.js";
+import { studio } from "../../src/studio/studio.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -115,15 +118,29 @@ test("verify computes every claim again, and refuses a changed claim and a chang
   expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("pwws.jsonl") });
 });
 
-test("an audit of the standard filter of the demo suggests the command that its robust filter was made to show", async () => {
-  const standard = join(import.meta.dirname, "../../packages/temper-nlp-demo/filters/standard");
-  const { verdict, findings } = await audit({
-    ...{ model: standard, task: "spam", attacks: ["pwws"], numExamples: 12, queryBudget: 200, maxChanges: 0 },
-    ...{ minContextSimilarity: -1, minutes: 5, out: join(folder, "demo"), threads: 1 },
-  });
-  expect(findings.find(({ id }) => id === "attack-pwws")!.evidence.command).toContain("temper harden --task spam");
-  expect(verdict).toContain("Next: temper harden --task spam");
-  expect(findings.map(({ id }) => id)).toContain("truncation");
+testLong(
+  "an audit of the standard filter of the demo suggests the command that its robust filter was made to show",
+  async () => {
+    const standard = join(import.meta.dirname, "../../packages/temper-nlp-demo/filters/standard");
+    const { verdict, findings } = await audit({
+      ...{ model: standard, task: "spam", attacks: ["pwws"], numExamples: 12, queryBudget: 200, maxChanges: 0 },
+      ...{ minContextSimilarity: -1, minutes: 5, out: join(folder, "demo"), threads: 1 },
+    });
+    expect(findings.find(({ id }) => id === "attack-pwws")!.evidence.command).toContain("temper harden --task spam");
+    expect(verdict).toContain("Next: temper harden --task spam");
+    expect(findings.map(({ id }) => id)).toContain("truncation");
+  },
+);
+
+test("the studio lists audits below its folders, with their findings", async () => {
+  await using opened = await studio({ folders: [out] });
+  const url = new URL(opened.url);
+  const headers = { authorization: `Bearer ${url.searchParams.get("token")}`, connection: "close" };
+  const answer = await fetch(`${url.origin}/api/audits`, { headers });
+  const { audits } = (await answer.json()) as { audits: AuditRow[] };
+  const { verdict, findings } = read(join(out, "audit.json"));
+  expect(audits).toMatchObject([{ folder: out, model: victim.run, verdict }]);
+  for (const { id } of findings) expect(audits[0]!.html).toContain(`<h3>${id}</h3>`);
 });
 
 test("mistakes are named before anything is measured", async () => {

@@ -83,7 +83,9 @@ export async function measureSplit(
   await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
   opened.checkTask(task);
   const texts = examples.map((example) => example.texts);
-  const answers = (await askModel(opened, texts, "evaluate", callbacks)).map((probabilities) => ({ probabilities }));
+  const answers = (await askModel(opened.victim, texts, "evaluate", callbacks)).map((probabilities) => ({
+    probabilities,
+  }));
   return summarizeAnswers({ name: task.name, split: "test", labels: task.labels }, examples, answers);
 }
 

@@ -9,12 +9,12 @@ import {
 } from "../../evaluation/operating-points.js";
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
+import type { Predictor } from "../../models/inference/predictor.js";
 import { type Guard, summarizeGuard } from "../../proofs/certificates/index.js";
 import { hashExamples } from "../../runs/environment.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import type { Example, Split } from "../../tasks/index.js";
 import { findHiddenText } from "../../text/hidden-text.js";
-import type { OpenVictim } from "../load/open-victim.js";
 import { findPositiveLabel, type UsedAnswer } from "../predict/certified-model.js";
 
 /** The measured texts: the name of their task, their split, and the labels in the order of the model. */
@@ -100,14 +100,14 @@ const maxCallSize = 1024;
 
 /** Asks an open model for texts. Row i of the result are the probabilities of text i. */
 export async function askModel(
-  { victim }: Pick<OpenVictim, "victim">,
+  predictor: Predictor,
   texts: readonly (readonly string[])[],
   stage: string,
   callbacks: Callbacks,
   { done: before, total }: { readonly done: number; readonly total: number } = { done: 0, total: texts.length },
 ): Promise<Float32Array[]> {
   let done = before;
-  const answers = await victim.predict(victim.prepare(texts), {
+  const answers = await predictor.predict(predictor.prepare(texts), {
     maxCallSize,
     onCall(found) {
       done += found.size;
