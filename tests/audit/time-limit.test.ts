@@ -17,6 +17,6 @@ test("work that looks at no signal ends with its next progress when the time is 
 
 test("before the end, events pass", () => {
   const { signal, limit } = createTimeLimit(Number.MAX_SAFE_INTEGER);
-  expect(() => limit({ onEvent: () => undefined }).onEvent(progress)).not.toThrow();
+  expect(() => limit({ onEvent: (_: TemperEvent) => undefined }).onEvent(progress)).not.toThrow();
   expect(signal.aborted).toBe(false);
 });
