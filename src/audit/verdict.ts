@@ -46,9 +46,16 @@ export function describeVerdict({
   readonly model: string;
   readonly task: string;
 }): string {
-  const names = Object.keys(attacks);
-  const attacked =
-    underAttack === null ? "no attack was run" : `${formatPercent(underAttack)} under attack (${names.join(", ")})`;
+  const ran = Object.entries(attacks);
+  const names = ran.filter(([, { target }]) => target === null).map(([name]) => name);
+  // A guard attack is about the texts of one label, so its number is another one.
+  const recalls = ran.flatMap(([name, { target, curve, accuracy }]) =>
+    target === null
+      ? []
+      : [`recall falls from ${formatPercent(curve[0]!.accuracy)} to ${formatPercent(accuracy)} under ${name}`],
+  );
+  const accuracies = names.length > 0 ? [`${formatPercent(underAttack!)} under attack (${names.join(", ")})`] : [];
+  const attacked = [...accuracies, ...recalls].join("; ") || "no attack was run";
   const start =
     degeneracy === null
       ? `The model is right on ${formatPercent(clean)} of ${formatCount(examples)} texts of ${task} (95% CI ` +
