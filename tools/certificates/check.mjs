@@ -254,7 +254,7 @@ async function checkWindows(opened, texts, count) {
   const glued = flagged.flatMap((text) => around.flatMap((other) => [`${text}${other}`, `${other}${text}`]));
   const labels = await classify(opened, glued);
   console.log(
-    `${opened.name}: ${labels.filter((label) => label === 0).length} of ${glued.length} texts with glued text are not flagged, as the certificate says`,
+    `${opened.name}: ${labels.filter((label) => label === 0).length} of ${glued.length} texts with glued text, which no certificate covers, are not flagged`,
   );
 }
 
