@@ -29,7 +29,7 @@ function foldMarks(word: string): string {
 }
 
 /** Turned letters that hardly any language uses, and the letters that they show. */
-const turned = new Map(Array.from("ɐɟƃɥᴉɾʞɹʇʌʍʎ", (letter, i) => [letter, "afghijkrtvwy"[i]!]));
+const turned = new Map(Array.from("ɐɟƃɥᴉɾʞʅɹʇʌʍʎ", (letter, i) => [letter, "afghijklrtvwy"[i]!]));
 /** Letters that are other letters when turned. Languages of Africa use ɔ and ǝ. */
 const turnedToo = new Map(Array.from("ɔǝɯbdlnopqsuxz", (letter, i) => [letter, "cemqpluodbsnxz"[i]!]));
 const allTurned = [...turned.keys(), ...turnedToo.keys()].join("");

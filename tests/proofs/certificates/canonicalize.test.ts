@@ -40,6 +40,7 @@ test.each([
   ["🅵🆁🅴🅴 🅜🅞🅝🅔🅨 🇫🇷🇪🇪 🄵🅁🄴🄴 ❶➁➌", "FREE MONEY FREE FREE 123"],
   ["ꜰʀᴇᴇ ᴍᴏɴᴇʏ", "free money"],
   ["ʎǝuoɯ ǝǝɹɟ", "free money"],
+  ["ɯʅᴉɟ pooƃ", "good film"],
   ["hɐppy ʍin", "happy win"],
   // Words of Akan and plain words are not upside down.
   ["ɔdɔ wo ǝ soon", "ɔdɔ wo ǝ soon"],
@@ -97,7 +98,7 @@ test("canonicalization is idempotent", () => {
 /** Characters that look like each ASCII character. Digits of other scripts are letters only inside words, and turned letters may turn a word. */
 const lookalikes = new Map<string, string[]>();
 for (const [source, target] of confusables)
-  if (!/[\p{N}ɐɟƃɥᴉɾʞɹʇʌʍʎ]/u.test(source)) lookalikes.set(target, [...(lookalikes.get(target) ?? []), source]);
+  if (!/[\p{N}ɐɟƃɥᴉɾʞʅɹʇʌʍʎ]/u.test(source)) lookalikes.set(target, [...(lookalikes.get(target) ?? []), source]);
 
 test("every disguise of a text within the class gives the same answer", () => {
   const rng = new Rng("disguise");
