@@ -107,6 +107,12 @@ const preparations: Readonly<Record<string, () => void>> = {
     const data = { data: "spam.csv", textColumn: ["text"], labelColumn: "label" };
     writeFileSync("base.yaml", stringify({ ...config, ...data, model: tiny, maxLength: 12 }));
   },
+  "docs/guide/guards.md"() {
+    writeCsv("mail.csv", "text,label", ["negative", "positive"]);
+    const lines = reviews(200).map(({ text }) => `${text} and it was very ${text}\n`);
+    writeFileSync("ham.txt", lines.join(""));
+    writeFileSync("triggers.txt", lines.slice(0, 20).join(""));
+  },
   "docs/guide/own-data.md": () => writeCsv("reviews.csv", "review,stars", ["1", "5"]),
 };
 

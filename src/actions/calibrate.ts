@@ -12,6 +12,7 @@ import type { Example, Split } from "../tasks/index.js";
 import { readTexts } from "../tasks/read-texts.js";
 import { countOverlap } from "../tasks/sample.js";
 import { loadConfiguredTask } from "./load/load-task.js";
+import { writeModelCard } from "./model-card.js";
 import { findPositiveLabel, guardOptions } from "./predict/certified-model.js";
 import { loadClassifier } from "./predict/text-classifier.js";
 
@@ -69,6 +70,9 @@ export async function calibrate(
     windows,
   };
   await writeCalibration(run.folder, calibration);
+  const results = await run.results();
+  // The card of a guard has its operating points.
+  if (results) await writeModelCard(run, results);
   return calibration;
 }
 

@@ -33,6 +33,7 @@ export const evaluateRequestSchema = z.strictObject({
     .record(z.string(), dataSchema)
     .default({})
     .describe("further benign texts by name, such as texts full of trigger words: NAME=FILE"),
+  slices: orNull(z.string()).describe("column whose values divide the texts, such as the category of an attack"),
   ...guardOptions,
   ...runtimeOptions,
 });

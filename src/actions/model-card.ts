@@ -4,15 +4,17 @@ import { escapeHtml } from "../base/escape.js";
 import { exists, readText, writeFileAtomic } from "../base/files.js";
 import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { formatSpec } from "../base/spec.js";
-import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
+import { describeMetric, isAttackMetric, recallAtFprPrefix } from "../evaluation/metric-table.js";
+import type { OperatingPoints } from "../evaluation/operating-points.js";
 import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import { resolveModel } from "../models/checkpoint/resolve-model.js";
 import { readModelConfig, readTemperMetadata } from "../models/config.js";
 import { type AttackFolder, listAttackWarnings } from "../runs/attack-folder.js";
+import { type Calibration, readCalibration } from "../runs/calibration.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
+import { findGuardPoints, readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
 import { formatTrainCommand } from "./train/format-train-command.js";
 
 /** One accuracy of a card: without an attack, or under one. */
@@ -27,7 +29,7 @@ interface CardMetric {
  * The accuracy on the test split, then the numbers of attacks: each with the texts that it is about,
  * and the accuracy of the same texts before the attacks.
  */
-function listMetrics({ test }: Results, attacks: AttackFolder): CardMetric[] {
+function listMetrics({ test }: Results, attacks: AttackFolder, calibration: Calibration | null): CardMetric[] {
   const { journals } = attacks;
   const found = readAttackMetrics(attacks).filter(([id, { isPaired }]) => isPaired || isAttackMetric(id));
   const hasSeveral = found.filter(([id, { isPaired }]) => isPaired && isAttackMetric(id)).length > 1;
@@ -37,6 +39,7 @@ function listMetrics({ test }: Results, attacks: AttackFolder): CardMetric[] {
   };
   return [
     { name: getName("accuracy"), value: test.accuracy, interval: test.interval, examples: test.examples },
+    ...listPoints(findGuardPoints(test, calibration)),
     ...found
       .filter(([id]) => id !== worstCaseId || hasSeveral)
       .map(([id, { value, examples, attackedLabel }]) => ({
@@ -45,6 +48,21 @@ function listMetrics({ test }: Results, attacks: AttackFolder): CardMetric[] {
         interval: wilsonInterval(Math.round(value * examples!), examples!),
         examples: examples!,
       })),
+  ];
+}
+
+/** The operating points of a guard, over the texts of its label; AUC is over all texts. */
+function listPoints(points: OperatingPoints | null): CardMetric[] {
+  if (!points) return [];
+  const { auc, aucInterval, positives, negatives, pointAtFpr } = points;
+  return [
+    { name: describeMetric("auc").title, value: auc, interval: aucInterval, examples: positives + negatives },
+    ...Object.entries(pointAtFpr).map(([rate, { recall, recallInterval }]) => ({
+      name: capitalize(describeMetric(`${recallAtFprPrefix}${rate}`).title),
+      value: recall,
+      interval: recallInterval,
+      examples: positives,
+    })),
   ];
 }
 
@@ -147,7 +165,7 @@ async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promis
 /** Writes the model card of a finished run. */
 export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
-  const metrics = listMetrics(results, attacks);
+  const metrics = listMetrics(results, attacks, await readCalibration(run.folder));
   const note = await readIncompatibility(run);
   const metadata = await createMetadata(run, results, metrics, note);
   const rows = metrics.map(

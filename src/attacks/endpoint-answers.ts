@@ -79,17 +79,19 @@ export function writeBody(template: string, texts: readonly HttpText[]): string 
 }
 
 /**
- * Reads the probabilities of the texts from an answer. Scores outside of 0 to 1 are logits (softmax), and others
+ * Reads the probabilities of the texts from an answer. Scores outside of 0 to 1 are logits (softmax, also in
+ * later answers), and others
  * are divided by their sum, so that the order of the labels stays. If only one label of a text is given, the
  * others share what is left.
  */
 export function readMappedRows(
   data: unknown,
   count: number,
-  mapping: AnswerMapping,
+  mapping: AnswerMapping & { readonly isLogits?: boolean },
   where: string,
-): { readonly classes: readonly string[] | null; readonly rows: number[][] } {
+): { readonly classes: readonly string[] | null; readonly rows: number[][]; readonly isLogits: boolean } {
   const scores = select(mapping.scores, data, "scores", where).map((value) => readScore(value, mapping.scores, where));
+  const isLogits = mapping.isLogits || scores.some((value) => value < 0 || value > 1);
   const width = scores.length / count;
   if (!Number.isInteger(width))
     throw new UserError(
@@ -98,13 +100,13 @@ export function readMappedRows(
   const chunk = <T>(values: readonly T[]): T[][] =>
     Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
   if (mapping.labels === null) {
-    const rows = chunk(scores).map((row) => normalize(row.length === 1 ? [1 - row[0]!, row[0]!] : row));
+    const rows = chunk(scores).map((row) => normalize(row.length === 1 ? [1 - row[0]!, row[0]!] : row, isLogits));
     const found = rows[0]!.length;
     if (mapping.classes !== null && mapping.classes.length !== found)
       throw new UserError(
         `${where}: expected one score (${mapping.scores}) for each of the classes ${mapping.classes.join(", ")}, received ${found} per text.`,
       );
-    return { classes: mapping.classes, rows };
+    return { classes: mapping.classes, rows, isLogits };
   }
   const labels = select(mapping.labels, data, "labels", where).map(String);
   if (labels.length !== scores.length)
@@ -131,9 +133,10 @@ export function readMappedRows(
         const index = named[i]!.indexOf(name);
         return index < 0 ? rest : row[index]!;
       }),
+      isLogits,
     );
   });
-  return { classes, rows };
+  return { classes, rows, isLogits };
 }
 
 function select(path: string, data: unknown, key: string, where: string): unknown[] {
@@ -161,8 +164,7 @@ function readScore(value: unknown, path: string, where: string): number {
   throw new UserError(`${where}: scores (${path}): expected numbers, received ${JSON.stringify(value)}.`);
 }
 
-function normalize(row: readonly number[]): number[] {
-  const isLogits = row.some((value) => value < 0 || value > 1);
+function normalize(row: readonly number[], isLogits: boolean): number[] {
   const largest = Math.max(...row);
   const weights = isLogits ? row.map((value) => Math.exp(value - largest)) : row;
   const total = weights.reduce((sum, value) => sum + value, 0);

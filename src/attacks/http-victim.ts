@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getErrorMessage, UserError } from "../base/errors.js";
+import { type Callbacks, warn } from "../base/events.js";
 import { validate } from "../base/validate.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
 import type { Identified, PreparedText } from "../models/inference/predictor.js";
@@ -45,12 +46,14 @@ class TransientError extends Error {
 export async function connectHttpVictim(
   url: string,
   rawOptions: HttpVictimOptions = {},
+  callbacks: Pick<Callbacks, "onEvent"> = {},
 ): Promise<Victim<EndpointText> & Identified & { readonly labels: readonly string[] | null }> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
   const endpoint = resolveEndpoint(url, options);
   const { shown } = endpoint;
   const mapping = resolveMapping(options);
   let classes = mapping?.classes ?? null;
+  let isLogits = false;
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
   let queries = 0;
   const query = async (texts: readonly HttpText[], numLabels?: number): Promise<Float32Array[]> => {
@@ -66,8 +69,14 @@ export async function connectHttpVictim(
         const body = mapping ? writeBody(mapping.request, texts) : JSON.stringify({ texts });
         const data = parseAnswer(await post(endpoint, options, body), texts.length, shown);
         if (!mapping) return parseRows(data, texts.length, numLabels, shown);
-        const mapped = readMappedRows(data, texts.length, { ...mapping, classes }, shown);
-        classes = mapped.classes;
+        const mapped = readMappedRows(data, texts.length, { ...mapping, classes, isLogits }, shown);
+        if (mapped.isLogits && !isLogits)
+          warn(
+            callbacks,
+            `${shown}: some scores are not between 0 and 1, so they are no probabilities. Their softmax is used, which ` +
+              "keeps their order; the numbers themselves say nothing about confidence.",
+          );
+        ({ classes, isLogits } = mapped);
         return parseRows(mapped.rows, texts.length, numLabels, shown);
       } catch (error) {
         if (!(error instanceof TransientError)) throw error;

@@ -1,4 +1,5 @@
 import { formatPercent } from "../base/format.js";
+import type { OperatingPoints } from "./operating-points.js";
 
 /**
  * The unit of a metric's values: a fraction of the examples, a score without such a count, or a
@@ -27,6 +28,28 @@ export const disagreementMetric = "disagreement";
 
 const recallPrefix = "recall:";
 
+/** Followed by a false-positive rate: the recall of the positive label at that rate. */
+export const recallAtFprPrefix = "recall-at-fpr:";
+
+/** Followed by a recall of the positive label: the false-positive rate at that recall. */
+const fprAtRecallPrefix = "fpr-at-recall:";
+
+/** The metrics of a guard at its operating points, by id. */
+export function listGuardMetrics({
+  auc,
+  pointAtFpr,
+  fprAtRecall,
+}: Pick<OperatingPoints, "auc" | "pointAtFpr" | "fprAtRecall">): [string, number][] {
+  return [
+    ["auc", auc],
+    ...Object.entries(pointAtFpr).map(([rate, { recall }]): [string, number] => [
+      `${recallAtFprPrefix}${rate}`,
+      recall,
+    ]),
+    ...Object.entries(fprAtRecall).map(([recall, rate]): [string, number] => [`${fprAtRecallPrefix}${recall}`, rate]),
+  ];
+}
+
 /** The id of the recall of a class. */
 export function getRecallId(label: string): string {
   return `${recallPrefix}${label}`;
@@ -45,6 +68,7 @@ const table: readonly MetricDescription[] = [
   { id: "balanced-accuracy", title: "balanced accuracy", direction: "higher", unit: "score" },
   { id: "matthews", title: "Matthews correlation", direction: "higher", unit: "score" },
   { id: "log-loss", title: "log-loss", direction: "lower", unit: "nats" },
+  { id: "auc", title: "AUC", direction: "higher", unit: "score" },
   { id: "perplexity", title: "perplexity", direction: "lower", unit: "score" },
   { id: "calibration-error", title: "calibration error", direction: "lower", unit: "score" },
   { id: "robust-accuracy", title: "accuracy under the ASCC attack", direction: "higher", unit: "fraction" },
@@ -75,6 +99,14 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
     const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
     return { id, title, direction: "lower", unit: "score" };
   }
+  if (id.startsWith(recallAtFprPrefix)) {
+    const rate = formatPercent(Number(id.slice(recallAtFprPrefix.length)));
+    return { id, title: `recall at ${rate} false positives`, direction: "higher", unit: "score" };
+  }
+  if (id.startsWith(fprAtRecallPrefix)) {
+    const recall = formatPercent(Number(id.slice(fprAtRecallPrefix.length)), 0);
+    return { id, title: `false positives at ${recall} recall`, direction: "lower", unit: "score" };
+  }
   const label = getRecallLabel(id);
   if (label !== null) return { id, title: `recall of ${label}`, direction: "higher", unit: "fraction" };
   return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
@@ -82,7 +114,9 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
 
 /** Returns true if a metric is the accuracy under one attack. */
 export function isAttackMetric(id: string): boolean {
-  const isOther = [inconsistencyPrefix, exactPrefix].some((prefix) => id.startsWith(prefix));
+  const isOther = [inconsistencyPrefix, exactPrefix, recallAtFprPrefix, fprAtRecallPrefix].some((prefix) =>
+    id.startsWith(prefix),
+  );
   return !byId.has(id) && !isOther && getRecallLabel(id) === null;
 }
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { operatingPointsSchema } from "../evaluation/operating-points.js";
 import { precisionRecallSchema } from "../evaluation/precision-recall.js";
+import { sliceSchema } from "../evaluation/slices.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 import { guardSummarySchema } from "../proofs/certificates/index.js";
 
@@ -55,6 +56,8 @@ export const evaluationResultSchema = z.object({
       }),
     )
     .default([]),
+  /** The texts by the values of a column, if one was named. */
+  slices: z.array(sliceSchema).default([]),
   /**
    * The examples that were classified correctly, so that models can be compared example by example.
    */

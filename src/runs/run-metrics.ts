@@ -9,12 +9,15 @@ import {
   getRecallLabel,
   inconsistencyPrefix,
   isAttackMetric,
+  listGuardMetrics,
 } from "../evaluation/metric-table.js";
+import type { OperatingPoints } from "../evaluation/operating-points.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
 import { readProvenChanges } from "../proofs/index.js";
 import type { AttackFolder } from "./attack-folder.js";
+import { type Calibration, readCalibration } from "./calibration.js";
 import { findProofs } from "./exact-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";
@@ -44,12 +47,16 @@ const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number()
  * - `worst-case`: fraction of the examples of that sample that stay correct under every attack on
  *   all of them;
  * - `exact-N`: fraction of the examples that no N substitutions fool, as an exact evaluation proved;
+ * - `auc`, `recall-at-fpr:N` and `fpr-at-recall:N`, if the run has a calibrated threshold;
  * - `advglue` and `drop`; `inconsistent-N`.
  */
 export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, MetricValue>> {
   const metrics = new Map<string, MetricValue>();
   const results = await run.results();
   if (results) for (const [id, value] of readTestMetrics(results.test)) metrics.set(id, value);
+  const points = results && findGuardPoints(results.test, await readCalibration(run.folder));
+  if (points)
+    for (const [id, value] of listGuardMetrics(points)) metrics.set(id, { value, examples: null, outcomes: null });
   const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
   if (adversarial) {
     const { advglue, drop } = adversarial;
@@ -63,6 +70,17 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
   for (const { steps, rate } of consistency?.first ?? [])
     metrics.set(`${inconsistencyPrefix}${steps}`, { value: rate, examples: null, outcomes: null });
   return metrics;
+}
+
+/**
+ * The operating points of a run with a calibrated threshold, which is a guard. A guard of windows has none, because
+ * the test split was classified by complete texts.
+ */
+export function findGuardPoints(
+  { operatingPoints, positiveLabel }: EvaluationResult,
+  calibration: Calibration | null,
+): OperatingPoints | null {
+  return calibration?.positiveLabel === positiveLabel && calibration?.windows === null ? operatingPoints : null;
 }
 
 /** The numbers of the proof that the exact evaluation of a sweep wrote. */

@@ -10,6 +10,8 @@ export interface Example {
   readonly texts: readonly string[];
   /** Index into the labels of the task. */
   readonly label: number;
+  /** The value of the column that divides the texts, if one was named. */
+  readonly slice?: string;
 }
 
 export function formatExample({ id, texts, label }: Example): string {

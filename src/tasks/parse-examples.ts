@@ -12,6 +12,8 @@ export interface ReadOptions {
   readonly skipBadRows?: boolean | undefined;
   /** If a larger fraction of the rows would be skipped, that is an error. Default: all may be. */
   readonly maxSkippedFraction?: number | undefined;
+  /** A column whose values divide the texts into slices. */
+  readonly sliceColumn?: string | undefined;
   readonly onEvent?: Callbacks["onEvent"];
 }
 
@@ -77,7 +79,8 @@ export function parseExamples(
   options: ReadOptions,
   origin: string,
 ): Example[] {
-  requireColumns(table, [...columns.texts, columns.label]);
+  const { sliceColumn } = options;
+  requireColumns(table, [...columns.texts, columns.label, ...(sliceColumn === undefined ? [] : [sliceColumn])]);
   const { labelMap } = columns;
   const indices = new Map(columns.values.map((value, index) => [value, index]));
   const mapped = Object.entries(labelMap ?? {}).map(([value, label]) => [value, indices.get(label)] as const);
@@ -99,7 +102,8 @@ export function parseExamples(
       );
     else {
       const id = columns.id === undefined ? `${origin}:${row.at}` : readCell(row, columns.id)!;
-      examples.push({ id, texts, label: index });
+      const slice = sliceColumn === undefined ? undefined : (readCell(row, sliceColumn) ?? "(none)");
+      examples.push({ id, texts, label: index, ...(slice !== undefined && { slice }) });
     }
   }
   if (problems.length > 0) reportProblems(table, problems, examples.length, options);

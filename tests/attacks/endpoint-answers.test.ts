@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
 import { connectHttpVictim } from "../../src/attacks/http-victim.js";
+import { listen } from "../../src/base/events.js";
 import { invoke } from "../cli/invoke.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -106,6 +107,19 @@ describe("connectHttpVictim with the answers of other servers", () => {
       const second = i === 0 ? probability : 1 - probability;
       expectClose(row, [1 - second, second], { terms: 2 });
     });
+  });
+
+  test("scores that are no probabilities are reported once, and all later ones are logits, too", async () => {
+    const url = await serve(({ inputs }: Inputs) => inputs.map((text) => (text.includes("spam") ? 7 : 0.5)));
+    const warnings: string[] = [];
+    const callbacks = listen({ warning: ({ message }) => warnings.push(message) });
+    const victim = await connectHttpVictim(url, { scores: "$[*]" }, callbacks);
+    const predict = async (text: string): Promise<number> =>
+      (await victim.predict(victim.prepare([[text]])))[0]!.probabilities[1]!;
+    const [flagged, first, second] = [await predict("spam"), await predict("fine"), await predict("fine")];
+    expect(flagged).toBeGreaterThan(first);
+    expect(first).toBe(second);
+    expect(warnings).toEqual([expect.stringContaining("no probabilities")]);
   });
 
   test("one text per request", async () => {

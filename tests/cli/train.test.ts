@@ -289,6 +289,31 @@ describe("evaluate", () => {
       expect(await invoke([...args, ...more])).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
   });
 
+  test("--slices divides the texts by a column, at the thresholds of all of them", async () => {
+    const data = join(folder, "sliced.csv");
+    const kinds = ["long", "short"];
+    const rows = reviews(40).map(({ text, label }, i) => `${text},${label},${kinds[Number(i % 3 === 0)]}\n`);
+    writeFileSync(data, `text,label,kind\n${rows.join("")}`);
+    const args = ["evaluate", out, "--data", data, ...columns, "--device", "cpu"];
+    const { slices, operatingPoints, accuracy } = evaluationResultSchema.parse(
+      JSON.parse((await invoke([...args, "--slices", "kind", "--json"])).stdout),
+    );
+    expect(slices.map(({ name, examples }) => [name, examples])).toEqual([
+      ["long", 26],
+      ["short", 14],
+    ]);
+    const total = slices.reduce((sum, slice) => sum + slice.accuracy * slice.examples, 0);
+    expectClose([total / 40], [accuracy], { terms: 3 });
+    const found = slices.reduce((sum, slice) => sum + slice.recallAtFpr["0.05"]!.recall * slice.positives, 0);
+    const { recall } = operatingPoints!.pointAtFpr["0.05"]!;
+    expectClose([found / operatingPoints!.positives], [recall], { terms: 3 });
+    expect((await invoke([...args, "--slices", "kind"])).stdout).toMatch(
+      /slice +texts +accuracy +recall of positive at/,
+    );
+    const wrong = await invoke([...args, "--slices", "kinds"]);
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/no column "kinds".*kind/) });
+  });
+
   test("without options, evaluates the task of the run", async () => {
     const { stdout } = await invoke(["evaluate", out, "--json"]);
     expect(JSON.parse(stdout)).toMatchObject(

@@ -95,7 +95,7 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
     interval: { low: 0.8, high: 0.95 },
     metrics: { "log-loss": loss },
     ...{ threshold: null, precisionRecall: null, auc: null, recallAtFpr: null, operatingPoints: null },
-    ...{ benign: [], degeneracy: null },
+    ...{ benign: [], slices: [], degeneracy: null },
   },
   ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },
 });

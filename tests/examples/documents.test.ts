@@ -52,6 +52,13 @@ test("README: eight lines harden a classifier for a CSV file and classify a text
   expect(existsSync(join(user, "runs/reviews/report.html"))).toBe(true);
 });
 
+test("guards.md: the guard of an exported folder checks a text", () => {
+  cpSync("tests/fixtures/onnx-tiny", join(folder, "exported"), { recursive: true });
+  const printed = runProgram(readBlock("docs/guide/guards.md", "js"), folder);
+  for (const key of ["flagged", "score", "threshold", "certified", "hidden", "truncated"])
+    expect(printed).toContain(`${key}:`);
+});
+
 test("deploy.md: transformers.js classifies a text with the exported model", () => {
   cpSync("tests/fixtures/onnx-tiny", join(folder, "exported"), { recursive: true });
   const program = readBlock("docs/guide/deploy.md", "js").replace(/^await classify\(.*\);$/m, (call) => {

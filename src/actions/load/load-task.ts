@@ -18,12 +18,12 @@ import { sampleExamples } from "../../tasks/sample.js";
  * model's config.
  */
 export async function loadRequestedTask(
-  requested: DataRequest,
+  requested: DataRequest & SliceRequest,
   model: Pick<Model, "task" | "labels"> | null,
   run: RunFolder | null,
   callbacks: TaskCallbacks,
 ): Promise<Task> {
-  const request = flattenData(requested);
+  const request = { ...flattenData(requested), slices: requested.slices };
   if (request.task !== null || request.data !== null) {
     // A file of the user's is evaluated as a whole, with the labels of the model.
     if (request.task !== null) return loadConfiguredTask(request, callbacks);
@@ -38,7 +38,7 @@ export async function loadRequestedTask(
     const options = { evaluationOnly: true, labels: model?.labels };
     return loadConfiguredTask({ ...request, ...columns }, callbacks, options);
   }
-  if (run) return loadConfiguredTask(run.config, callbacks);
+  if (run) return loadConfiguredTask({ ...run.config, slices: requested.slices }, callbacks);
   if (model?.task && taskNames.includes(model.task))
     return loadConfiguredTask({ ...request, task: model.task as TaskReference }, callbacks);
   throw new UserError(
@@ -47,12 +47,17 @@ export async function loadRequestedTask(
   );
 }
 
+/** The column whose values divide the texts, if they are evaluated by its values. */
+interface SliceRequest {
+  readonly slices?: string | null | undefined;
+}
+
 /** Callbacks while a task is loaded. Its data may have to be downloaded. */
 export type TaskCallbacks = Pick<Callbacks, "onEvent">;
 
 /** Loads the task that a config or a request names. */
 export function loadConfiguredTask(
-  request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
+  request: DataRequest & SliceRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
   { onEvent }: TaskCallbacks,
   options: Pick<LoadTaskOptions, "evaluationOnly" | "labels" | "maxSkippedFraction"> = {},
 ): Promise<Task> {
@@ -66,6 +71,7 @@ export function loadConfiguredTask(
     ...(labelMap !== null && { labelMap }),
     ...(validationData && { validationData }),
     ...(testData && { testData }),
+    ...(request.slices != null && { sliceColumn: request.slices }),
     skipBadRows,
     onEvent,
   });

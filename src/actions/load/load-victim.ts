@@ -114,7 +114,7 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
     throw new UserError(
       "--tokenization and --max-length are for models. An endpoint reads text its own way: leave them out.",
     );
-  const victim = await connectHttpVictim(url, options.endpoint);
+  const victim = await connectHttpVictim(url, options.endpoint, options);
   return { ...createRemoteVictim(victim, url), labels: victim.labels };
 }
 

@@ -8,6 +8,7 @@ import {
   scoreLabel,
 } from "../../evaluation/operating-points.js";
 import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
+import { summarizeSlices } from "../../evaluation/slices.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import type { Predictor } from "../../models/inference/predictor.js";
 import { type Guard, summarizeGuard } from "../../proofs/certificates/index.js";
@@ -69,6 +70,12 @@ export function summarizeAnswers(
     recallAtFpr: operatingPoints && listRecalls(operatingPoints),
     operatingPoints,
     benign: [],
+    slices: summarizeSlices(
+      examples.flatMap(({ slice }, i) =>
+        slice === undefined ? [] : [{ slice, isCorrect: correct[i] === "1", score: scores?.[i] ?? null }],
+      ),
+      operatingPoints,
+    ),
     outcomes: { examples: hashExamples(examples), correct },
   };
 }

@@ -3,7 +3,13 @@ import { defineAttack } from "../define-attack.js";
 import { benignLabelSchema, findLabel, targeted } from "../goals.js";
 import { guardSearch } from "../searches/guard.js";
 import { addPadding, appendWords, insertWords } from "../transformations/add-words.js";
-import { listRewritings, rewriteText, rewriteWord, validityClasses } from "../transformations/rewrite-text.js";
+import {
+  drawLookAlikes,
+  listRewritings,
+  rewriteText,
+  rewriteWord,
+  validityClasses,
+} from "../transformations/rewrite-text.js";
 
 /** Words of everyday messages. */
 const benignWords = (
@@ -45,6 +51,7 @@ export const guard = defineAttack({
         ...rewritings.map(rewriteText),
         ...(paddingWords > 0 ? places.map((place) => addPadding(benignWords, paddingWords, place)) : []),
         ...rewritings.filter(({ isWhole }) => !isWhole).map(rewriteWord),
+        ...(characters && lookAlikes ? [drawLookAlikes(lookAlikes)] : []),
         placement === "append" ? appendWords(benignWords) : insertWords(benignWords),
       ],
       constraints: [],

@@ -44,7 +44,9 @@ export function guardSearch({
         const fresh = texts.filter((text) => !seen.has(getKey(text)) && seen.add(getKey(text)));
         const scored = yield* score(fresh.map((text) => ({ text, sequential: true })));
         tried += scored.length;
-        best = [...best, ...scored].sort((a, b) => b.value - a.value).slice(0, keptTexts);
+        // Of equal values the newest come first, so that changes add up if a guard only answers yes or no.
+        const sorted = [...scored, ...best].sort((a, b) => b.value - a.value);
+        best = [...sorted.slice(0, keptTexts - 1), problem.original];
         return scored.find(({ isReached }) => isReached)?.text;
       }
 

@@ -1,3 +1,4 @@
+import type { Rng } from "../../base/rng.js";
 import type { Transformation } from "../protocol.js";
 import { confusables, leetDigits } from "./character-tables.js";
 
@@ -134,6 +135,30 @@ export function rewriteText({ name, rewrite, isWhole = false }: Rewriting): Tran
       const texts = text.texts.map((each, field) => (fields.has(field) ? rewrite(each) : each));
       return [text.apply({ kind: "rewrite", texts })];
     },
+  };
+}
+
+/** Versions of a word in which each letter is a random one of all its look-alikes. */
+const drawnVersions = 4;
+
+/** Writes one word with look-alikes of UTS #39, each letter with another one, so that no list of them is complete. */
+export function drawLookAlikes(lookAlikes: ReadonlyMap<string, readonly string[]>): Transformation {
+  const draw = (word: string, rng: Rng): string =>
+    [...word]
+      .map((letter) => {
+        const all = [letter, ...(lookAlikes.get(letter) ?? [])];
+        return all[rng.integer(all.length)]!;
+      })
+      .join("");
+  return {
+    name: "drawn look-alikes in a word",
+    kind: "swap",
+    apply: (text, positions, rng) =>
+      positions.flatMap((position) =>
+        Array.from({ length: drawnVersions }, () =>
+          text.apply({ kind: "replace", position, word: draw(text.getWord(position), rng) }),
+        ),
+      ),
   };
 }
 

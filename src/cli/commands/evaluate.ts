@@ -26,6 +26,7 @@ export function define(command: Command, io: Io): void {
     maxSamples: "<count>",
     seed: "<number>",
     threshold: "<probability>",
+    slices: "<column>",
     windows: "<words>",
     positiveLabel: "<label>",
     ...runtimeFlags,
@@ -70,7 +71,8 @@ function formatDetails(io: Io, result: EvaluationResult): string {
   const head = ["label \\ predicted", ...labels];
   const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
   const guard = result.guard ? `\n${describeGuard(result.guard)}\n` : "";
-  return `${formatEvaluation(io, result)}\n${matrix}\n${formatThresholds(io, result)}${formatOperatingPoints(io, result)}${guard}`;
+  const parts = [formatThresholds(io, result), formatOperatingPoints(io, result), formatSlices(io, result), guard];
+  return `${formatEvaluation(io, result)}\n${matrix}\n${parts.join("")}`;
 }
 
 const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
@@ -120,6 +122,23 @@ function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign 
   const area = `AUC ${formatNumber(auc)} (95% CI ${formatNumber(aucInterval.low)} to ${formatNumber(aucInterval.high)})`;
   const counts = `${formatCount(positives)} texts of ${positiveLabel}, ${formatCount(negatives)} others`;
   return `\n${table}\n${area}; ${counts}. ${alarms.join(" ")}\n`;
+}
+
+/** The texts by the values of a column, with the recall at the thresholds of all texts. */
+function formatSlices(io: Io, { slices, positiveLabel }: EvaluationResult): string {
+  if (slices.length === 0) return "";
+  const rates = [...new Set(slices.flatMap(({ recallAtFpr }) => Object.keys(recallAtFpr)))];
+  const rows = slices.map(({ name, examples, accuracy, recallAtFpr }) => [
+    ...[name, formatCount(examples), formatPercent(accuracy)],
+    ...rates.map((rate) => {
+      const found = recallAtFpr[rate];
+      return found
+        ? `${formatPercent(found.recall)}  (${formatInterval(found.interval.low, found.interval.high)})`
+        : "–";
+    }),
+  ]);
+  const recalls = rates.map((rate) => `recall of ${positiveLabel} at ${formatPercent(Number(rate))} (95% CI)`);
+  return `\n${formatTable(io.stdout, rows, { head: ["slice", "texts", "accuracy", ...recalls], numeric: [1, 2] })}\n`;
 }
 
 function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): string {

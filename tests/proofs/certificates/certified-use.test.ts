@@ -16,6 +16,7 @@ import { getTieMargin } from "../../../src/proofs/certificates/index.js";
 import { report as writeReport } from "../../../src/report/index.js";
 import { readCertificateReports } from "../../../src/runs/certificate-folder.js";
 import { RunFolder } from "../../../src/runs/run-folder.js";
+import { readMetrics } from "../../../src/runs/run-metrics.js";
 import { serve as serveModel } from "../../../src/serve/serve-model.js";
 import { invoke } from "../../cli/invoke.js";
 import { chooseExtent } from "../../extent.js";
@@ -96,6 +97,14 @@ test("calibrate sets a threshold that keeps its promise, and evaluate and serve 
   const { guard } = await evaluate({ ...runtime, model: plain });
   expect(guard).toMatchObject({ threshold: calibration.threshold, positiveLabel: "positive", fpr: 0.05 });
   expect(guard!.recall).toBeGreaterThan(0.5);
+  // A calibrated run is compared at its operating points, and its card has them.
+  const run = await RunFolder.open(plain);
+  const { auc, recallAtFpr } = (await run.results())!.test;
+  const metrics = await readMetrics(run);
+  expect(metrics.get("auc")!.value).toBe(auc);
+  expect(metrics.get("recall-at-fpr:0.01")!.value).toBe(recallAtFpr!["0.01"]);
+  expect(metrics.has("fpr-at-recall:0.95")).toBe(true);
+  expect(readFileSync(join(plain, "model/README.md"), "utf8")).toMatch(/\| Recall at 1\.0% false positives \| .*% \|/);
   await using served = await serveModel({ ...runtime, model: plain, port: 0 });
   const texts = createReviews(20, "flagged").map(({ text }) => text);
   const { flagged, probabilities, certified } = await post(served.url, texts);
