@@ -204,17 +204,19 @@ export async function listEvalResults(
   const id = source?.repository ?? named;
   if (id === null) return [];
   const dataset = { id, task_id: "default", ...(source && { revision: source.revision }) };
-  return listMetrics(results, await run.attacks()).map(({ name, value, interval, examples }) => ({
-    path: `.eval_results/${name.replaceAll(/[^a-z0-9]+/gi, "-").toLowerCase()}.yaml`,
-    content: stringify([
-      {
-        dataset,
-        value: Math.round(1e4 * value) / 100,
-        notes: `${name}, in percent (95% CI ${formatInterval(interval.low, interval.high)}, ${formatCount(examples)} texts)`,
-        source: { name: "Temper", url: "https://www.npmjs.com/package/temper-nlp" },
-      },
-    ]),
-  }));
+  return listMetrics(results, await run.attacks(), await readCalibration(run.folder)).map(
+    ({ name, value, interval, examples }) => ({
+      path: `.eval_results/${name.replaceAll(/[^a-z0-9]+/gi, "-").toLowerCase()}.yaml`,
+      content: stringify([
+        {
+          dataset,
+          value: Math.round(1e4 * value) / 100,
+          notes: `${name}, in percent (95% CI ${formatInterval(interval.low, interval.high)}, ${formatCount(examples)} texts)`,
+          source: { name: "Temper", url: "https://www.npmjs.com/package/temper-nlp" },
+        },
+      ]),
+    }),
+  );
 }
 
 function listStrings(value: unknown): string[] {
