@@ -170,6 +170,11 @@ bench-host: setup
 bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch
 	@node tools/gpu/bench.mjs
 
+# Measure the published guard of docs/reports/guards.md, fetched by pip
+bench-guards: setup
+	@python3 tools/guards/fetch.py build/guards --benign $(or $(TEMPER_DATA),../shared/data)/glue
+	@node tools/guards/measure.mjs build/guards/data build/guards/defender
+
 # Compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a
 # Python that has them)
 bench-inference: setup
