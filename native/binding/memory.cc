@@ -13,12 +13,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -37,12 +37,19 @@ constexpr size_t kSmall = 64 << 10;           // malloc is as fast below this si
 #endif
 constexpr size_t kHuge = 4 << 20;             // request huge pages from this size on
 constexpr size_t kChecked = 64 << 20;         // check the available memory from this size on
-constexpr size_t kCacheLimit = size_t(2) << 30;
+constexpr size_t kMinCache = size_t(128) << 20;  // a cache up to this size is never cut down
+
+// A freed block, and when it was freed.
+struct FreeBlock {
+  void* base;
+  uint64_t time;
+};
 
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<size_t, std::vector<void*>> blocks;
+  std::map<size_t, std::deque<FreeBlock>> blocks;
   MemoryCounts counts{0, 0, 0};
+  uint64_t time = 0;
 };
 
 // Never destroyed: a thread of Gloo may free a tensor while the process exits.
@@ -68,16 +75,34 @@ void releaseBlock(void* data) {
   size_t size;
   std::memcpy(&size, base, sizeof size);
   {
-    auto& [mutex, blocks, counts] = cache();
+    auto& [mutex, blocks, counts, time] = cache();
     std::lock_guard<std::mutex> lock(mutex);
     counts.live -= size;
-    if (size >= kSmall && counts.cached + size <= kCacheLimit) {
-      blocks[size].push_back(base);
+    if (size >= kSmall) {
+      blocks[size].push_back({base, time++});
       counts.cached += size;
       return;
     }
   }
   std::free(base);
+}
+
+/**
+ * Frees the blocks that were not used for longest. Batches of other lengths need other sizes, so that a cache
+ * without a limit grows to a multiple of what is in use at once.
+ */
+void evictBlocks() {
+  auto& [mutex, blocks, counts, time] = cache();
+  size_t limit = std::max(kMinCache, counts.peak + counts.peak / 8);
+  while (counts.cached > 0 && counts.live + counts.cached > limit) {
+    auto oldest = blocks.begin();
+    for (auto each = blocks.begin(); each != blocks.end(); ++each)
+      if (each->second.front().time < oldest->second.front().time) oldest = each;
+    std::free(oldest->second.front().base);
+    counts.cached -= oldest->first;
+    oldest->second.pop_front();
+    if (oldest->second.empty()) blocks.erase(oldest);
+  }
 }
 
 void* allocateBlock(size_t bytes) {
@@ -86,15 +111,20 @@ void* allocateBlock(size_t bytes) {
   auto& counts = cache().counts;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    counts.live += size;
-    auto found = cache().blocks.find(size);
-    if (found != cache().blocks.end() && !found->second.empty()) {
-      char* base = static_cast<char*>(found->second.back());
-      found->second.pop_back();
-      counts.cached -= size;
+    auto& blocks = cache().blocks;
+    // A block may be a quarter too large. Small ones are not cached.
+    auto found = size < kSmall ? blocks.end() : blocks.lower_bound(size);
+    if (found != blocks.end() && found->first <= size + size / 4) {
+      char* base = static_cast<char*>(found->second.back().base);
+      counts.cached -= found->first;
+      counts.live += found->first;
       counts.peak = std::max(counts.peak, counts.live);
+      found->second.pop_back();
+      if (found->second.empty()) blocks.erase(found);
       return base + kAlignment;
     }
+    counts.live += size;
+    if (size >= kSmall) evictBlocks();
   }
   auto fail = [&](const std::string& message) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -157,11 +187,11 @@ MemoryCounts memoryCounts() {
 }
 
 void emptyCpuCache(size_t limit) {
-  auto& [mutex, blocks, counts] = cache();
+  auto& [mutex, blocks, counts, time] = cache();
   std::lock_guard<std::mutex> lock(mutex);
   if (counts.cached <= limit) return;
-  for (auto& [size, bases] : blocks)
-    for (void* base : bases) std::free(base);
+  for (auto& [size, freed] : blocks)
+    for (const FreeBlock& block : freed) std::free(block.base);
   blocks.clear();
   counts.cached = 0;
 }

@@ -64,7 +64,8 @@ export class Rng {
       a = b ^ (b >>> 9);
       b = (c + (c << 3)) | 0;
       c = (((c << 21) | (c >>> 11)) + low) | 0;
-      total += values[Math.floor((((high >>> 5) * 67108864 + (low >>> 6)) / 9007199254740992) * length)]!;
+      // Products with powers of two are exact, so this is the index that `integer` draws.
+      total += values[(((high >>> 5) * 67108864 + (low >>> 6)) * 2 ** -53 * length) | 0]!;
     }
     this.#state.set([a, b, c, d]);
     return total;

@@ -163,4 +163,21 @@ describe("memory statistics", () => {
     emptyCache();
     expect(getMemoryStats().cachedBytes).toBe(0);
   });
+
+  it.skipIf(process.env.TEMPER_ASAN)("has freed blocks of many sizes only as far as they were in use at once", () => {
+    emptyCache();
+    const peak = Math.max(getMemoryStats().peakBytes, 128 << 20);
+    for (let round = 0; round < 400; round++) scope(() => void zeros([(1 << 20) + round * 40_000]));
+    const { cachedBytes, bytes } = getMemoryStats();
+    expect(cachedBytes + bytes).toBeLessThanOrEqual(1.125 * Math.max(getMemoryStats().peakBytes, peak));
+    // A block serves tensors that are a little smaller.
+    scope(() => void zeros([1 << 24]));
+    const before = getMemoryStats().cachedBytes;
+    scope(() => {
+      zeros([Math.floor(0.9 * (1 << 24))]);
+      expect(getMemoryStats().cachedBytes).toBeLessThan(before);
+    });
+    expect(getMemoryStats().cachedBytes).toBe(before);
+    emptyCache();
+  });
 });
