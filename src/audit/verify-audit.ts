@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
+import { isEndpoint } from "../actions/load/load-victim.js";
 import { type VerifyRequest, verify as verifyJournals, type verifyRequestSchema } from "../actions/verify/verify.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
@@ -58,9 +59,13 @@ async function verifyAudit(
     if ((await sha256File(join(folder, file))) !== hash)
       throw new UserError(`${path}: ${file} is not the file of the audit. Restore it, or audit again.`);
   const model = request.model ?? recorded.subject.model;
-  const { device, threads, endpoint } = request;
-  const runtime = { ...(device && { device }), ...(threads && { threads }), ...(endpoint && { endpoint }) };
-  const audited = { ...recorded.request, ...runtime, model, out: folder, minutes: recorded.plan.minutes };
+  if (request.model == null && isEndpoint(model))
+    throw new UserError(`${path}: a file does not choose where texts are sent. Name the endpoint: --model ${model}`);
+  const { device, threads } = request;
+  const runtime = { ...(device && { device }), ...(threads && { threads }) };
+  // The headers of a file could send secrets of the environment.
+  const endpoint = { ...(recorded.request.endpoint as object | undefined), headers: {}, ...request.endpoint };
+  const audited = { ...recorded.request, ...runtime, endpoint, model, out: folder, minutes: recorded.plan.minutes };
   const parsed = validate(auditRequestSchema, audited, `${path}: request`);
   const lines: VerifiedClass[] = [];
   const controls = Object.keys(recorded.files).filter((file) => basename(dirname(file)) === checksFolder);

@@ -1,4 +1,6 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { audit } from "../../src/audit/audit.js";
@@ -173,4 +175,35 @@ test("mistakes are named before anything is measured", async () => {
     code: 2,
     stderr: expect.stringContaining("another model, other data or other settings"),
   });
+});
+
+test("verify sends no text to an address of a file, and no header of a file to any address", async () => {
+  const received: unknown[] = [];
+  const server = createServer((request, response) => {
+    received.push(request.headers["x-leak"]);
+    response.end("[]");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  try {
+    vi.stubEnv("SECRET_OF_THE_USER", "secret");
+    const forged = join(folder, "forged-endpoint");
+    cpSync(out, forged, { recursive: true });
+    const path = join(forged, "audit.json");
+    const { subject, request, ...rest } = read(path);
+    const endpoint = { retries: 0, headers: { "x-leak": "env:SECRET_OF_THE_USER" } };
+    const content = { ...rest, files: {}, subject: { ...subject, model: url }, request: { ...request, endpoint } };
+    writeFileSync(path, JSON.stringify(content));
+    const alone = await invoke(["verify", path, ...cpu]);
+    expect(alone).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("a file does not choose where texts are sent"),
+    });
+    expect(received).toEqual([]);
+    expect(await invoke(["verify", path, "--model", url, ...cpu])).toMatchObject({ code: 2 });
+    expect(received.length).toBeGreaterThan(0);
+    expect(new Set(received)).toEqual(new Set([undefined]));
+  } finally {
+    server.close();
+  }
 });
