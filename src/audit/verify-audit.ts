@@ -1,8 +1,7 @@
 import { stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import type { z } from "zod";
+import { basename, dirname, join, relative } from "node:path";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { type VerifyRequest, verify as verifyJournals, type verifyRequestSchema } from "../actions/verify/verify.js";
+import { type VerifyRequest, verify as verifyJournals, verifyRequestSchema } from "../actions/verify/verify.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { readJson, sha256File } from "../base/files.js";
@@ -34,7 +33,7 @@ export async function verify(
   callbacks: Callbacks = {},
 ): Promise<(JournalVerification | AuditVerification)[]> {
   const done: (JournalVerification | AuditVerification)[] = [];
-  for (const path of request.journals) {
+  for (const path of validate(verifyRequestSchema, request, "verify").journals) {
     const audit = await findAudit(path);
     if (audit !== null) done.push(await verifyAudit(audit, request, callbacks));
     else done.push(...(await verifyJournals({ ...request, journals: [path] }, callbacks)));
@@ -48,16 +47,15 @@ async function findAudit(path: string): Promise<string | null> {
   return (await stat(inside).catch(() => null))?.isFile() ? inside : null;
 }
 
-async function verifyAudit(
-  path: string,
-  request: z.input<typeof verifyRequestSchema>,
-  callbacks: Callbacks,
-): Promise<AuditVerification> {
+async function verifyAudit(path: string, request: VerifyRequest, callbacks: Callbacks): Promise<AuditVerification> {
   const recorded = validate(auditResultSchema, await readJson(path, "the audit"), path);
   const folder = dirname(path);
-  for (const [file, hash] of Object.entries(recorded.files))
+  for (const [file, hash] of Object.entries(recorded.files)) {
+    if (relative(folder, join(folder, file)).startsWith(".."))
+      throw new UserError(`${path}: files: expected files of the folder of the audit, received ${file}.`);
     if ((await sha256File(join(folder, file))) !== hash)
       throw new UserError(`${path}: ${file} is not the file of the audit. Restore it, or audit again.`);
+  }
   const model = request.model ?? recorded.subject.model;
   if (request.model == null && isEndpoint(model))
     throw new UserError(`${path}: a file does not choose where texts are sent. Name the endpoint: --model ${model}`);

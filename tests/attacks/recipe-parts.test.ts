@@ -170,7 +170,7 @@ describe("searches with scripted scores", () => {
     expect(result).toMatchObject({
       outcome: "success",
       goal: "targeted-1",
-      finalTexts: ["buy now lunch lunch"],
+      finalTexts: ["8uy n0w lunch lunch"],
     });
     const inserting = {
       ...{ ...parts, search: guardSearch({ maxAddedWords: 3, placement: "insert", maxQueries: 100 }) },

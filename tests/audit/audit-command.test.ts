@@ -114,6 +114,12 @@ test("verify computes every claim again, and refuses a changed claim and a chang
   expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("claims.0.evidence.summary") });
   writeFileSync(join(forged, "audit.json"), JSON.stringify({ ...result, underAttack: 1, clean: 1 }));
   expect(await verify(forged)).toMatchObject({ code: 2 });
+  const files = { ...result.files, "../elsewhere.jsonl": "0" };
+  writeFileSync(join(forged, "audit.json"), JSON.stringify({ ...result, files }));
+  expect(await verify(forged)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("received ../elsewhere.jsonl"),
+  });
   writeFileSync(join(forged, "audit.json"), JSON.stringify(result));
   const journal = join(forged, "attacks", "pwws.jsonl");
   writeFileSync(journal, readFileSync(journal, "utf8").replace('"failed"', '"skipped"').concat(" "));

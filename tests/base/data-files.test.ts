@@ -118,6 +118,7 @@ const sample = ["--num-examples", "2", ...cpu];
 const commandLines: Record<string, ((run: string, out: string) => string[]) | null> = {
   analyze: (run, out) => ["analyze", "consistency", run, "--out", out],
   attack: (run) => ["attack", run, "--attack", "greedy", ...sample, "--resume"],
+  audit: (run, out) => ["audit", run, "--minutes", "0.05", "--out", out, ...cpu],
   calibrate: (run) => ["calibrate", run, "--benign", write("benign.txt", "a film\n".repeat(4)), "--fpr", "0.5", ...cpu],
   certify: (run) => ["certify", run, "--kind", "windows", "--num-examples", "4", "--resume", ...cpu],
   compare: (run) => ["compare", run, victim.run],

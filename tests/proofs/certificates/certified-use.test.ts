@@ -223,7 +223,7 @@ test("verify computes certificates again, and names the line that is forged", as
   ]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(stdout).toContain(
-    "hash-vote.jsonl: 20 hash-vote certificates recomputed from model and text, 1 summary recomputed\n",
+    "hash-vote.jsonl: 20 hash-vote certificates recomputed from model and text, 1 summary recomputed; not verified: 1 header",
   );
   const forged = join(folder, "forged.jsonl");
   writeForged(journals[0]!, forged, (line) => ({ ...line, changeableGroups: 3 }));
