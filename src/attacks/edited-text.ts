@@ -42,7 +42,7 @@ interface BaseSource {
   locate(): Slot[];
 }
 
-/** What the last edit did. */
+/** The effect of the last edit. */
 type LastEdit = Pick<EditedText, "numChanged" | "edit" | "position" | "origin">;
 
 /**
@@ -361,7 +361,7 @@ export class EditedText {
     return this.base.slots.filter((slot) => slot.field <= field).length;
   }
 
-  /** How a replacement changes the number of changed words: by -1, 0 or 1. */
+  /** The change of the number of changed words by a replacement: -1, 0 or 1. */
   #countChange(position: number, origin: number, word: string): number {
     if (origin < 0) return 0;
     const old = this.original.getWord(origin);

@@ -36,7 +36,7 @@ import { type AuditStep, listSteps } from "./steps.js";
 import { createTimeLimit } from "./time-limit.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 
-/** What happens during an audit. */
+/** The events of an audit. */
 export interface AuditCallbacks extends Callbacks {
   /** Called with the plan as rows of what and how much, before anything is measured. */
   readonly onPlan?: (rows: readonly (readonly string[])[], plan: AuditPlan) => void;
@@ -95,7 +95,7 @@ export async function audit(
 export interface OpenedAudit extends AsyncDisposable {
   readonly model: string | PredictProbabilities;
   readonly victim: OpenVictim;
-  /** What answers: the victim, or a certified model as it is used, because the votes of its victim are no probabilities. */
+  /** The victim, or a certified model as it is used, because the votes of its victim are no probabilities. */
   readonly predictor: Predictor;
   readonly task: Task;
   readonly all: readonly Example[];
@@ -151,7 +151,7 @@ async function readSlices(data: unknown, column: string, examples: readonly Exam
   return new Map(examples.map(({ id }) => [id, values.get(id.slice(id.lastIndexOf(":") + 1)) ?? ""]));
 }
 
-/** What makes two audits the same. Time, threads and the folder do not. */
+/** Two audits with the same key are one audit. Time, threads and the folder are not part of it. */
 function createKey(request: ParsedAuditRequest, opened: OpenedAudit): string {
   const { minutes: _, out: __, device: ___, threads: ____, endpoint: _____, data: ______, ...rest } = request;
   const { hash, hashes } = opened.victim.victim;
@@ -183,7 +183,7 @@ async function runSteps(
   const found = new Map<string, StepResult>();
   const missing = new Map<string, string>();
   let context = start;
-  // What its share of the time was too short for gets the time that the others left.
+  // A step whose share of the time was too short gets the time that the others left.
   for (const hasShares of [true, false])
     for (const [i, step] of steps.entries()) {
       if (!hasShares && !missing.has(step.name)) continue;

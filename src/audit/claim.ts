@@ -10,13 +10,13 @@ const outcomes = ["proven", "counterexample", "inconclusive"] as const;
 const exampleSchema = z.object({
   id: z.string().optional(),
   text: z.string(),
-  /** What the text shows. */
+  /** The problem that the text shows. */
   note: z.string(),
 });
 export type ShownText = Readonly<z.output<typeof exampleSchema>>;
 
 const evidenceSchema = z.object({
-  /** What was found, in one or two sentences. */
+  /** The finding in one or two sentences. */
   summary: z.string(),
   /** The texts that the claim is about. */
   domain: z.string(),
@@ -26,7 +26,7 @@ const evidenceSchema = z.object({
   ids: z.array(z.string()).default([]),
   /** The first of them. */
   texts: z.array(exampleSchema).default([]),
-  /** What to do, and the command that does it. */
+  /** The next thing to do, and the command that does it. */
   remedy: z.string().nullable().default(null),
   command: z.string().nullable().default(null),
 });
@@ -43,7 +43,7 @@ export const claimSchema = z.object({
 });
 export type Claim = z.output<typeof claimSchema>;
 
-/** How many texts a finding shows, and how much of each. */
+/** Texts that a finding shows, and characters of each. */
 const maxTexts = 5;
 const maxCharacters = 400;
 

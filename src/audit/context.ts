@@ -11,13 +11,13 @@ import type { ParsedAuditRequest } from "./audit-request.js";
 import type { Claim } from "./claim.js";
 import type { AuditPlan } from "./plan.js";
 
-/** What every check sees. */
+/** The model, the data and the plan, as every check sees them. */
 export interface AuditContext extends GivenExamples {
   readonly request: ParsedAuditRequest;
-  /** What `attack` and `exact` open. */
+  /** The model as `attack` and `exact` open it. */
   readonly model: string | PredictProbabilities;
   readonly victim: OpenVictim;
-  /** What answers questions about texts. */
+  /** Answers questions about texts. */
   readonly predictor: Predictor;
   readonly plan: AuditPlan;
   readonly train: readonly Example[] | null;
@@ -34,11 +34,11 @@ export interface AuditContext extends GivenExamples {
   readonly isReplay: boolean;
 }
 
-/** What a step found. */
+/** The findings of a step. */
 export interface StepResult {
   readonly claims: readonly Claim[];
   readonly answers?: readonly (readonly number[])[] | undefined;
-  /** What the time was too short for. The step is continued by the next call. */
+  /** The measurements that did not fit into the time. The next call continues the step. */
   readonly missing?: string;
 }
 

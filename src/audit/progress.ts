@@ -9,7 +9,7 @@ import { type AuditPlan, auditPlanSchema } from "./plan.js";
 import type { AuditStep } from "./steps.js";
 
 const stepSchema = z.object({
-  /** What the step used of its plan. */
+  /** The part of its plan that the step has carried out, in words. */
   uses: z.string(),
   claims: z.array(claimSchema),
   answers: z.array(z.array(z.number())).optional(),
@@ -25,13 +25,13 @@ const progressSchema = z.object({
   seconds: z.number(),
   steps: z.record(z.string(), stepSchema),
 });
-type Progress = z.output<typeof progressSchema>;
+type AuditState = z.output<typeof progressSchema>;
 
 /** progress.json: the finished steps of an audit. The same command continues it. */
 export class AuditProgress {
   private constructor(
     readonly path: string,
-    readonly value: Progress,
+    readonly value: AuditState,
   ) {}
 
   /** Reads the progress in a folder, or starts one. `createPlan` is called with the rate of the host. */

@@ -2,7 +2,7 @@ import { formatCount, formatPercent } from "../base/format.js";
 import type { AuditResult } from "./audit-result.js";
 import type { AuditContext } from "./context.js";
 
-/** What an audit says nothing about. */
+/** Risks that an audit says nothing about. */
 export const notCovered = [
   "Poisoning of the training data as such: only its traces are searched (triggers, label errors).",
   "Privacy: whether training texts can be extracted or recognized.",

@@ -20,7 +20,7 @@ export interface AuditVerification {
   readonly classes: readonly VerifiedClass[];
 }
 
-type JournalVerification = Awaited<ReturnType<typeof verifyJournals>>[number];
+type ReplayedJournal = Awaited<ReturnType<typeof verifyJournals>>[number];
 
 /**
  * Replays journals, proofs, certificates and audits. Of an audit, every claim is computed again from the model, the
@@ -31,8 +31,8 @@ type JournalVerification = Awaited<ReturnType<typeof verifyJournals>>[number];
 export async function verify(
   request: VerifyRequest,
   callbacks: Callbacks = {},
-): Promise<(JournalVerification | AuditVerification)[]> {
-  const done: (JournalVerification | AuditVerification)[] = [];
+): Promise<(ReplayedJournal | AuditVerification)[]> {
+  const done: (ReplayedJournal | AuditVerification)[] = [];
   for (const path of validate(verifyRequestSchema, request, "verify").journals) {
     const audit = await findAudit(path);
     if (audit !== null) done.push(await verifyAudit(audit, request, callbacks));

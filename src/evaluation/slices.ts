@@ -9,7 +9,7 @@ export const sliceSchema = z.object({
   examples: z.int(),
   accuracy: z.number(),
   interval: intervalSchema,
-  /** How many of the texts have the positive label. */
+  /** The number of texts with the positive label. */
   positives: z.int(),
   /** The recall of these, by the false-positive rate of the threshold on all texts; empty without any. */
   recallAtFpr: z.record(z.string(), z.object({ recall: z.number(), interval: intervalSchema })),

@@ -3,7 +3,7 @@ import type { WordPlace } from "./find-words.js";
 import { findPartEnd, isPlain, MAX_TEXT_LENGTH } from "./part-encoder.js";
 
 /** A part of a text, from one space to the next one at which it can be split. */
-interface Part {
+interface TextPart {
   readonly field: number;
   readonly start: number;
   readonly end: number;
@@ -11,7 +11,7 @@ interface Part {
   tokens: readonly number[] | null;
 }
 
-/** How a tokenizer encodes texts by their parts. */
+/** A tokenizer that encodes texts by their parts. */
 export interface PartRules {
   /** The tokens of a part. The tokens of a text are those of its parts. */
   encodePart(part: string): readonly number[];
@@ -38,7 +38,13 @@ export function createTextComposer(
   if (partAt.some((part, position) => part.start > places[position]!.start)) return null;
 
   /** The part with new words at the positions from `from` to `to`; null if it cannot be split off then. */
-  function encodeChanged(part: Part, positions: readonly number[], words: readonly string[], from: number, to: number) {
+  function encodeChanged(
+    part: TextPart,
+    positions: readonly number[],
+    words: readonly string[],
+    from: number,
+    to: number,
+  ) {
     const text = texts[part.field]!;
     let [changed, end] = ["", part.start];
     for (let i = from; i < to; i++) {
@@ -106,8 +112,8 @@ export function rememberParts(encodePart: PartRules["encodePart"]): PartRules["e
   };
 }
 
-function splitIntoParts(text: string, field: number): Part[] {
-  const parts: Part[] = [];
+function splitIntoParts(text: string, field: number): TextPart[] {
+  const parts: TextPart[] = [];
   for (let start = 0, end = 0; start < text.length; start = end) {
     end = findPartEnd(text, start);
     parts.push({ field, start, end, tokens: null });
@@ -116,7 +122,7 @@ function splitIntoParts(text: string, field: number): Part[] {
 }
 
 /** The part of each word. */
-function findParts(parts: readonly (readonly Part[])[], places: readonly WordPlace[]): Part[] {
+function findParts(parts: readonly (readonly TextPart[])[], places: readonly WordPlace[]): TextPart[] {
   let [field, next] = [0, 0];
   return places.map((place) => {
     if (place.field !== field) [field, next] = [place.field, 0];

@@ -25,7 +25,7 @@ export async function checkSummary(path: string, computed: object, ignored: read
   throw new UserError(`${path}: ${what}. Remove the file, or run the command that wrote it again.`);
 }
 
-/** What a report says besides its numbers: the request, and warnings that need the model or the data. */
+/** The keys of a report that are no numbers: the request, and warnings that need the model or the data. */
 const descriptions = ["format", "task", "split", "labels", "coverage", "sanity", "request"];
 
 /** Computes report.json beside the journal of an attack again. Returns false if it has no numbers of this journal. */

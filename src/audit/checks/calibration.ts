@@ -4,10 +4,10 @@ import { mean, standardDeviation } from "../../evaluation/statistics.js";
 import { type Claim, createClaim, rateSeverity } from "../claim.js";
 import type { AuditContext } from "../context.js";
 
-type Rows = readonly (readonly number[])[];
+type PredictedRows = readonly (readonly number[])[];
 
 /** Divides the logits by a temperature. Logarithms of probabilities are logits up to a constant. */
-function scaleRows(rows: Rows, temperature: number): number[][] {
+function scaleRows(rows: PredictedRows, temperature: number): number[][] {
   return rows.map((row) => {
     const logits = row.map((value) => Math.log(Math.max(value, 1e-12)) / temperature);
     const top = Math.max(...logits);
@@ -18,7 +18,7 @@ function scaleRows(rows: Rows, temperature: number): number[][] {
 }
 
 /** The temperature of the smallest log-loss (Guo et al. 2017), by golden section over its logarithm. */
-function fitTemperature(rows: Rows, labels: readonly number[]): number {
+function fitTemperature(rows: PredictedRows, labels: readonly number[]): number {
   const measure = (x: number): number => logLoss(scaleRows(rows, Math.exp(x)), labels);
   const ratio = (Math.sqrt(5) - 1) / 2;
   let [low, high] = [Math.log(0.05), Math.log(20)];

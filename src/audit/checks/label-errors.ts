@@ -8,8 +8,6 @@ import { normalizeText } from "../../tasks/split-examples.js";
 import { type Claim, createClaim, rateSeverity } from "../claim.js";
 import type { AuditContext, StepResult } from "../context.js";
 
-type Rows = readonly ArrayLike<number>[];
-
 interface LabelError {
   readonly index: number;
   /** The label that the probabilities speak for. */
@@ -22,7 +20,11 @@ interface LabelError {
  * Finds likely label errors by confident learning (Northcutt et al. 2021): a text belongs to a class if its
  * probability reaches the mean that texts of this label have, and it is an error if that is another class.
  */
-function findLabelErrors(rows: Rows, labels: readonly number[], numLabels: number): LabelError[] {
+function findLabelErrors(
+  rows: readonly ArrayLike<number>[],
+  labels: readonly number[],
+  numLabels: number,
+): LabelError[] {
   const thresholds = Array.from({ length: numLabels }, (_, label) => {
     const own = rows.flatMap((row, i) => (labels[i] === label ? [row[label]!] : []));
     return own.length > 0 ? mean(own) : Number.POSITIVE_INFINITY;

@@ -62,7 +62,7 @@ class TextIndex {
   }
 }
 
-interface Pair {
+interface TextPair {
   readonly example: Example;
   readonly other: Example;
   readonly isExact: boolean;
@@ -73,17 +73,17 @@ const method = `equal without case, punctuation and spaces, or a Jaccard similar
 /** Finds test texts that are in the training data, and repeated texts, also with another label. */
 export function checkLeaks(context: AuditContext): StepResult {
   const { examples, train, task } = context;
-  const shown = ({ example, other, isExact }: Pair): ShownText => ({
+  const shown = ({ example, other, isExact }: TextPair): ShownText => ({
     id: example.id,
     text: example.texts.join(" | "),
     note: `${isExact ? "same text" : "nearly the same text"} as ${other.id} (${task.labels[example.label]}, ${task.labels[other.label]})`,
   });
-  const describe = (pairs: readonly Pair[], what: string): string =>
+  const describe = (pairs: readonly TextPair[], what: string): string =>
     `${formatCount(pairs.length)} of ${formatCount(examples.length)} test texts (${formatPercent(pairs.length / examples.length)}) ${what}.`;
   const create = (
     id: string,
     claim: string,
-    pairs: readonly Pair[],
+    pairs: readonly TextPair[],
     what: string,
     limits: [number, number, number],
   ) => {
@@ -133,7 +133,10 @@ export function checkLeaks(context: AuditContext): StepResult {
   return { claims };
 }
 
-function findPairs(examples: readonly Example[], find: (example: Example) => ReturnType<TextIndex["find"]>): Pair[] {
+function findPairs(
+  examples: readonly Example[],
+  find: (example: Example) => ReturnType<TextIndex["find"]>,
+): TextPair[] {
   return examples.flatMap((example) => {
     const found = find(example);
     return found ? [{ example, other: found.example, isExact: found.isExact }] : [];
