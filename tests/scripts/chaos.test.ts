@@ -29,7 +29,7 @@ test("make chaos covers every command that works for more than a moment", async 
   });
   for (const name of covered) expect(Object.keys(commands)).toContain(name);
   expect([...new Set(covered)].sort()).toEqual([
-    ...["analyze", "attack", "augment", "calibrate", "certify", "compare", "evaluate", "exact", "export"],
+    ...["analyze", "attack", "audit", "augment", "calibrate", "certify", "compare", "evaluate", "exact", "export"],
     ...[
       "gate",
       "harden",

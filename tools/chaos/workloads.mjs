@@ -211,6 +211,19 @@ export function createWorkloads(folder) {
             ],
       listResults: () => ["table.json"],
     },
+    repeatable("audit", /^audit\.(json|html)$/, (out) => {
+      // The rate of the host decides sizes, so a disturbed audit has the plan of the undisturbed one.
+      const reference = join(folder, "reference-audit");
+      if (out !== reference && existsSync(reference) && !existsSync(join(out, "progress.json"))) {
+        const progress = JSON.parse(readFileSync(join(reference, "progress.json"), "utf8"));
+        writeFileSync(join(out, "progress.json"), JSON.stringify({ ...progress, steps: {}, seconds: 0 }));
+        cpSync(join(reference, ".temper.json"), join(out, ".temper.json"));
+      }
+      return [
+        ...[victim, ...data, ...table, "--attack", "pwws", "--num-examples", "12", "--query-budget", "60"],
+        ...["--max-changes", "1", "--minutes", "10", ...runtime, "--out", out],
+      ];
+    }),
     printing("evaluate", [victim, ...data, ...runtime]),
     printing("compare", [victim, victim]),
     printing("predict", [victim, join(folder, "texts.txt"), "--device", "cpu", "--threads", "1", "--json"]),

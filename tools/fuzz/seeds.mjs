@@ -46,6 +46,7 @@ export async function writeSeeds(folder, load, fixtures) {
   const { exact } = await load("actions/exact/exact");
   const { certify } = await load("actions/certify");
   const { exportModel } = await load("actions/export");
+  const { audit } = await load("audit/audit");
   // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
   const before = process.cwd();
   process.chdir(folder);
@@ -74,6 +75,8 @@ export async function writeSeeds(folder, load, fixtures) {
         });
       await certify({ model, kind, numExamples: 6, ...common, out: join(run, "certificates") });
     }
+    const sizes = { attacks: ["pwws"], numExamples: 4, queryBudget: 20, maxChanges: 0, minutes: 1 };
+    await audit({ model: run, ...data, ...sizes, ...common, out: "audits/one" });
     await exportModel({ model: run, out: "exported", threads: 1 });
   } finally {
     process.chdir(before);

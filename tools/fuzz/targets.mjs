@@ -1,7 +1,7 @@
 // What is fuzzed. `make` returns damaged files by name; `run` reads them as users do. A UserError is
 // a clear refusal; any other error, or a result that `expect` finds wrong, is a failure.
 import { createHash } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { stringify } from "yaml";
@@ -462,6 +462,22 @@ export const targets = {
       expect(lines === examples, "lines");
     },
   ),
+  audits: overFolder("audits/one", ["audit.json", "progress.json"], async ({ folder, load, seeds, files }) => {
+    const { listAudits } = await load("studio/audits");
+    for (const { html } of await listAudits([dirname(folder)]))
+      expect(!/<script>alert/.test(html), "markup of the input");
+    // The path of the data is relative, so that kept inputs do not name folders of this host.
+    const path = join(folder, "audit.json");
+    const content = files["audit.json"].toString();
+    writeFileSync(path, content.replaceAll('"reviews.tsv"', JSON.stringify(join(seeds, "reviews.tsv"))));
+    const { verify } = await load("audit/verify-audit");
+    const model = join(seeds, "runs/one");
+    const [{ classes }] = await verify({ journals: [path], model, device: "cpu", threads: 1 });
+    expect(
+      classes.some(({ isVerified }) => isVerified),
+      "nothing was verified",
+    );
+  }),
   onnx: overFolder("exported", ["onnx/model.onnx", "config.json"], classify),
   report: overFolder(
     "runs/one",
