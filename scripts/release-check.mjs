@@ -14,7 +14,7 @@ const out = join(root, "build/prebuilt");
 const workflow = ".github/workflows/publish.yml";
 /** Newer versions may judge differently, so a release uses these. */
 const tools = { publint: "publint@0.3.25", attw: "@arethetypeswrong/cli@0.18.5" };
-/** What the issues of the install size and of the demo allow, in bytes per archive. */
+/** The largest size of each archive in bytes. */
 const limits = { "temper-nlp": 10e6, "temper-nlp-demo": 30e6 };
 
 /** @type {string[]} */
@@ -88,15 +88,19 @@ function checkWorkflow() {
   check(place(/npm pkg set repository/) >= 0, `${workflow}: provenance needs the field repository.`);
 }
 
+/**
+ * The files that exports name, under any condition.
+ * @param {string | object} exports
+ * @returns {string[]}
+ */
+function listTargets(exports) {
+  return typeof exports === "string" ? [exports] : Object.values(exports).flatMap(listTargets);
+}
+
 /** @param {Archive} archive */
 function checkContents({ path, manifest, files }) {
   const { name, exports = {}, bin = {} } = manifest;
-  for (const file of [
-    ...Object.values(exports).flatMap(Object.values),
-    ...Object.values(bin),
-    "README.md",
-    "package.json",
-  ])
+  for (const file of [...listTargets(exports), ...Object.values(bin), "README.md", "package.json"])
     check(files.has(file.replace("./", "")) || name.startsWith("@"), `${basename(path)}: ${file} is missing.`);
   const unwanted = [...files].filter((file) => /^(tests|build|runs|packages|src|node_modules)\//.test(file));
   check(

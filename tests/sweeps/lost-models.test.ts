@@ -23,7 +23,7 @@ test("a sweep continues from results and journals alone, and trains only what un
     rmSync(join(unfinished, name));
   const journal = join(unfinished, "attacks/greedy.jsonl");
   const complete = readFileSync(journal, "utf8");
-  writeFileSync(journal, complete.split("\n").slice(0, 3).join("\n") + "\n");
+  writeFileSync(journal, `${complete.split("\n").slice(0, 3).join("\n")}\n`);
 
   const request = { file, out: copy, estimate: false, resume: true };
   expect((await planSweep(request)).unfinished).toEqual([unfinished.slice(join(copy, "runs/").length)]);
