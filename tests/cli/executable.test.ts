@@ -29,7 +29,7 @@ test("exit codes and streams of the real process", async () => {
   const good = temper(["predict", model, "--json", "--quiet"], "a quiet film .\n");
   expect(good).toMatchObject({ status: 0, stderr: "" });
   expect(JSON.parse(good.stdout)).toMatchObject({ text: "a quiet film .", label: "LABEL_0" });
-  expect(temper(["predict", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
+  expect(temper(["predict", model, "--quiet"], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
     status: 2,
     stdout: "",
     stderr: "temper: standard input:1: the line is not valid UTF-8. Save the text as UTF-8.\n",
