@@ -73,7 +73,10 @@ function call(request: Request, source: string): readonly TextTokens[] {
   const { port, signal } = startWorker();
   Atomics.store(signal, 0, 0);
   port.postMessage(request);
-  if (Atomics.wait(signal, 0, 0, timeLimitMs) === "timed-out") {
+  const end = performance.now() + timeLimitMs;
+  // The worker notifies after it stores. A late notification of the last answer wakes this wait too soon.
+  while (Atomics.load(signal, 0) === 0) {
+    if (Atomics.wait(signal, 0, 0, end - performance.now()) !== "timed-out") continue;
     state = undefined;
     throw new UserError(
       `${source}: the tokenizer did not answer for ${timeLimitMs / 1000} seconds. Use another tokenizer or shorter texts.`,

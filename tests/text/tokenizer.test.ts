@@ -1,9 +1,10 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { Rng } from "../../src/base/rng.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { createPackageTokenizer } from "../../src/text/tokenizer-worker.js";
 import { temporaryFolder } from "../temporary.js";
 import { strangeText } from "./strange-texts.js";
 
@@ -180,6 +181,17 @@ describe("loadTokenizer", () => {
       Object.assign(file.model!, { vocab: Object.fromEntries(byId(file.model!.vocab).reverse()) }),
     );
     expect((await loadTokenizer(shuffled)).hash).toBe(hash);
+  });
+});
+
+describe("the worker of the tokenizer", () => {
+  it("is waited for, also if the notification of an earlier answer arrives late", () => {
+    const tokenize = createPackageTokenizer(readFileSync(join(roberta, "tokenizer.json"), "utf8"), roberta);
+    const expected = tokenize(["one text"]);
+    const wait = vi.spyOn(Atomics, "wait").mockImplementationOnce(() => "ok");
+    expect(tokenize(["one text"])).toEqual(expected);
+    expect(wait).toHaveBeenCalled();
+    wait.mockRestore();
   });
 });
 
