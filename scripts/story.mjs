@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { loadTask } from "../dist/index.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -65,15 +66,28 @@ function runCommand(command) {
   writeFileSync(path, JSON.stringify(output));
 }
 
+/** Writes labeled emails of both classes in turns, without the first ones, which are in new.csv without their labels. */
+async function writeEmails() {
+  const task = await loadTask({ task: "spam" });
+  const all = await task.load("train");
+  const byLabel = task.labels.map((_, label) => all.filter((example) => example.label === label));
+  const emails = Array.from({ length: Number(options.size) }, (_, i) => byLabel[i % 2]?.[i >> 1]).filter(
+    (each) => !!each,
+  );
+  const lines = emails.map(({ texts, label }) => {
+    const text = texts.join(" ").replace(/\s+/g, " ").slice(0, 160).replaceAll('"', '""');
+    return { text: `"${text}"`, label };
+  });
+  const labeled = lines.slice(8).map(({ text, label }, row) => `${row + 1},${text},${label}`);
+  const unlabeled = lines.slice(0, 8).map(({ text }, row) => `${row + 1},${text}`);
+  writeFileSync(join(folder, "emails.csv"), `${["id,email,spam", ...labeled].join("\n")}\n`);
+  writeFileSync(join(folder, "new.csv"), `${["id,email", ...unlabeled].join("\n")}\n`);
+}
+
 const start = performance.now();
 if (!options.resume) rmSync(folder, { recursive: true, force: true });
 mkdirSync(join(folder, "outputs"), { recursive: true });
-const files = ["emails.csv", "new.csv"];
-if (!files.every((name) => existsSync(join(folder, name)))) {
-  const args = ["example", ...files, "--out", folder, "--size", options.size, "--quiet"];
-  const { status } = spawnSync(process.execPath, [main, ...args], { stdio: ["ignore", "ignore", "inherit"] });
-  if (status !== 0) process.exit(status ?? 1);
-}
+await writeEmails();
 const text = readFileSync(template, "utf8");
 for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?)```/gs))
   writeFileSync(join(folder, String(name)), String(content).replace("MODEL", options.model));

@@ -22,7 +22,6 @@
 export { z } from "zod";
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
-export { augment } from "./actions/augment.js";
 export { calibrate } from "./actions/calibrate.js";
 export { certify } from "./actions/certify.js";
 export { type ComparisonReport, compare } from "./actions/compare.js";
@@ -31,14 +30,8 @@ export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evalu
 export { type ExactReport, type ExactRequest, exact } from "./actions/exact/exact.js";
 export { exportModel } from "./actions/export.js";
 export { gate } from "./actions/gate/gate.js";
-export { type MergeReport, type MergeRequest, merge } from "./actions/merge.js";
 export { predict } from "./actions/predict/predict.js";
 export { loadClassifier, type Prediction, TextClassifier } from "./actions/predict/text-classifier.js";
-export {
-  type PretrainRequest,
-  type PretrainResults,
-  pretrain,
-} from "./actions/pretrain.js";
 export { prune } from "./actions/prune.js";
 export { push } from "./actions/push.js";
 export { Run } from "./actions/run.js";

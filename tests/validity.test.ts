@@ -143,30 +143,6 @@ describe("a constant model", () => {
     expect((JSON.parse(report.stdout) as { degeneracy: string }).degeneracy).toMatch(/guessing|predicts/);
   });
 
-  test("is no part of a greedy soup, and soups of nothing else are errors", async () => {
-    const merge = (models: string[], out: string) =>
-      invoke([
-        "merge",
-        ...models,
-        "--mode",
-        "greedy",
-        "--split",
-        "test",
-        ...data,
-        "--out",
-        join(folder, out),
-        "--json",
-      ]);
-    const { stdout } = await merge([constant, sound], "soup");
-    const { models } = JSON.parse(stdout) as { models: { weight: number; degeneracy: string | null }[] };
-    expect(models).toMatchObject([
-      { weight: 0, degeneracy: expect.any(String) as string },
-      { weight: 1, degeneracy: null },
-    ]);
-    const refused = await merge([constant, constant], "nothing");
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("all 2 models are degenerate")]);
-  });
-
   test("fails the gate with the reason, and is no baseline", async () => {
     const limits = ["--max-drop", "100", "--num-examples", "10", "--quiet"];
     const candidate = ["gate", constant, "--baseline", sound, ...data, ...limits, "--out", join(folder, "gate")];

@@ -108,7 +108,6 @@ export { changeNames } from "./transformations/change-names.js";
 export { changeNumbers } from "./transformations/change-numbers.js";
 export { contractWords, expandContractions } from "./transformations/contractions.js";
 export { deleteWord } from "./transformations/delete-word.js";
-export { exchangeWords, insertSynonyms } from "./transformations/eda.js";
 export { flipByGradient } from "./transformations/flip-by-gradient.js";
 export { insertMaskedWords, mergeMaskedWords, replaceMaskedWords } from "./transformations/masked-words.js";
 export { listRewritings, type Rewriting, rewriteText, rewriteWord } from "./transformations/rewrite-text.js";

@@ -29,11 +29,6 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "check the installation and explain how to fix it",
     load: () => import("./commands/doctor.js"),
   },
-  example: {
-    group: "Start",
-    summary: "write the example files of the tutorial",
-    load: () => import("./commands/example.js"),
-  },
   completion: {
     group: "Start",
     summary: "print a completion script for a shell",
@@ -53,11 +48,6 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     group: "Attack",
     summary: "print adversarial examples of a journal as diffs",
     load: () => import("./commands/show.js"),
-  },
-  augment: {
-    group: "Attack",
-    summary: "write a dataset with changed copies of its texts",
-    load: () => import("./commands/augment.js"),
   },
   verify: {
     group: "Attack",
@@ -145,16 +135,6 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     group: "Research",
     summary: "analyze runs: weight distance, feature geometry, loss landscape, probes",
     load: () => import("./commands/analyze.js"),
-  },
-  merge: {
-    group: "Research",
-    summary: "average the weights of models: with the pre-trained ones, or of several runs",
-    load: () => import("./commands/merge.js"),
-  },
-  pretrain: {
-    group: "Research",
-    summary: "continue the training of a masked language model on texts",
-    load: () => import("./commands/pretrain.js"),
   },
   prune: {
     group: "Research",

@@ -11,8 +11,6 @@ export type EncoderInput = {
   readonly tokenTypeIds?: Tensor | null;
   /** Leaves out the padding, if the model can. */
   readonly packing?: Packing | null;
-  /** The tokens to predict, as indices in the flattened batch [batch * length]. Null: all. */
-  readonly predictedPositions?: Tensor | null;
 } & (
   | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }
   | {

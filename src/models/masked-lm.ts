@@ -1,6 +1,6 @@
 import { UserError } from "../base/errors.js";
-import { evalMode, type ForwardMode, type Weights } from "../nn/index.js";
-import { noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
+import { evalMode, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
+import { linear, noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding, Tokenizer } from "../text/encoding.js";
 import { loadTokenizer } from "../text/tokenizer.js";
@@ -17,8 +17,24 @@ import { type EncoderInput, getEncoderParameterShapes } from "./encoder.js";
 import type { EncoderConfig, ParameterShapes } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 import { batchForInference } from "./inference/inference-batches.js";
-import { forward, getMaskedLmParameterShapes, type Model } from "./model.js";
+import { encodeInput } from "./model.js";
 import { toModelInput } from "./model-input.js";
+
+/** Computes the logits of a masked language model: [..., hidden] -> [..., vocabulary]. */
+function applyMaskedLmHead(config: EncoderConfig, weights: Weights, hidden: Tensor): Tensor {
+  const family = getFamily(config);
+  const { decoder, bias, transform } = family.maskedLm(config);
+  const matrix = getParameter(weights, `${config.tieWordEmbeddings ? family.wordEmbeddings : decoder}.weight`);
+  return linear(transform(weights, hidden), matrix, bias === null ? null : getParameter(weights, bias));
+}
+
+export function getMaskedLmParameterShapes(config: EncoderConfig): ParameterShapes {
+  const { decoder, bias, shapes } = getFamily(config).maskedLm(config);
+  const all = new Map(shapes);
+  if (!config.tieWordEmbeddings) all.set(`${decoder}.weight`, [config.vocabSize, config.embeddingSize]);
+  if (bias !== null) all.set(bias, [config.vocabSize]);
+  return all;
+}
 
 export interface MaskedLm {
   readonly config: EncoderConfig;
@@ -29,8 +45,6 @@ export interface MaskedLm {
   readonly maxLength: number;
   readonly folder: string;
   readonly reference: string;
-  /** Parameters of the head that were not in the checkpoint and were initialized randomly. */
-  readonly newlyInitialized: readonly string[];
 }
 
 /**
@@ -41,13 +55,7 @@ export interface MaskedLm {
  * const encoding = model.tokenizer.encode(["A [MASK] film."], 16);
  * const [tokens] = predictAtPositions(model, [{ encoding, positions: [2] }], 5)[0]!;
  */
-export async function loadMaskedLm(
-  reference: string,
-  options: ReadWeightsOptions & {
-    /** Accepts a checkpoint without a head. The head is then random, except for a tied decoder. */
-    readonly allowNewHead?: boolean;
-  } = {},
-): Promise<MaskedLm> {
+export async function loadMaskedLm(reference: string, options: ReadWeightsOptions = {}): Promise<MaskedLm> {
   const { folder } = await resolveModel(reference);
   const config = await readModelConfig(folder);
   const tokenizer = await loadTokenizer(folder);
@@ -65,34 +73,17 @@ export async function loadMaskedLm(
     addBiasAlias(config, names);
     const shapes = getMaskedLmShapes(config);
     const missing = [...getMaskedLmParameterShapes(config).keys()].filter((name) => !names.has(name));
-    if (missing.length > 0 && !options.allowNewHead)
+    if (missing.length > 0)
       throw new UserError(
         `${reference} has no head of a masked language model: the checkpoint lacks ${missing[0]}. ` +
           "Use a checkpoint for masked language modeling.",
       );
-    const { weights, newlyInitialized } = readWeights(config, shapes, names, options);
+    const { weights } = readWeights(config, shapes, names, options);
     const { maxLength } = config;
-    return { config, weights, tokenizer, maskId, maxLength, folder, reference, newlyInitialized };
+    return { config, weights, tokenizer, maskId, maxLength, folder, reference };
   } finally {
     await checkpoint.close();
   }
-}
-
-/** A masked language model as a model that the trainer can train. */
-export function toTrainableModel(maskedLm: MaskedLm, maxLength: number): Model {
-  const { config, weights, tokenizer, folder, reference, newlyInitialized } = maskedLm;
-  return {
-    architecture: { config, head: "masked-lm", pooling: "cls", numLabels: 0 },
-    weights,
-    tokenizer,
-    tokenization: "subword",
-    maxLength,
-    labels: config.labels,
-    task: null,
-    folder,
-    reference,
-    newlyInitialized,
-  };
 }
 
 /** The bias of the decoder has two names in checkpoints. An untied decoder uses its own. */
@@ -106,6 +97,7 @@ function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
   return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
 }
 
+/** The logits of tokens, whose positions are indices in the flattened batch [batch * length]. */
 export function predictTokens(
   config: EncoderConfig,
   weights: Weights,
@@ -113,8 +105,8 @@ export function predictTokens(
   positions: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const architecture = { config, head: "masked-lm", pooling: "cls", numLabels: 0 } as const;
-  return forward(architecture, weights, { ...input, predictedPositions: positions }, mode).logits;
+  const states = encodeInput(config, weights, input, mode, "all").reshape(-1, config.hiddenSize);
+  return applyMaskedLmHead(config, weights, states.indexSelect(0, positions)).to("float32");
 }
 
 export interface TokenPrediction {

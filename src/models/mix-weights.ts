@@ -1,6 +1,6 @@
 import { UserError } from "../base/errors.js";
 import { mapWeights, type Weights } from "../nn/index.js";
-import { keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { noGrad, type Tensor } from "../tensor/index.js";
 
 /** Returns the tensor of a name that has the shape of another model's tensor. */
 function getMatching(weights: Weights, name: string, { shape }: Tensor): Tensor {
@@ -18,22 +18,5 @@ export function interpolateWeights(from: Weights, to: Weights, alpha: number): M
       if (alpha === 0 || alpha === 1) return alpha === 0 ? tensor : other;
       return tensor.mul(1 - alpha).add(other.mul(alpha));
     }),
-  );
-}
-
-/** The mean of `count` earlier models and one more. Equal models have a bitwise equal mean. */
-export function addToMean(mean: Weights, count: number, weights: Weights): Map<string, Tensor> {
-  return noGrad(() =>
-    scope(() =>
-      keep(
-        mapWeights(mean, (tensor, name) =>
-          tensor.add(
-            getMatching(weights, name, tensor)
-              .sub(tensor)
-              .div(count + 1),
-          ),
-        ),
-      ),
-    ),
   );
 }

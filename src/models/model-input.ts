@@ -84,7 +84,6 @@ export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInpu
     tokenTypeIds,
     attentionBias,
     packing: readPacking(staging, inputIds.size(1)),
-    predictedPositions: staging.get("predictedPositions"),
   };
 }
 

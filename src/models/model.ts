@@ -1,5 +1,5 @@
-import { dense, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
-import { free, linear, type Tensor } from "../tensor/index.js";
+import { dense, type ForwardMode, type Weights } from "../nn/index.js";
+import { free, type Tensor } from "../tensor/index.js";
 import type { Normalization } from "../text/canonical-tokenizer.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
@@ -38,26 +38,9 @@ function getHeadParameterShapes(config: EncoderConfig, head: HeadName, numLabels
     .addDense("head.out", numLabels, mlpHiddenSize).shapes;
 }
 
-/** Computes the logits of a masked language model: [..., hidden] -> [..., vocabulary]. */
-function applyMaskedLmHead(config: EncoderConfig, weights: Weights, hidden: Tensor): Tensor {
-  const family = getFamily(config);
-  const { decoder, bias, transform } = family.maskedLm(config);
-  const matrix = getParameter(weights, `${config.tieWordEmbeddings ? family.wordEmbeddings : decoder}.weight`);
-  return linear(transform(weights, hidden), matrix, bias === null ? null : getParameter(weights, bias));
-}
-
-export function getMaskedLmParameterShapes(config: EncoderConfig): ParameterShapes {
-  const { decoder, bias, shapes } = getFamily(config).maskedLm(config);
-  const all = new Map(shapes);
-  if (!config.tieWordEmbeddings) all.set(`${decoder}.weight`, [config.vocabSize, config.embeddingSize]);
-  if (bias !== null) all.set(bias, [config.vocabSize]);
-  return all;
-}
-
 export interface Architecture {
   readonly config: EncoderConfig;
-  /** A classification head, or the head of a masked language model. */
-  readonly head: HeadName | "masked-lm";
+  readonly head: HeadName;
   readonly pooling: PoolingMode;
   readonly numLabels: number;
 }
@@ -82,7 +65,6 @@ export function forward(
   mode: ForwardMode,
 ): ModelOutput {
   const { config, head, pooling } = architecture;
-  if (head === "masked-lm") return predictMaskedTokens(config, weights, input, mode);
   const { classification } = getFamily(config);
   const headPooling = head === "hf" ? classification.pooling(config) : "cls";
   const positions = pooling === "mean" || headPooling === "mean" ? "all" : "first";
@@ -96,17 +78,6 @@ export function forward(
   return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
 }
 
-function predictMaskedTokens(
-  config: EncoderConfig,
-  weights: Weights,
-  input: EncoderInput,
-  mode: ForwardMode,
-): ModelOutput {
-  const states = encodeInput(config, weights, input, mode, "all").reshape(-1, config.hiddenSize);
-  const features = input.predictedPositions ? states.indexSelect(0, input.predictedPositions) : states;
-  return { logits: applyMaskedLmHead(config, weights, features).to("float32"), features };
-}
-
 /** Computes only the features of a text, e.g. of a teacher: [batch, hidden]. */
 export function extractFeatures(
   { config, pooling }: Pick<Architecture, "config" | "pooling">,
@@ -118,7 +89,7 @@ export function extractFeatures(
   return poolHidden(config, weights, hidden, input.attentionBias, pooling);
 }
 
-function encodeInput(
+export function encodeInput(
   config: EncoderConfig,
   weights: Weights,
   input: EncoderInput,
@@ -160,8 +131,6 @@ function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
 
 /** Returns the shape of every parameter of a model: the encoder first, then the head. */
 export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): ParameterShapes {
-  if (head === "masked-lm")
-    return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
   const family = getFamily(config);
   const usesPooler = pooling === "pooler" || (head === "hf" && family.classification.pooling(config) === "pooler");
   return new Map([
@@ -173,7 +142,6 @@ export function getParameterShapes({ config, head, pooling, numLabels }: Archite
 
 /** Returns true if the head classifies by the features, or by something that is computed from them. */
 export function doesHeadReadFeatures({ config, head, pooling }: Architecture): boolean {
-  if (head === "masked-lm") return false;
   const headPooling = getFamily(config).classification.pooling(config);
   return head === "mlp" || pooling === headPooling || (pooling === "cls" && headPooling === "pooler");
 }

@@ -92,7 +92,6 @@ export async function exportToOnnx(
   const architectures = [`${getFamily(config).className}ForSequenceClassification`];
   const { tokenization, normalize, maxLength, task, labels } = model;
   const { head, pooling } = model.architecture;
-  if (head === "masked-lm") throw new UserError(`${model.reference}: a masked language model cannot be exported.`);
   const temper: TemperMetadata = {
     format: 2,
     tokenization,

@@ -22,8 +22,6 @@ export const files = {
   model: "model",
   adapter: "adapter",
   results: "results.json",
-  pretraining: "pretraining.json",
-  pretrainingResults: "pretraining-results.json",
   advglue: "advglue.json",
   attacks: "attacks",
   certificates: "certificates",

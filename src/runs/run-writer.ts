@@ -99,11 +99,6 @@ export class RunWriter {
     await writeJson(this.path("results"), results);
   }
 
-  /** Writes the settings or the results of a pre-training. */
-  async writePretraining(file: "pretraining" | "pretrainingResults", content: object): Promise<void> {
-    await writeJson(this.path(file), content);
-  }
-
   /** Removes what a finished run no longer needs. */
   async removeUnneeded({ saveTotalLimit, keepOptimizerState }: RunConfig["train"]): Promise<void> {
     if (saveTotalLimit === 0) await removeRunFiles(this.folder, ["checkpoints"]);

@@ -176,7 +176,7 @@ async function checkModels({ plan, configs }: NewSweepPlan, attacks: readonly At
       throw new UserError(`${place}: expected a masked language model for the attacks, received none.`);
     await checkLocalModel(maskedLm).catch((error: unknown) => {
       if (!(error instanceof UserError)) throw error;
-      throw new UserError(`${place}: ${error.message} \`temper pretrain\` trains one.`, { cause: error });
+      throw new UserError(`${place}: ${error.message}`, { cause: error });
     });
   }
 }

@@ -25,32 +25,20 @@ export function toHostBatch(
   const { epoch = 0, microBatchIndex = 0, fullBatchSize = indices.length, longest } = options;
   const padding = getPadding({ train, deviceConfig });
   const items = Array.from(indices, (index) => train.items[index]!);
-  const masked = train.mask && Array.from(indices, (index) => train.mask!(index, epoch));
   const padded = padBatch(
-    items.map(({ encoding }, row) => (masked ? { ...encoding, ids: masked[row]!.ids } : encoding)),
+    items.map(({ encoding }) => encoding),
     model.tokenizer.special.padId,
     longest === undefined ? padding : { length: bucketLength(longest, padding.multiple, padding.maxLength) },
   );
-  const labels = Int32Array.from(
-    masked ? masked.flatMap((tokens) => [...tokens.labels]) : items.map(({ example }) => example.label),
-  );
-  const predictedPositions = masked
-    ? Int32Array.from(
-        masked.flatMap(({ positions }, row) => [...positions].map((p) => row * padded.sequenceLength + p)),
-      )
-    : null;
-  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex, fullBatchSize };
+  const labels = Int32Array.from(items, ({ example }) => example.label);
+  return { indices, items, padded, labels, epoch, microBatchIndex, fullBatchSize };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
 export function toBatch(job: BatchJob, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
   const { config } = job.model.architecture;
-  const { predictedPositions } = host;
-  const input = {
-    ...toModelInput(host.padded, config, device, canPackTexts(config, job.deviceConfig)),
-    ...(predictedPositions && { predictedPositions: tensor(predictedPositions, undefined, { device }) }),
-  };
+  const input = toModelInput(host.padded, config, device, canPackTexts(config, job.deviceConfig));
   const labels = tensor(host.labels, undefined, { device });
   const extras = new Map(
     collateExtras(job, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
@@ -86,11 +74,9 @@ const extraPrefix = "extra.";
 /** Every array of a batch by name: the input, the labels, and those that the methods add. */
 export function collectHostArrays(host: HostBatch, job: BatchJob): Map<string, HostTensor> {
   const { config } = job.model.architecture;
-  const { labels, predictedPositions } = host;
+  const { labels } = host;
   const arrays = toNamedArrays(host.padded, config, canPackTexts(config, job.deviceConfig));
   arrays.set("labels", { values: labels, shape: [labels.length] });
-  if (predictedPositions)
-    arrays.set("predictedPositions", { values: predictedPositions, shape: [predictedPositions.length] });
   for (const [name, array] of collateExtras(job, host)) arrays.set(extraPrefix + name, array);
   return arrays;
 }

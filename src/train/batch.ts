@@ -8,9 +8,7 @@ export interface HostBatch {
   readonly indices: Int32Array;
   readonly items: readonly TokenizedExample[];
   readonly padded: PaddedBatch;
-  readonly labels: Int32Array; // [batch], or [predicted token]
-  /** The tokens that are predicted, as indices in the padded batch; null for texts. */
-  readonly predictedPositions: Int32Array | null;
+  readonly labels: Int32Array; // [batch]
   readonly epoch: number;
   /** If a batch was split: the position of this micro-batch. The others follow the first one. */
   readonly microBatchIndex: number;
@@ -20,7 +18,7 @@ export interface HostBatch {
 
 export interface Batch {
   readonly input: TokenInput;
-  readonly labels: Tensor; // [batch], or [predicted token]
+  readonly labels: Tensor; // [batch]
   readonly batchSize: number;
   readonly sequenceLength: number;
   readonly microBatchIndex: number;

@@ -2,7 +2,6 @@ import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/example.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
-import type { MaskedTokens } from "../text/mask-tokens.js";
 
 export interface TokenizedExample {
   readonly example: Example;
@@ -16,8 +15,6 @@ export interface Dataset {
   readonly truncatedCount: number;
   /** Maximum padded length of a batch: the model may have no more positions. */
   readonly maxLength?: number;
-  /** Masks tokens of an item in an epoch. The model predicts these instead of labels. */
-  readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }
 
 export function toDataset(

@@ -10,60 +10,11 @@ import {
   type MetricDescription,
 } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
-import { type DeviceConfig, forward, type Model, predictProbabilities, toModelInput } from "../models/index.js";
-import { crossEntropy, evalMode } from "../nn/index.js";
-import { free, keep, noGrad, scope, tensor } from "../tensor/index.js";
-import { toHostBatch } from "./batch-transfer.js";
+import { predictProbabilities } from "../models/index.js";
 import type { Dataset } from "./dataset.js";
-import { castWeights } from "./mixed-precision.js";
 import type { ActiveTraining } from "./training-context.js";
 import type { Metrics } from "./training-job.js";
 import type { TrainingJob, TrainingMethod } from "./training-method.js";
-
-/** The validation metrics of a masked language model. */
-const perplexityMetrics = ["perplexity", "log-loss"] as const;
-
-const evaluationBatchSize = 64;
-
-/** Computes the mean of -log p(token) over masked tokens, and its exponential, the perplexity. */
-export async function evaluatePerplexity(
-  model: Model,
-  dataset: Dataset,
-  deviceConfig: DeviceConfig,
-  onBatch?: (done: number) => void,
-): Promise<Record<(typeof perplexityMetrics)[number], number>> {
-  const { device, computeDtype } = deviceConfig;
-  const { architecture } = model;
-  const isCast = computeDtype !== "float32";
-  const weights = isCast
-    ? scope(() => noGrad(() => keep(castWeights(architecture.config, model.weights, computeDtype))))
-    : model.weights;
-  let [sum, count] = [0, 0];
-  try {
-    for (let start = 0; start < dataset.items.length; start += evaluationBatchSize) {
-      const end = Math.min(start + evaluationBatchSize, dataset.items.length);
-      const indices = Int32Array.from({ length: end - start }, (_, i) => start + i);
-      const { padded, labels, predictedPositions } = toHostBatch({ train: dataset, model, deviceConfig }, indices);
-      const numLabels = labels.reduce((total, label) => total + (label >= 0 ? 1 : 0), 0);
-      count += numLabels;
-      sum += scope(() =>
-        noGrad(() => {
-          const input = {
-            ...toModelInput(padded, architecture.config, device),
-            predictedPositions: predictedPositions && tensor(predictedPositions, undefined, { device }),
-          };
-          const { logits } = forward(architecture, weights, input, evalMode);
-          return crossEntropy(logits, tensor(labels, undefined, { device })).item() * numLabels;
-        }),
-      );
-      await new Promise(setImmediate);
-      onBatch?.(end);
-    }
-  } finally {
-    if (isCast) free(weights);
-  }
-  return { perplexity: Math.exp(sum / count), "log-loss": sum / count };
-}
 
 /** Computes all metrics of a split. Throws `Interrupted` between batches. */
 export async function evaluateModel(
@@ -73,11 +24,6 @@ export async function evaluateModel(
   const { ranks, computeRows } = training;
   const { model, deviceConfig, signal, methods } = training.job;
   const { items } = dataset;
-  if (dataset.mask) {
-    const onBatch = (done: number): void => training.reportProgress("validation", done, items.length);
-    const metrics = await evaluatePerplexity(model, dataset, deviceConfig, onBatch);
-    return { metrics: { ...metrics }, degeneracy: null };
-  }
   const encodings = items.map((item) => item.encoding);
   const onBatch = (done: number): void => {
     // Several processes stop together after the evaluation.
@@ -102,7 +48,6 @@ export function getMetricDirection(name: string, methods: readonly TrainingMetho
 
 /** The metrics of a validation split, without those of the methods. */
 export function listValidationMetrics({ model }: Pick<TrainingJob, "model">, validation: Dataset): readonly string[] {
-  if (validation.mask) return perplexityMetrics;
   const present = new Set(validation.items.map(({ example }) => example.label));
   const missing = new Set(model.labels.filter((_, label) => !present.has(label)).map(getRecallId));
   return listMetrics(model.labels).filter((name) => !missing.has(name));

@@ -3,7 +3,6 @@ export type { Batch, HostBatch } from "./batch.js";
 export { createEpochBatches } from "./batches.js";
 export { benchmarkSteps, fitStepTime, type StepBenchmark } from "./benchmark-steps.js";
 export * from "./dataset.js";
-export { evaluatePerplexity } from "./evaluate.js";
 export { collateTexts, readExtraTexts } from "./extra-texts.js";
 export { type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";

@@ -75,7 +75,7 @@ export class StepBatch implements BatchContext {
   passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
-    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) });
+    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input) });
     const count = both.logits.size(0) / 2;
     const half = (start: number): ModelOutput => ({
       logits: both.logits.narrow(0, start, count),
@@ -151,16 +151,12 @@ export class StepBatch implements BatchContext {
 }
 
 /** Repeats an input twice in one batch. */
-function duplicateInput(input: EncoderInput, { batchSize, sequenceLength }: Batch): EncoderInput {
-  const { predictedPositions = null } = input;
+function duplicateInput(input: EncoderInput): EncoderInput {
   const duplicate = (tensor: Tensor): Tensor => cat([tensor, tensor], 0);
   const shared = {
     attentionBias: input.attentionBias ? duplicate(input.attentionBias) : null,
     tokenTypeIds: input.tokenTypeIds ? duplicate(input.tokenTypeIds) : null,
     packing: input.packing ? duplicatePacking(input.packing) : null,
-    predictedPositions: predictedPositions
-      ? cat([predictedPositions, predictedPositions.add(batchSize * sequenceLength)], 0)
-      : null,
   };
   if ("inputIds" in input) return { ...shared, inputIds: duplicate(input.inputIds) };
   if ("wordEmbeddings" in input) return { ...shared, wordEmbeddings: duplicate(input.wordEmbeddings) };

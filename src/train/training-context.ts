@@ -59,7 +59,7 @@ export async function createTrainingContext(
     parameters,
     lowPrecisionWeights:
       deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
-    taskLoss: createTaskLoss(classWeights, job.train.mask ? 0 : settings.focalGamma),
+    taskLoss: createTaskLoss(classWeights, settings.focalGamma),
     stepsPerEpoch,
     totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
     restoredBuffers,
@@ -136,7 +136,6 @@ function cloneWeights(weights: Weights): Weights {
 }
 
 function createClassWeights({ task: { labels }, train, settings, deviceConfig }: TrainingJob): Tensor | null {
-  if (train.mask) return null;
   const examples = train.items.map(({ example }) => example);
   const weights = resolveClassWeights(settings, labels, countLabels(examples, labels.length));
   return weights && keep(toWeightsTensor(weights, deviceConfig.device));

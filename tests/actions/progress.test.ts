@@ -1,20 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  attack,
-  augment,
-  calibrate,
-  certify,
-  evaluate,
-  exact,
-  exportModel,
-  gate,
-  harden,
-  merge,
-  pretrain,
-  train,
-  verify,
-} from "temper-nlp";
+import { attack, calibrate, certify, evaluate, exact, exportModel, gate, harden, train, verify } from "temper-nlp";
 import { beforeAll, expect, test, vi } from "vitest";
 import type { Callbacks, TemperEvent } from "../../src/base/events.js";
 import { isOnnxSuite, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -46,18 +32,6 @@ const commands: Record<string, (callbacks: Callbacks) => Promise<unknown>> = {
         maxLength: 12,
         train: { epochs: 1, ...sizes },
         out: join(folder, "trained"),
-      },
-      callbacks,
-    ),
-  pretrain: (callbacks) =>
-    pretrain(
-      {
-        model: join(folder, "tiny-bert"),
-        data: join(folder, "benign.txt"),
-        maxLength: 12,
-        train: { epochs: 1, ...sizes },
-        ...cpu,
-        out: join(folder, "pretrained"),
       },
       callbacks,
     ),
@@ -93,17 +67,6 @@ const commands: Record<string, (callbacks: Callbacks) => Promise<unknown>> = {
   evaluate: (callbacks) => evaluate({ model: victim.run, data, ...cpu }, callbacks),
   calibrate: (callbacks) =>
     calibrate({ model: victim.run, benign: join(folder, "benign.txt"), fpr: 0.05, ...cpu }, callbacks),
-  augment: (callbacks) =>
-    augment(
-      {
-        data: victim.data,
-        textColumn: ["text"],
-        labelColumn: "label",
-        recipe: "characters",
-        out: join(folder, "more.jsonl"),
-      },
-      callbacks,
-    ),
   gate: (callbacks) =>
     gate(
       {
@@ -117,8 +80,6 @@ const commands: Record<string, (callbacks: Callbacks) => Promise<unknown>> = {
       },
       callbacks,
     ),
-  merge: (callbacks) =>
-    merge({ models: [victim.run], mode: "wise-ft", ...cpu, out: join(folder, "merged") }, callbacks),
   export: (callbacks) => exportModel({ model: victim.run, out: join(folder, "exported") }, callbacks),
   harden: (callbacks) =>
     harden(

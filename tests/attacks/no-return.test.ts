@@ -23,7 +23,6 @@ import { changeNames } from "../../src/attacks/transformations/change-names.js";
 import { changeNumbers } from "../../src/attacks/transformations/change-numbers.js";
 import { contractWords, expandContractions } from "../../src/attacks/transformations/contractions.js";
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
-import { exchangeWords } from "../../src/attacks/transformations/eda.js";
 import { editCharacters } from "../../src/attacks/transformations/edit-character.js";
 import { listRewritings, rewriteText, rewriteWord } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
@@ -63,7 +62,6 @@ const transformations: Record<string, Transformation[]> = {
   "append words": [appendWords(["so", "very"])],
   padding: [addPadding(["so"], 2)],
   contractions: [contractWords, expandContractions],
-  exchanges: [exchangeWords],
   ...Object.fromEntries(listRewritings().map((each) => [each.name, [rewriteWord(each), rewriteText(each)]])),
 };
 

@@ -132,7 +132,6 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
     const own = ["--model", model!, "--data", data!, ...columns, "--epochs", "1", "--method", "r-drop"];
     return ["harden", ...own, "--substitutions", victim.substitutions, "--out", out, ...sample];
   },
-  merge: (run, out) => ["merge", run, "--mode", "wise-ft", "--out", out, ...cpu],
   predict: (run) => ["predict", run, ...cpu],
   prune: (run) => ["prune", run, "--dry-run"],
   push: (run) => ["push", run, "me/model", "--dry-run"],
@@ -143,8 +142,6 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   train: (run) => ["train", "--resume", "--out", run],
   verify: (run) => ["verify", run, "--repeat", "2", ...cpu],
   // They read texts and models only.
-  augment: null,
-  pretrain: null,
   substitutions: null,
   // They read nothing.
   attacks: null,

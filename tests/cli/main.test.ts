@@ -8,7 +8,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 const commands = [
   ...["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve"],
-  ...["runs", "show", "prune", "completion", "merge"],
+  ...["runs", "show", "prune", "completion"],
 ];
 
 test("help and version are printed to stdout with exit code 0", async () => {

@@ -29,7 +29,7 @@ const context: Readonly<Record<string, string>> = {
   logits: 'import("temper-nlp/tensor").Tensor',
   model: 'import("temper-nlp/models").Model & import("temper-nlp").TextClassifier & string',
   predictor: 'import("temper-nlp/attacks").Predictor',
-  request: 'import("temper-nlp").AttackRequest & import("temper-nlp").MergeRequest & import("temper-nlp").TrainRequest',
+  request: 'import("temper-nlp").AttackRequest & import("temper-nlp").TrainRequest',
   run: 'import("temper-nlp").Run',
   scoreTexts: "(texts: readonly (readonly string[])[]) => Promise<readonly (readonly number[])[]>",
   task: 'import("temper-nlp").Task',

@@ -59,7 +59,7 @@ test("a missing masked language model is rejected before the first run", async (
   for (const error of await getErrors(evaluate()))
     expect(error).toContain("maskedLm: expected a masked language model for the attacks, received none");
   for (const error of await getErrors(evaluate(missing)))
-    expect(error).toMatch(/maskedLm: .*masked-lm\/model: no such folder.*`temper pretrain` trains one/s);
+    expect(error).toMatch(/maskedLm: .*masked-lm\/model: no such folder/);
   // Alzantot can use one, but works without it.
   const evaluation = { attacks: ["alzantot"], numExamples: 4 };
   const optional = await writeTinySweep(folder, { evaluation });

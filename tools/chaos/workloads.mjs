@@ -149,22 +149,6 @@ export function createWorkloads(folder) {
     training("train", trained),
     training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]),
     {
-      name: "pretrain",
-      getCommand: (out, program) => [
-        ...[...program, "pretrain", "--out", out],
-        ...(existsSync(join(out, "pretraining.json"))
-          ? ["--resume", "--quiet"]
-          : [
-              ...model,
-              "--data",
-              join(folder, "texts.txt"),
-              ...["--max-length", "12", "--epochs", "4", "--save-steps", "3"],
-            ]),
-        ...(existsSync(join(out, "pretraining.json")) ? [] : ["--batch-size", "8", ...runtime]),
-      ],
-      listResults: () => ["events.jsonl", "model/model.safetensors"],
-    },
-    {
       name: "export",
       // The folder appears with its whole content, and is not replaced.
       getCommand: (out, program) =>
@@ -177,10 +161,6 @@ export function createWorkloads(folder) {
       ...[victim, "--baseline", victim, ...data, ...table, "--num-examples", "12", "--max-drop", "100"],
       ...[...runtime, "--out", out, "--lock", join(out, "gate.lock")],
     ]),
-    repeatable("augment", /\.jsonl$/, (out) => [
-      ...[join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label", "--recipe", "characters"],
-      ...["--per-text", "8", "--quiet", "--out", join(out, "augmented.jsonl")],
-    ]),
     repeatable("predict", /\.jsonl$/, (out) => [
       ...[victim, join(folder, "texts.txt"), ...runtime, "--out", join(out, "predicted.jsonl")],
     ]),
@@ -190,14 +170,6 @@ export function createWorkloads(folder) {
         if (existsSync(victim)) cpSync(victim, out, { recursive: true, force: false });
         return [out, "--benign", join(folder, "benign.txt"), "--fpr", "0.05", "--windows", "4", ...runtime];
       }),
-    },
-    {
-      name: "merge",
-      getCommand: (out, program) =>
-        existsSync(join(out, "merged"))
-          ? [process.execPath, "--version"]
-          : [...program, "merge", victim, "--mode", "wise-ft", "--out", join(out, "merged"), "--quiet"],
-      listResults: () => [join("merged", "model.safetensors")],
     },
     {
       name: "substitutions",

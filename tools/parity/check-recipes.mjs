@@ -60,7 +60,7 @@ for (const [path, hint] of [
   [python, "Set TEXTATTACK to a Python environment with TextAttack 0.3.11."],
   [table ?? "substitutions/counterfitted_neighbors.json", "Set TEMPER_DATA to the folder that contains it."],
   [flags.model, "Create it with `make bench-attacks`, or pass --model."],
-  [flags["masked-lm"], "Create it with `temper pretrain`, or pass --masked-lm."],
+  [flags["masked-lm"], "Pass a masked language model: --masked-lm FOLDER."],
 ])
   if (!existsSync(path)) {
     console.log(`Skipped: ${path} does not exist. ${hint}`);

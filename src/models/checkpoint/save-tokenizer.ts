@@ -27,15 +27,13 @@ export function getTokenizerSource({
   maxLength,
   architecture,
 }: Model): TokenizerSource {
-  const { config, head } = architecture;
-  const { typeVocabSize = 0 }: InputLimits = config;
-  const isClassifier = head !== "masked-lm";
+  const { typeVocabSize = 0 }: InputLimits = architecture.config;
   return {
     folder,
     tokenizer,
-    tokenization: isClassifier ? tokenization : "subword",
+    tokenization,
     usesTokenTypes: typeVocabSize > 1,
-    maxLength: isClassifier ? maxLength : null,
+    maxLength,
   };
 }
 

@@ -1,10 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256File, writeFileAtomic } from "../../base/files.js";
-import { getParameter, type Weights } from "../../nn/index.js";
+import type { Weights } from "../../nn/index.js";
 import { readsFirstPieces } from "../../text/word-level-json.js";
 import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.js";
-import type { EncoderConfig } from "../families/family.js";
 import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
@@ -15,8 +14,7 @@ const [weightsFile, headFile] = ["model.safetensors", "head.safetensors"] as con
 /**
  * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
  * With the mlp head it is an encoder, and head.safetensors contains the head. config.json is
- * written last, because a folder without it is not a model. A masked language model has no settings
- * of Temper, so it can be fine-tuned with any.
+ * written last, because a folder without it is not a model.
  */
 export async function saveModel(folder: string, model: Model, weights: Weights = model.weights): Promise<void> {
   await mkdir(folder, { recursive: true });
@@ -25,9 +23,8 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   const { prefix, className } = getFamily(config);
   const getStoredName = (name: string): string =>
     hasSeparateHead && name.startsWith(prefix) ? name.slice(prefix.length) : name;
-  const named = head === "masked-lm" ? addDecoderBias(config, weights) : weights;
   const listTensors = (isHead: boolean): SafetensorsTensor[] =>
-    [...named]
+    [...weights]
       .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, weightsFile), listTensors(false));
@@ -35,22 +32,19 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   await saveTokenizer(folder, getTokenizerSource(model));
   const { tokenization, normalize, maxLength, task, labels } = model;
   const note = describeIncompatibility(model) ?? undefined;
-  const temper: TemperMetadata | undefined =
-    head === "masked-lm"
-      ? undefined
-      : {
-          format: 2,
-          tokenization,
-          ...(normalize && { normalize }),
-          head,
-          pooling,
-          maxLength,
-          task,
-          labels: [...labels],
-          note,
-          sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
-        };
-  const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
+  const temper: TemperMetadata = {
+    format: 2,
+    tokenization,
+    ...(normalize && { normalize }),
+    head,
+    pooling,
+    maxLength,
+    task,
+    labels: [...labels],
+    note,
+    sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
+  };
+  const classNames = { hf: "ForSequenceClassification", mlp: "Model" };
   const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
   await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
 }
@@ -58,14 +52,6 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
 async function hashWeights(folder: string, names: readonly string[]): Promise<Record<string, string>> {
   const hashes = await Promise.all(names.map((name) => sha256File(join(folder, name))));
   return Object.fromEntries(names.map((name, i) => [name, hashes[i]!]));
-}
-
-/** transformers reads the bias of an untied decoder under a second name. */
-function addDecoderBias(config: EncoderConfig, weights: Weights): Weights {
-  const { decoder, bias } = getFamily(config).maskedLm(config);
-  const alias = `${decoder}.bias`;
-  if (config.tieWordEmbeddings || bias === null || bias === alias) return weights;
-  return new Map([...weights, [alias, getParameter(weights, bias)]]);
 }
 
 /** Returns why transformers does not compute the predictions of a saved model, or null. */

@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../../src/actions/attack/attack-text.js";
-import { augment } from "../../../src/actions/augment.js";
 import { evaluate } from "../../../src/actions/evaluate.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { verify } from "../../../src/actions/verify/verify.js";
@@ -13,7 +12,7 @@ import { attackNames, equipAttack, loadAttack } from "../../../src/attacks/load-
 import { writeSafetensors } from "../../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../../src/models/encoder.js";
-import { getMaskedLmParameterShapes } from "../../../src/models/model.js";
+import { getMaskedLmParameterShapes } from "../../../src/models/masked-lm.js";
 import { readFluencies, readSimilarities } from "../../../src/runs/attack-folder.js";
 import { serve } from "../../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../../attacks/tiny-victim.js";
@@ -281,31 +280,6 @@ test("an endpoint is attacked by recipes, too, but not by those that need gradie
   } finally {
     await server.close();
   }
-});
-
-test("augment writes changed copies with the labels of the originals", async () => {
-  const out = join(folder, "augmented.jsonl");
-  const rows = () =>
-    readFileSync(out, "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-  const columns = { textColumn: ["text"], labelColumn: "label", substitutions: victim.substitutions };
-  const request = { data: victim.data, out, ...columns } as const;
-  for (const recipe of ["wordnet", "embedding", "characters", "eda", "mlm"] as const) {
-    const more = { recipe, perText: 2, split: "train", maskedLm: join(folder, "masked-lm") } as const;
-    const result = await augment({ ...request, ...more });
-    const first = readFileSync(out, "utf8");
-    expect(rows()).toHaveLength(result.originals + result.changed);
-    expect(result.changed).toBeGreaterThan(recipe === "wordnet" ? 0 : 20);
-    for (const row of rows()) expect(Object.keys(row)).toEqual(["text", "label"]);
-    await augment({ ...request, ...more });
-    expect(readFileSync(out, "utf8")).toBe(first);
-  }
-  const exclusive = await augment({ ...request, recipe: "characters", excludeOriginal: true });
-  expect(rows()).toHaveLength(exclusive.changed);
-  await expect(augment({ ...request, recipe: "mlm" })).rejects.toThrow("Pass --masked-lm MODEL");
-  await expect(augment({ ...request, out: "x.csv" })).rejects.toThrow("expected a path that ends with .jsonl");
 });
 
 test("a single text is attacked with the steps of the search", async () => {

@@ -1,5 +1,5 @@
 import { parseModelConfig } from "../../../src/models/config.js";
-import { getMaskedLmParameterShapes } from "../../../src/models/model.js";
+import { getMaskedLmParameterShapes } from "../../../src/models/masked-lm.js";
 import { createRandomTensors, tinyConfig, writeTinyModel } from "../../cli/tiny-model.js";
 
 const vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] good fine bad dull film plot the was very ##s .".split(" ");
