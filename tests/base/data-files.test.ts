@@ -147,7 +147,6 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   attacks: null,
   completion: null,
   doctor: null,
-  example: null,
   methods: null,
   setup: null,
   try: null,
