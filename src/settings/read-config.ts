@@ -215,6 +215,6 @@ export function resolveTablePath<T extends string | null>(path: T): T | string {
  * An absolute path, so that the config can be read from another folder. What is not a path here
  * stays as it is.
  */
-export function resolveLocalPath<T extends string | null>(path: T): T | string {
+function resolveLocalPath<T extends string | null>(path: T): T | string {
   return path !== null && existsSync(path) ? resolve(path) : path;
 }
