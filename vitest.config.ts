@@ -16,7 +16,6 @@ const alone = [
   "tests/actions/attack/attack.test.ts",
   "tests/tensor/leak.test.ts",
   "tests/tensor/scope.test.ts",
-  "tests/train/oom-retry-runner.test.ts",
 ];
 
 // These files replace modules, which needs the sources.

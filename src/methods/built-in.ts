@@ -1,13 +1,10 @@
 // The methods that come with this package, by name.
 export { ascc } from "./ascc/ascc.js";
-export { bitfit } from "./bitfit.js";
 export { childTuning } from "./child-tuning.js";
 export { deletionNoise } from "./deletion-noise.js";
 export { discreteAdversarial } from "./discrete-adversarial.js";
 export { energy } from "./energy.js";
-export { flooding } from "./flooding.js";
 export { freelb } from "./freelb.js";
-export { freelbPlus } from "./freelb-plus.js";
 export { hashVote } from "./hash-vote.js";
 export { lora } from "./lora.js";
 export { mixout } from "./mixout.js";
@@ -16,8 +13,5 @@ export { ptwd } from "./ptwd.js";
 export { rDrop } from "./r-drop.js";
 export { randomWindows } from "./random-windows.js";
 export { rift } from "./rift/rift.js";
-export { roast } from "./roast.js";
 export { rose } from "./rose/rose.js";
-export { sam } from "./sam.js";
 export { smart } from "./smart.js";
-export { temperature } from "./temperature.js";

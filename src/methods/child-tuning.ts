@@ -11,7 +11,7 @@ const traits: MethodTraits = {
   needsAllWeights: "selects among all weights of the layers",
 };
 
-export const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
+const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
   new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
 
 /** The diagonal of the Fisher information: the mean over batches of the squared, clipped gradient. */

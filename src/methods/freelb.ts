@@ -4,20 +4,13 @@ import { averageGradients, type BatchContext, type TrainingMethod } from "../tra
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
-interface FreeLbOptions {
-  readonly steps: number;
-  readonly stepSize: number;
-  readonly initMagnitude: number;
-  readonly maxNorm: number;
-}
-
-export const createFreelbOptions = ({ steps, stepSize, initMagnitude, maxNorm }: FreeLbOptions) =>
-  z.strictObject({
-    steps: z.number().int().positive().default(steps).describe("ascent steps; each is also a training pass"),
-    stepSize: nonnegativeSchema.default(stepSize).describe("length of an ascent step"),
-    initMagnitude: nonnegativeSchema.default(initMagnitude).describe("magnitude of the random initial perturbation"),
-    maxNorm: nonnegativeSchema.default(maxNorm).describe("maximum norm of a perturbation; 0: no limit"),
-  });
+const optionsSchema = z.strictObject({
+  steps: z.number().int().positive().default(2).describe("ascent steps; each is also a training pass"),
+  stepSize: nonnegativeSchema.default(0.1).describe("length of an ascent step"),
+  initMagnitude: nonnegativeSchema.default(1).describe("magnitude of the random initial perturbation"),
+  maxNorm: nonnegativeSchema.default(0.6).describe("maximum norm of a perturbation; 0: no limit"),
+});
+type FreeLbOptions = z.output<typeof optionsSchema>;
 
 const perturbationName = "freelb.perturbation";
 
@@ -49,14 +42,14 @@ function ascend(
 }
 
 /** Averages the gradients over an ascent on the embeddings. All passes share dropout masks. */
-export function createFreelb(name: string, options: FreeLbOptions): TrainingMethod {
+function createFreelb(options: FreeLbOptions): TrainingMethod {
   return {
-    name,
+    name: "freelb",
     traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },
     checkCompatibility(innerMethods) {
       const other = innerMethods.find((method) => method.gradients);
       return other
-        ? `${other.name} needs gradients of clean text, but ${name} perturbs it. List ${name} before ${other.name}.`
+        ? `${other.name} needs gradients of clean text, but freelb perturbs it. List freelb before ${other.name}.`
         : null;
     },
     gradients(context, next) {
@@ -86,6 +79,6 @@ export const freelb = defineMethod({
   summary: "trains on every step of a gradient ascent on the word embeddings",
   paper: "Zhu et al. 2020, FreeLB: Enhanced Adversarial Training for Natural Language Understanding",
   cost: { gpu: "2.2 (two steps)", cpu: "2.1 (two steps)" },
-  options: createFreelbOptions({ steps: 2, stepSize: 0.1, initMagnitude: 1, maxNorm: 0.6 }),
-  create: (options) => createFreelb("freelb", options),
+  options: optionsSchema,
+  create: createFreelb,
 });

@@ -29,7 +29,7 @@ export const rDrop = defineMethod({
     traits: { usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
-      const weight = reduction === "mean" ? alpha / 4 : alpha * context.batch.fullBatchSize;
+      const weight = reduction === "mean" ? alpha / 4 : alpha * context.batch.batchSize;
       const both = computeTwoPassLoss(context);
       // The terms of inner methods stay. Their task loss is replaced.
       return new Map([

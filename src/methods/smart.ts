@@ -171,7 +171,6 @@ function createSmart(options: SmartOptions): TrainingMethod {
     traits: {
       exclusiveRoles: { adversary: "searches its own perturbation" },
       ...(requiresFloat32 !== null && { requiresFloat32 }),
-      ...(options.mu > 0 && { usesFixedLogits: "compares the logits with those of averaged weights" }),
     },
     checkCompatibility(_innerMethods, { deviceConfig }) {
       if (deviceConfig.computeDtype === "float32" || requiresFloat32 === null) return null;

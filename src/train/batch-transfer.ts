@@ -20,9 +20,8 @@ export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | 
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
   indices: Int32Array,
-  options: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "fullBatchSize">> & { readonly longest?: number } = {},
+  { epoch = 0, longest }: { readonly epoch?: number; readonly longest?: number } = {},
 ): HostBatch {
-  const { epoch = 0, microBatchIndex = 0, fullBatchSize = indices.length, longest } = options;
   const padding = getPadding({ train, deviceConfig });
   const items = Array.from(indices, (index) => train.items[index]!);
   const padded = padBatch(
@@ -31,7 +30,7 @@ export function toHostBatch(
     longest === undefined ? padding : { length: bucketLength(longest, padding.multiple, padding.maxLength) },
   );
   const labels = Int32Array.from(items, ({ example }) => example.label);
-  return { indices, items, padded, labels, epoch, microBatchIndex, fullBatchSize };
+  return { indices, items, padded, labels, epoch };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
@@ -58,8 +57,6 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
     labels,
     batchSize: host.padded.batchSize,
     sequenceLength: host.padded.sequenceLength,
-    microBatchIndex: host.microBatchIndex,
-    fullBatchSize: host.fullBatchSize,
     hasExtra: (name) => extras.has(name),
     getExtra(name) {
       const extra = extras.get(name);

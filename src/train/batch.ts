@@ -10,10 +10,6 @@ export interface HostBatch {
   readonly padded: PaddedBatch;
   readonly labels: Int32Array; // [batch]
   readonly epoch: number;
-  /** If a batch was split: the position of this micro-batch. The others follow the first one. */
-  readonly microBatchIndex: number;
-  /** Examples of the complete batch, with all its micro-batches. */
-  readonly fullBatchSize: number;
 }
 
 export interface Batch {
@@ -21,9 +17,6 @@ export interface Batch {
   readonly labels: Tensor; // [batch]
   readonly batchSize: number;
   readonly sequenceLength: number;
-  readonly microBatchIndex: number;
-  /** Examples of the complete batch, with all its micro-batches. */
-  readonly fullBatchSize: number;
   /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;
   hasExtra(name: string): boolean;

@@ -2,10 +2,9 @@ import { countForwardFlops, predictProbabilities } from "../models/index.js";
 import { free, getGpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { toHostBatch } from "./batch-transfer.js";
-import { createStepRunner } from "./create-step-runner.js";
 import { type Dataset, toDataset } from "./dataset.js";
 import { evaluateModel } from "./evaluate.js";
-import type { StepRunner } from "./step-runner.js";
+import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-method.js";
 

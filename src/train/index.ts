@@ -6,7 +6,7 @@ export * from "./dataset.js";
 export { collateTexts, readExtraTexts } from "./extra-texts.js";
 export { type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
-export { averageGradients, sumLosses, taskGradientsKey } from "./standard-fine-tuning.js";
+export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { countLabels, resolveClassWeights } from "./task-loss.js";
 export { train } from "./trainer.js";
 export { getModelParameters } from "./training-context.js";

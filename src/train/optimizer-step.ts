@@ -1,4 +1,3 @@
-import { isCudaOutOfMemory, UserError } from "../base/errors.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
@@ -12,44 +11,8 @@ export interface StepScalars {
   readonly values: Tensor; // [names]
 }
 
-/** Runs the part of a step that cannot be repeated: it changes the weights. */
-export type ApplyUpdate = (change: () => void) => void;
-
-/** Applies a change at once. If memory runs out, some weights have already changed. */
-export const applyImmediately: ApplyUpdate = (change) => {
-  try {
-    change();
-  } catch (error) {
-    if (!isCudaOutOfMemory(error)) throw error;
-    throw new UserError(
-      "CUDA ran out of memory while the weights were being updated, so this step is lost. Earlier checkpoints are " +
-        "still valid. Continue with --resume on a GPU with more memory, or start a new run with a smaller " +
-        "train.batchSize or maxLength.",
-      { cause: error },
-    );
-  }
-};
-
-/** Weighs micro-batches so that their sum is the mean over the batches of a step. */
-function weighMicroBatches(batches: readonly Batch[]): {
-  /** Position of its batch within the optimizer step. */
-  readonly batchOffset: number;
-  readonly weight: number;
-}[] {
-  const sizes: number[] = [];
-  const offsets = batches.map((batch) => {
-    if (batch.microBatchIndex === 0) sizes.push(0);
-    sizes[sizes.length - 1]! += batch.batchSize;
-    return sizes.length - 1;
-  });
-  return batches.map((batch, i) => ({
-    batchOffset: offsets[i]!,
-    weight: batch.batchSize / sizes[offsets[i]!]! / sizes.length,
-  }));
-}
-
-/** Computes detached gradients and values, so that the graph of the micro-batch is freed. */
-function computeMicroBatchGradients(
+/** Computes detached gradients and values, so that the graph of the batch is freed. */
+function computeBatchGradients(
   training: ActiveTraining,
   batch: Batch,
   batchIndex: number,
@@ -68,25 +31,18 @@ function computeMicroBatchGradients(
 }
 
 /** One optimizer step: gradients, clipping, methods, update. Nothing waits for the device. */
-export function runOptimizerStep(
-  training: ActiveTraining,
-  stepIndex: number,
-  batches: readonly Batch[],
-  apply: ApplyUpdate,
-): StepScalars {
+export function runOptimizerStep(training: ActiveTraining, stepIndex: number, batches: readonly Batch[]): StepScalars {
   const { job, ranks, stack, streams, optimizer } = training;
   const update = training.update.beginStep(batches.length);
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
   // Use the setting, not the number of batches: the last step of an epoch can have fewer batches.
   const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
-  const microBatches = weighMicroBatches(batches);
   const { keepsGradientDtype } = update;
   const gradients = averageGradients(
-    microBatches.map(({ weight }) => weight),
+    batches.map(() => 1 / batches.length),
     (i) => {
-      const batchIndex = firstBatchIndex + microBatches[i]!.batchOffset;
-      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, { keepsGradientDtype });
+      const computed = computeBatchGradients(training, batches[i]!, firstBatchIndex + i, { keepsGradientDtype });
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },
@@ -106,11 +62,8 @@ export function runOptimizerStep(
       enterRandomStream: (...names) => streams.enter(firstBatchIndex, ["update", ...names]),
       log,
     };
-    const changeParameters = update.prepare(step);
-    apply(() => {
-      changeParameters();
-      stack.afterStep(step);
-    });
+    update.prepare(step)();
+    stack.afterStep(step);
     const scalars = new Map<string, Tensor>([
       ["loss", sumLosses(gradients.losses)],
       ...[...gradients.losses].map(([name, value]): [string, Tensor] => [`loss.${name}`, value]),

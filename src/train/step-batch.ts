@@ -130,12 +130,10 @@ export class StepBatch implements BatchContext {
   }
 
   enterRandomStream(...names: string[]): void {
-    const { microBatchIndex } = this.batch;
     const { streams, ranks } = this.training;
-    const part = microBatchIndex === 0 ? [] : [`part ${microBatchIndex}`];
     // Each process draws its own dropout masks. Those of process 0 are the masks of a single process.
     const rank = ranks.rank === 0 ? [] : [`rank ${ranks.rank}`];
-    streams.enter(this.batchIndex, [...names, ...part, ...rank]);
+    streams.enter(this.batchIndex, [...names, ...rank]);
   }
 
   withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves: NamedTensors = new Map()): BatchContext {

@@ -7,7 +7,6 @@ import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { CheckpointStore, restoreTensors } from "./checkpoint.js";
 import type { CheckpointState } from "./checkpoint-state.js";
-import { createStepRunner } from "./create-step-runner.js";
 import {
   checkBestModelMetric,
   createUnknownMetricError,
@@ -19,7 +18,7 @@ import {
 import type { MethodStack } from "./method-stack.js";
 import { type Ranks, selectShare, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
-import type { StepRunner } from "./step-runner.js";
+import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
 import type { TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";

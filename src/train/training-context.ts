@@ -1,7 +1,7 @@
 import { Interrupted, UserError } from "../base/errors.js";
 import { reportProgress, warn } from "../base/events.js";
 import { isHeadParameter } from "../models/index.js";
-import { AdamW, copyAll_, mapWeights, type Weights } from "../nn/index.js";
+import { AdamW, mapWeights, type Weights } from "../nn/index.js";
 import { free, keep, noGrad, Rng, requirePrecision, scope, type Tensor } from "../tensor/index.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
 import { createEpochBatches } from "./batches.js";
@@ -78,10 +78,6 @@ export async function createTrainingContext(
       if (job.signal?.aborted && ranks.size === 1) throw new Interrupted("Stopped before the first step.");
     },
     warn: (message) => warn(job, message),
-    overwriteParameters(values) {
-      noGrad(() => copyAll_([...parameters.values()], values));
-      training.lowPrecisionWeights?.refresh();
-    },
     close() {
       optimizer?.dispose();
       if (classWeights) free(classWeights);

@@ -77,10 +77,6 @@ export interface MethodTraits {
   readonly needsAllWeights?: string;
   /** True if the method runs the clean text twice as one batch (`passTwice`). */
   readonly usesTwoPasses?: boolean;
-  /** The reason why the loss needs the complete batch, which then cannot be split. */
-  readonly requiresFullBatch?: string;
-  /** The method's use of logits of fixed weights, which no other method can change. */
-  readonly usesFixedLogits?: string;
   /** The reason why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /** Parameters that need gradients of the task loss alone, as `auxiliaryGradients.task`. */
@@ -181,8 +177,6 @@ export interface TrainingContext {
   /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
   reportProgress(label: string, done: number, total: number): void;
   warn(message: string): void;
-  /** Overwrites all trained parameters, in their order, and the copies that the passes read. */
-  overwriteParameters(values: readonly Tensor[]): void;
 }
 
 /** The differences of a forward pass from a plain one. */
@@ -200,7 +194,7 @@ export interface ForwardPassOptions {
 export interface BatchContext {
   readonly training: TrainingContext;
   readonly batch: Batch;
-  /** Counts batches over the training. The micro-batches of a batch share it. */
+  /** Counts batches over the training. */
   readonly batchIndex: number;
   /** Counts optimizer steps, each of one or more batches. */
   readonly stepIndex: number;

@@ -16,8 +16,7 @@ test("temper methods NAME lists the options with values, defaults and paper", as
     /^cost +GPU: 1\.3 \(second\).*; CPU: 1\.1 \(second\).* \(a step as a multiple of a standard step\)$/m,
   );
   expect(stdout).toMatch(/^variant +first, second, ensemble +ensemble +risk by sensitivity/m);
-  expect(stdout).toMatch(/^updateRatio +number > 0 <= 1, auto +0\.6 +fraction of tensors/m);
-  expect(stdout).toMatch(/^maskInterval +integer > 0 +1 +steps per mask/m);
+  expect(stdout).toMatch(/^updateRatio +number > 0 <= 1 +0\.6 +fraction of tensors/m);
   const described = JSON.parse((await invoke(["methods", "rose", "--json"])).stdout) as MethodDescription;
   // Every option of the schema is listed, with the default that the schema gives.
   const defaults = methods.get("rose")!.options.parse({}) as Record<string, unknown>;

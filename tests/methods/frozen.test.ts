@@ -71,24 +71,6 @@ async function readAdapter(folder: string): Promise<Map<string, { shape: readonl
   }
 }
 
-describe("bitfit", () => {
-  test("moves only biases and the head, and optimizes nothing else", async () => {
-    const { weights, parameters } = await trainTiny([spec("bitfit")]);
-    const trained = Object.keys(weights).filter((name) => name.endsWith(".bias") || isHeadParameter(name));
-    expect(listMoved(weights)).toEqual(trained);
-    expect(parameters).toBe(trained.reduce((sum, name) => sum + weights[name]!.length, 0));
-  });
-
-  test("is rejected if the encoder has no biases", async () => {
-    const model = tinyModel();
-    const weights = new Map([...model.weights].filter(([name]) => !name.endsWith(".bias") || isHeadParameter(name)));
-    await expect(train(tinyJob({ ...model, weights }, createMethods([spec("bitfit")])))).rejects.toThrow(
-      "bitfit: this bert encoder has no biases. Use another method, such as lora.",
-    );
-    free(model.weights);
-  });
-});
-
 describe("lora", () => {
   test("saves factors whose product is the change of the adapted weights", async () => {
     const [rank, alpha] = [2, 3];
@@ -144,7 +126,7 @@ describe("lora", () => {
     expect(listMoved(weights)).toContain("bert.encoder.layer.0.attention.self.query.weight");
   });
 
-  test.each(["ascc rift", "rose", "freelb", "smart", "mixout", "sam"])(
+  test.each(["ascc rift", "rose", "freelb", "smart", "mixout"])(
     "works under %s, and a stopped run continues bitwise",
     async (list) => {
       const options: Record<string, object> = {

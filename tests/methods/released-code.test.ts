@@ -57,12 +57,6 @@ describe("ROSE with maskDuringWarmup: false", () => {
     expect(released.weights).toEqual((await trainWithWarmup({ updateRatio: 1 }, 3)).weights);
     expect(released.weights).not.toEqual((await trainWithWarmup({}, 3)).weights);
   });
-
-  test("masks that are held for several steps start after the warm-up", async () => {
-    const { ratios } = await trainWithWarmup({ maskDuringWarmup: false, maskInterval: 2, variant: "first" }, 6);
-    expect(ratios.slice(0, 3)).toEqual([1, 1, 1]);
-    for (const ratio of ratios.slice(3)) expectClose(ratio as number, 9 / 16);
-  });
 });
 
 describe("Mixout with variant: code", () => {

@@ -97,7 +97,7 @@ test("passes over the data before training are timed, and validation includes th
     name: "timed",
     summary: "passes over the data",
     paper: "",
-    options: methods.get("bitfit")!.options,
+    options: methods.get("freelb")!.options,
     create: () => ({
       name: "timed",
       async prepare(training) {

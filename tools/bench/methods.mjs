@@ -28,28 +28,14 @@ const cases = [
   { label: "rose second", name: "rose", options: { variant: "second" }, limit: 1.15 },
   { label: "rose first", name: "rose", options: { variant: "first" }, limit: 3.6 },
   { label: "rose ensemble", name: "rose", options: { variant: "ensemble" }, limit: 3.6 },
-  {
-    label: "rose ensemble, maskInterval 4",
-    name: "rose",
-    options: { variant: "ensemble", maskInterval: 4 },
-    limit: 2.6,
-    steps: 4,
-  },
   { label: "child-tuning F", name: "child-tuning", options: { variant: "F" }, limit: 1.15 },
   { label: "child-tuning D", name: "child-tuning", options: { variant: "D" }, limit: 1.15 },
   { label: "ptwd", name: "ptwd", limit: 1.15 },
   { label: "mixout", name: "mixout", limit: 1.45 },
   { label: "freelb, 2 steps", name: "freelb", options: { steps: 2 }, limit: 2.2 },
   { label: "smart, 1 step", name: "smart", limit: 3.3 },
-  { label: "freelb-plus, 30 steps", name: "freelb-plus", limit: 33 },
-  { label: "roast", name: "roast", limit: 3.2 },
-  { label: "sam", name: "sam", limit: 2.3 },
-  { label: "sam, adaptive", name: "sam", options: { adaptive: true }, limit: 2.8 },
-  { label: "flooding", name: "flooding", limit: 1.1 },
-  { label: "temperature", name: "temperature", limit: 1.1 },
   { label: "lora", name: "lora", limit: 1.1 },
   { label: "lora, ascc, 10 steps", name: "lora", more: ["ascc"], limit: 9 },
-  { label: "bitfit", name: "bitfit", limit: 1.1 },
   { label: "discrete-adversarial", name: "discrete-adversarial", limit: 2.3 },
   { label: "energy", name: "energy", limit: 1.1 },
   { label: "mof", name: "mof", limit: 2.3 },
@@ -89,7 +75,6 @@ async function createCaseSteps({ name = "standard", options = {}, more = [] }) {
   const tokenization = [name, ...more].includes("ascc") ? "word" : "subword";
   const settings = { labels: ["a", "b"], task: "bench", maxLength: length, tokenization };
   const model = await loadModel(modelName, settings);
-  // Several batches per epoch: roast does more work at the start of an epoch.
   const dataset = createRandomDataset(8 * batchSize, () => length, tokenization === "word" ? null : listWords(model));
   return createSteps(
     model,

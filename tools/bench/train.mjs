@@ -19,9 +19,9 @@ import { sampleExamples } from "../../dist/tasks/sample.js";
 import { free, getCpuSupport, getNumThreads, setNumThreads } from "../../dist/tensor/index.js";
 import { padBatch } from "../../dist/text/batch.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
-import { createStepRunner } from "../../dist/train/create-step-runner.js";
 import { toDataset } from "../../dist/train/index.js";
 import { computeLearningRateFactor } from "../../dist/train/settings.js";
+import { createStepRunner } from "../../dist/train/step-runner.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 import { findPython, startPython } from "./transformers.mjs";
 

@@ -4,8 +4,8 @@ import { listen } from "../../dist/base/events.js";
 import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
-import { createStepRunner } from "../../dist/train/create-step-runner.js";
 import { toDataset, trainSettingsSchema, transformExamples } from "../../dist/train/index.js";
+import { createStepRunner } from "../../dist/train/step-runner.js";
 import { createTrainingContext } from "../../dist/train/training-context.js";
 
 export const sizes = {

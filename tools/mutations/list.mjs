@@ -4,7 +4,6 @@
 const rift = "tests/methods/rift/equations.test.ts";
 const riftTraining = "tests/methods/rift/training.test.ts";
 const guards = "tests/methods/guards.test.ts";
-const benchmark = "tests/methods/equations.test.ts";
 const baselines = "tests/methods/rose/baselines.test.ts";
 const rose = "tests/methods/rose/rose.test.ts";
 const released = "tests/scripts/released-parity.test.ts";
@@ -257,15 +256,8 @@ export const mutations = [
   {
     name: "ROSE's ensemble swaps the weights of its masks",
     file: "methods/rose/rose.ts",
-    find: "firstMask.mul(options.gamma).add(secondMask.mul(1 - options.gamma))",
-    replace: "secondMask.mul(options.gamma).add(firstMask.mul(1 - options.gamma))",
-    tests: [rose],
-  },
-  {
-    name: "ROSE selects one element too many",
-    file: "methods/rose/mask.ts",
-    find: "kthSmallest(risks, count)",
-    replace: "kthSmallest(risks, count + 1)",
+    find: ".mul(gamma)\n    .add(computeSecond().mul(1 - gamma))",
+    replace: ".mul(1 - gamma)\n    .add(computeSecond().mul(gamma))",
     tests: [rose],
   },
   {
@@ -281,20 +273,6 @@ export const mutations = [
     find: "tensor.ge(threshold)",
     replace: "tensor.le(threshold)",
     tests: [baselines],
-  },
-  {
-    name: "SAM descends to the perturbed parameters",
-    file: "methods/sam.ts",
-    find: "value.add(ascent[i]!)",
-    replace: "value.sub(ascent[i]!)",
-    tests: [benchmark],
-  },
-  {
-    name: "RoAST's divergence has no weight",
-    file: "methods/roast.ts",
-    find: ".mul(options.lambda)",
-    replace: "",
-    tests: [benchmark],
   },
   {
     name: "the energy has the wrong sign",
@@ -323,20 +301,6 @@ export const mutations = [
     find: "perExample(logits, batch.labels).mul(mask).mean()",
     replace: "perExample(logits, batch.labels).mean()",
     tests: [guards],
-  },
-  {
-    name: "flooding does not reverse the gradient",
-    file: "methods/flooding.ts",
-    find: "excess.mul(sign.sub(1))",
-    replace: "excess.mul(sign.add(1))",
-    tests: [benchmark],
-  },
-  {
-    name: "the bias of the head has no temperature",
-    file: "methods/temperature.ts",
-    find: ".filter((name) => job.model.weights.has(name));",
-    replace: '.filter((name) => name.endsWith(".weight"));',
-    tests: [benchmark],
   },
   {
     name: "LoRA's update is not divided by the rank",

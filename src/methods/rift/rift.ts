@@ -57,10 +57,6 @@ export const rift = defineMethod({
 
     const method: TrainingMethod = {
       name: "rift",
-      traits: {
-        requiresFullBatch: "the negatives of an example are the other examples of its batch",
-      },
-
       // Eq. 9 and 10 share one feature: what RIFT retains must be what the classifier reads.
       checkCompatibility(_innerMethods, { model: { architecture } }) {
         if (doesHeadReadFeatures(architecture)) return null;

@@ -1,10 +1,22 @@
-import { arange, onesLike, operator, sort, type Tensor, zerosLike } from "../../tensor/index.js";
-import { computeQuantile, kthSmallest, scatter, stableSort } from "../quantile.js";
+import { arange, foreachNorm, onesLike, operator, stack, type Tensor, where, zerosLike } from "../../tensor/index.js";
+import { computeQuantile } from "../quantile.js";
 
-const cumulativeSum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
+/** Sorts so that equal values keep their order. Returns values and indices. */
+const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descending: boolean) => [Tensor, Tensor]>(
+  "sort",
+  "stable",
+);
+const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 
-/** Eq. 3 counts ranks; the released code interpolates a quantile of the risks. */
-type ThresholdRule = "rank" | "quantile";
+/** Eq. 2: the norm of each tensor: [tensor]. */
+export function computeNorms(tensors: readonly Tensor[]): Tensor {
+  return stack(foreachNorm(tensors, 2), 0);
+}
+
+/** Eq. 4: |scale * ||g|| / ||m|| - 1| with scale = 1 - beta1; 1 if there is no average yet. */
+export function computeSecondOrderRisks(gradientNorms: Tensor, momentNorms: Tensor, scale: number): Tensor {
+  return where(momentNorms.eq(0), onesLike(momentNorms), gradientNorms.mul(scale).div(momentNorms).sub(1).abs());
+}
 
 /** Counts the ranks i of n with i/n <= fraction. */
 export function countWithinFraction(fraction: number, n: number): number {
@@ -12,67 +24,14 @@ export function countWithinFraction(fraction: number, n: number): number {
   return rounded / n <= fraction ? rounded : rounded - 1;
 }
 
-/** Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. Ties keep order. */
-export function computeTensorMask(risks: Tensor, updateRatio: number | "auto", rule: ThresholdRule): Tensor {
-  if (updateRatio !== "auto" && rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
+/**
+ * Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. It counts ranks, and ties keep their
+ * order; the released code interpolates a quantile of the risks.
+ */
+export function computeTensorMask(risks: Tensor, updateRatio: number, rule: "rank" | "quantile"): Tensor {
+  if (rule === "quantile") return risks.le(computeQuantile(risks, updateRatio)).to("float32");
   const n = risks.size(0);
-  const count = updateRatio === "auto" ? computeOtsuCount(risks) : countWithinFraction(updateRatio, n);
   const order = stableSort(risks, true, 0, false)[1];
-  return scatter(zerosLike(risks), 0, order, arange(n, risks.device).lt(count).to("float32"));
-}
-
-/** Eq. 3 over single elements, by one threshold. All elements at the threshold are selected. */
-export function computeElementMask(risks: Tensor, updateRatio: number, rule: ThresholdRule): Tensor {
-  if (rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
-  const count = countWithinFraction(updateRatio, risks.size(0));
-  return count === 0 ? zerosLike(risks) : selectAtMost(risks, kthSmallest(risks, count));
-}
-
-function selectAtMost(risks: Tensor, threshold: Tensor): Tensor {
-  return risks.le(threshold).to("float32");
-}
-
-/** Risks span orders of magnitude, so their logarithms are compared. */
-function computeLogRisks(risks: Tensor): Tensor {
-  return risks.clamp(1e-30, 1e30).log();
-}
-
-/** The range of `updateRatio: auto`: the paper's grid. */
-const autoFractionRange = [0.1, 0.9] as const;
-
-/** `updateRatio: auto` (not in the paper): Otsu's threshold of the log-risks. */
-export function computeOtsuCount(risks: Tensor): Tensor {
-  const n = risks.size(0);
-  const minCount = Math.max(1, Math.ceil(autoFractionRange[0] * n));
-  const maxCount = Math.max(minCount, countWithinFraction(autoFractionRange[1], n));
-  const sums = cumulativeSum(sort(computeLogRisks(risks), 0, false)[0], 0); // [n]
-  const counts = arange(n, risks.device).add(1).to("float32");
-  const expectedSums = counts.mul(sums.select(0, n - 1)).div(n);
-  const betweenVariance = sums
-    .sub(expectedSums)
-    .square()
-    .div(counts.mul(counts.neg().add(n))); // n * variance between the groups, for every split
-  return betweenVariance
-    .narrow(0, minCount - 1, maxCount - minCount + 1)
-    .argmax(0)
-    .add(minCount);
-}
-
-/** The fraction of the variance of the log-risks that is between selected and frozen entries. */
-export function computeSeparation(risks: Tensor, mask: Tensor): Tensor {
-  const logRisks = computeLogRisks(risks);
-  const centered = logRisks.sub(logRisks.mean());
-  const numSelected = mask.sum();
-  const numFrozen = onesLike(mask).sub(mask).sum();
-  const sum = centered.mul(mask).sum();
-  // The sums of both groups cancel, so n * variance = sum^2 (1/selected + 1/frozen).
-  // The sum is 0 if a group is empty.
-  const between = sum.square().mul(numSelected.clamp(1).reciprocal().add(numFrozen.clamp(1).reciprocal()));
-  return between.div(centered.square().sum().clamp(1e-12));
-}
-
-/** `gamma: auto` (not in the paper): the mask that separates its risks better weighs more. */
-export function computeAutoGamma(first: Tensor, second: Tensor): Tensor {
-  const epsilon = 1e-6;
-  return first.add(epsilon).div(first.add(second).add(2 * epsilon));
+  const isSelected = arange(n, risks.device).lt(countWithinFraction(updateRatio, n));
+  return scatter(zerosLike(risks), 0, order, isSelected.to("float32"));
 }

@@ -3,13 +3,12 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { UserError } from "../../../src/base/errors.js";
 import { createMethods, methods } from "../../../src/methods/index.js";
-import { computeTensorMask } from "../../../src/methods/rose/mask.js";
-import { granularities } from "../../../src/methods/rose/risk.js";
+import { computeNorms, computeTensorMask } from "../../../src/methods/rose/mask.js";
 import { crossEntropy } from "../../../src/nn/index.js";
 import { free, getMemoryStats, type Tensor, tensor } from "../../../src/tensor/index.js";
 import { toHostBatch } from "../../../src/train/batch-transfer.js";
-import { createStepRunner } from "../../../src/train/create-step-runner.js";
 import { type NamedTensors, type TrainingMethod, train } from "../../../src/train/index.js";
+import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
 import { chooseExtent } from "../../extent.js";
 import { temporaryFolder } from "../../temporary.js";
@@ -23,30 +22,19 @@ const pairs = names.flatMap((inner) => names.map((outer) => [inner, outer] as co
 /** Pairs of methods that are rejected, with the reason. All other pairs can be combined. */
 const rejections: readonly { readonly pair: readonly [string, string]; readonly reason: RegExp }[] = [
   ...pairs.filter(([inner, outer]) => inner === outer).map((pair) => ({ pair, reason: /listed twice/ })),
-  ...selectPairs(["ascc", "smart", "freelb", "freelb-plus", "roast", "discrete-adversarial"]).map((pair) => ({
+  ...selectPairs(["ascc", "smart", "freelb", "discrete-adversarial"]).map((pair) => ({
     pair,
     reason: /cannot be combined with .*search/,
   })),
-  ...selectPairs(["rose", "child-tuning", "roast"]).map((pair) => ({
+  ...selectPairs(["rose", "child-tuning"]).map((pair) => ({
     pair,
     reason: /cannot be combined with .*which parameters/,
   })),
-  ...selectPairs(["smart", "temperature"]).map((pair) => ({ pair, reason: /which have no temperature/ })),
-  ...selectPairs(["lora", "bitfit"]).map((pair) => ({ pair, reason: /cannot be combined with .*trains only/ })),
-  ...["lora", "bitfit"].flatMap((freezing) =>
-    ["ptwd", "child-tuning", "roast"].flatMap((other) =>
-      [[freezing, other] as const, [other, freezing] as const].map((pair) => ({ pair, reason: /all weights of the/ })),
-    ),
+  ...["ptwd", "child-tuning"].flatMap((other) =>
+    selectPairs(["lora", other]).map((pair) => ({ pair, reason: /all weights of the/ })),
   ),
-  ...selectPairs(["rose", "bitfit"]).map((pair) => ({ pair, reason: /rose selects among weights/ })),
   { pair: ["mixout", "lora"], reason: /List lora before mixout/ },
-  { pair: ["temperature", "lora"], reason: /List lora before temperature/ },
   { pair: ["rose", "freelb"], reason: /List freelb before rose/ },
-  { pair: ["rose", "freelb-plus"], reason: /List freelb-plus before rose/ },
-  { pair: ["sam", "freelb"], reason: /List freelb before sam/ },
-  { pair: ["sam", "freelb-plus"], reason: /List freelb-plus before sam/ },
-  { pair: ["flooding", "r-drop"], reason: /List flooding after r-drop/ },
-  { pair: ["roast", "r-drop"], reason: /List roast after r-drop/ },
 ];
 
 /** The pairs of different methods among these. */
@@ -62,7 +50,6 @@ const options: Record<string, Record<string, unknown>> = {
   ascc: { innerSteps: 2 },
   rift: { projectionHiddenSize: 8, projectionSize: 4 },
   lora: { rank: 2 },
-  "freelb-plus": { steps: 3 },
   "discrete-adversarial": { interval: 1 },
   mof: { interval: 1, benignLabel: "c" },
 };
@@ -154,9 +141,7 @@ test("rose on top of r-drop takes the second-order mask from the cross-entropy a
   const isMaskable = (name: string): boolean => /\.layer\.\d+\..*\.weight$/.test(name);
   const tasks = new Map<number, number[]>();
   const compared: { mask: number[]; fromTask: number[]; fromTotal: number[] }[] = [];
-  const readNorms = (named: NamedTensors): number[] => [
-    ...granularities.tensor.computeNorms([...named.values()]).toFloat32Array(),
-  ];
+  const readNorms = (named: NamedTensors): number[] => [...computeNorms([...named.values()]).toFloat32Array()];
   const observer: TrainingMethod = {
     name: "observer",
     gradients(context, next) {

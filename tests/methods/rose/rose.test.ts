@@ -1,14 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { rDrop } from "../../../src/methods/r-drop.js";
 import {
-  computeAutoGamma,
-  computeElementMask,
-  computeOtsuCount,
-  computeSeparation,
+  computeNorms,
+  computeSecondOrderRisks,
   computeTensorMask,
   countWithinFraction,
 } from "../../../src/methods/rose/mask.js";
-import { computeSecondOrderRisks, granularities } from "../../../src/methods/rose/risk.js";
 import { rose } from "../../../src/methods/rose/rose.js";
 import { AdamW, crossEntropy, symmetricKl } from "../../../src/nn/index.js";
 import { noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
@@ -37,7 +34,7 @@ describe("eq. 1 and 2", () => {
           ["second", second],
         ]),
       );
-      expectClose(granularities.tensor.computeNorms([...gradients.values()]), divergence.norms);
+      expectClose(computeNorms([...gradients.values()]), divergence.norms);
     });
   });
 
@@ -47,7 +44,7 @@ describe("eq. 1 and 2", () => {
       const context = {
         log() {},
         passTwice: () => [p, q],
-        batch: { labels: tensor(Int32Array.from(divergence.labels)), fullBatchSize: 6 },
+        batch: { labels: tensor(Int32Array.from(divergence.labels)), batchSize: 6 },
         // A last batch is smaller than the setting.
         training: { job: { settings: { batchSize: 32 } }, taskLoss: crossEntropy },
       } as unknown as BatchContext;
@@ -76,17 +73,6 @@ describe("eq. 3", () => {
     });
   });
 
-  test("one threshold over elements gives the same mask if there are no ties", () => {
-    scope(() => {
-      for (const { name, risks, keep, rank, quantile } of fixture.masks) {
-        if (name === "ties" || name === "equal") continue;
-        const values = tensor(Float32Array.from(risks));
-        expect([...computeElementMask(values, keep, "rank").toFloat32Array()]).toEqual(rank.values);
-        expect([...computeElementMask(values, keep, "quantile").toFloat32Array()]).toEqual(quantile.values);
-      }
-    });
-  });
-
   test("60% of 96 tensors are 57 by rank and 58 by quantile", () => {
     const case96 = fixture.masks.find(({ name, keep }) => name === "ninetySix" && keep === 0.6);
     const count = (values: readonly number[] = []): number => values.reduce((sum, value) => sum + value, 0);
@@ -100,31 +86,6 @@ test("eq. 4 is 1 if there is no average yet", () => {
   scope(() => {
     const risks = computeSecondOrderRisks(tensor([2, 2, 0]), tensor([0.1, 0, 0.5]), 0.1);
     expectClose(risks, { shape: [3], values: [1, 1, 1] });
-  });
-});
-
-describe("updateRatio: auto and gamma: auto", () => {
-  test("the count splits the logarithms of the risks into two groups", () => {
-    scope(() => {
-      expect(computeOtsuCount(tensor([1e-3, 5, 1.2e-3, 4, 0.9e-3, 1.1e-3, 6, 1e-3])).item()).toBe(5);
-      // The count stays in the grid of the paper: more than the single outlier of 20 is frozen.
-      expect(
-        computeOtsuCount(tensor(Array.from({ length: 20 }, (_, i) => (i === 0 ? 1e6 : 1 + i / 1000)))).item(),
-      ).toBe(18);
-      expect(computeOtsuCount(tensor([0.3])).item()).toBe(1);
-    });
-  });
-
-  test("the mask with the clearer separation has more weight", () => {
-    scope(() => {
-      const clear = computeSeparation(tensor([1, 1.01, 100, 101]), tensor([1, 1, 0, 0]));
-      const vague = computeSeparation(tensor([1, 2, 3, 4]), tensor([1, 1, 0, 0]));
-      const nothing = computeSeparation(tensor([1, 2, 3, 4]), tensor([1, 1, 1, 1]));
-      expect(clear.item()).toBeGreaterThan(0.99);
-      expectClose(nothing.item(), 0, { scale: 1 });
-      expectClose(computeAutoGamma(clear, vague).item(), clear.item() / (clear.item() + vague.item()));
-      expectClose(computeAutoGamma(nothing, nothing).item(), 0.5);
-    });
   });
 });
 
@@ -165,20 +126,15 @@ describe("Algorithm 1", () => {
         const moments = Object.keys(kl).map((name) => optimizer.firstMoment(name));
         expectClose(
           computeSecondOrderRisks(
-            granularities.tensor.computeNorms(Object.keys(kl).map((name) => gradients.get(name) as Tensor)),
-            granularities.tensor.computeNorms(moments),
+            computeNorms(Object.keys(kl).map((name) => gradients.get(name) as Tensor)),
+            computeNorms(moments),
             1 - beta1,
           ),
           expected.risks[stepIndex]?.second as never,
           {},
           "line 6",
         );
-        expectClose(
-          granularities.tensor.computeNorms([...toTensors(kl).values()]),
-          expected.risks[stepIndex]?.first as never,
-          {},
-          "line 5",
-        );
+        expectClose(computeNorms([...toTensors(kl).values()]), expected.risks[stepIndex]?.first as never, {}, "line 5");
         noGrad(() => {
           const updates = method.transformUpdates?.(
             step,

@@ -42,7 +42,7 @@ const read = (value) => [...value.toFloat32Array()];
 const movedWeights = { size: 1 };
 /** A batch of which two passes have these logits. */
 function createTwoPasses([first, second], labels) {
-  const batch = { labels: tensor(Int32Array.from(labels)), fullBatchSize: labels.length };
+  const batch = { labels: tensor(Int32Array.from(labels)), batchSize: labels.length };
   return { batch, log() {}, passTwice: () => [first, second], training: { taskLoss: crossEntropy } };
 }
 
