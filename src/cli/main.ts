@@ -79,7 +79,7 @@ function reportError(error: unknown, { stderr }: Io): number {
   // A command that was stopped has said what is done.
   if (error instanceof Interrupted) return interruptedExitCode;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
-    stderr.write("Reduce --batch-size (train.gradientAccumulationSteps makes up for it) or --max-length.\n");
+    stderr.write("Reduce --batch-size or --max-length.\n");
     return 2;
   }
   if (isSystemError(error)) {
