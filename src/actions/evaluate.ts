@@ -72,23 +72,35 @@ export async function evaluateAdvglue(
 ): Promise<AdvglueResult> {
   const parsed: ParsedEvaluateRequest = { ...validate(evaluateRequestSchema, request, "evaluate"), split: "test" };
   await using classifier = await loadEvaluatedModel(parsed, callbacks);
-  const trained = classifier.model.task;
+  const { glue: glueTask, advglue: advglueTask } = await loadAdvglueTasks(
+    classifier.model,
+    flattenData(parsed).data,
+    callbacks,
+  );
+  const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
+  const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);
+  return { task: "advglue", part: glueTask.name, drop: glue.accuracy - advglue.accuracy, glue, advglue };
+}
+
+/** Loads the GLUE task that a model was trained on, and its adversarial counterpart. */
+export async function loadAdvglueTasks(
+  { task: trained }: Pick<Model, "task">,
+  data: ReturnType<typeof flattenData>["data"],
+  { onEvent }: Callbacks,
+): Promise<Record<"glue" | "advglue", Task>> {
   const part = advglueParts.find((name) => name === trained);
   if (part === undefined)
     throw new UserError(
       `advglue: expected a model trained on one of ${advglueParts.join(", ")}, received one ` +
         `${trained ? `trained on ${trained}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
     );
-  const { data } = flattenData(parsed);
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
-  const { onEvent } = callbacks;
   const load = (task: string, from: typeof data): Promise<Task> =>
     loadTask({ task, ...(from !== null && { data: from }), onEvent });
-  const glueTask = await load(part, typeof data === "string" && data.endsWith(".json") ? null : data);
-  const advglueTask = await load(`advglue:${part}`, data);
-  const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
-  const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);
-  return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
+  return {
+    glue: await load(part, typeof data === "string" && data.endsWith(".json") ? null : data),
+    advglue: await load(`advglue:${part}`, data),
+  };
 }
 
 function loadEvaluatedModel(request: ParsedEvaluateRequest, { onEvent }: Callbacks): Promise<TextClassifier> {

@@ -34,6 +34,7 @@ import { noiseOptions } from "../load/random-victim.js";
 import { checkAttackReport, checkSummary, summaryClass } from "./check-summary.js";
 import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
+import { type ResultVerification, verifyResults } from "./verify-results.js";
 
 /** The request of `verify`. */
 export const verifyRequestSchema = z.strictObject({
@@ -81,21 +82,25 @@ const otherPrecisionTolerance = 0.03;
  * Replays journals. Of an attack, the edits lead from the original to the final text, and the model
  * returns the recorded probabilities. This proves that the model is fooled by the texts that fooled
  * it, and that no example is missing. With `repeat`, random searches run again and must end as
- * recorded; without it, nothing is proved about texts that are recorded as robust. Certificates are
- * computed again. Throws a UserError at the first line that does not hold.
+ * recorded; without it, nothing is proved about texts that are recorded as robust. Certificates and the
+ * test results of runs are computed again. Throws a UserError at the first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
 export async function verify(
   request: VerifyRequest,
   callbacks: Callbacks = {},
-): Promise<(Verification | CertificateVerification)[]> {
+): Promise<(Verification | CertificateVerification | ResultVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
-  const done: (Verification | CertificateVerification)[] = [];
+  const done: (Verification | CertificateVerification | ResultVerification)[] = [];
   const journals = (await Promise.all(parsed.journals.map(listJournals))).flat();
-  for (const { journal, canRepeat } of journals) {
-    reportProgress(callbacks, "verify", done.length, journals.length, "journals");
-    const { device, threads } = parsed;
+  const { device, threads } = parsed;
+  for (const [i, { journal, canRepeat, tested }] of journals.entries()) {
+    reportProgress(callbacks, "verify", i, journals.length, "journals");
+    if (tested) {
+      done.push(...(await verifyResults(tested, { device, threads }, callbacks)));
+      continue;
+    }
     const model = parsed.model ?? (await findModel(journal));
     const isCertified = await isLineFile(journal, certificateFormat);
     done.push(
@@ -104,7 +109,7 @@ export async function verify(
         : await verifyOne(journal, { ...parsed, model, ...(!canRepeat && { repeat: 0 }) }, callbacks),
     );
   }
-  reportProgress(callbacks, "verify", done.length, journals.length, "journals");
+  reportProgress(callbacks, "verify", journals.length, journals.length, "journals");
   return done;
 }
 
@@ -112,9 +117,14 @@ interface ListedJournal {
   readonly journal: string;
   /** True if `--repeat` can run its searches again. */
   readonly canRepeat: boolean;
+  /** The run whose test results these are; missing if this is a journal. */
+  readonly tested?: RunFolder;
 }
 
-/** The journals that a path means: attacks, proofs and certificates of a run or of all in a folder, or the journal itself. */
+/**
+ * The journals that a path means: attacks, proofs, certificates and test results of a run or of all in a folder,
+ * or the journal itself.
+ */
 async function listJournals(path: string): Promise<ListedJournal[]> {
   const runs = await findRunsAt(path);
   if (runs.length === 0) return [{ journal: path, canRepeat: true }];
@@ -130,10 +140,11 @@ async function listJournals(path: string): Promise<ListedJournal[]> {
       ...(await findCertificateJournals(run.path("certificates"))),
     ];
     found.push(...others.map((journal) => ({ journal, canRepeat: true })));
+    if (await run.results()) found.push({ journal: run.path("results"), canRepeat: false, tested: run });
   }
   if (found.length > 0) return found;
   throw new UserError(
-    `${path}: ${runs.length === 1 ? "this run has" : "its runs have"} no attack, proof or certificate. Run temper attack ${runs[0]!.folder}, temper exact or temper certify first.`,
+    `${path}: ${runs.length === 1 ? "this run has" : "its runs have"} no result, attack, proof or certificate. Finish it first: temper train --resume ${runs[0]!.folder}`,
   );
 }
 

@@ -14,6 +14,7 @@ export const note =
   "              is robust, and what the search cost, is only recorded: --repeat runs searches again.\n" +
   "proofs        candidates are listed again and random blocks (--blocks) are scored again.\n" +
   "certificates  every certificate is computed again.\n" +
+  "results       the test texts of a run are classified again, and every number of its test result is computed.\n" +
   "audits        every claim of audit.json is computed again, and its journals and proofs are replayed.\n" +
   "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
   '"not verified" what nothing but the file says. The test results of training are not read: temper\n' +
