@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
@@ -126,8 +126,10 @@ describe("temper verify", () => {
     const without = await invoke(["verify", journal, ...cpu]);
     expect(without.code).toBe(2);
     expect(without.stderr).toContain("this journal is not in a run. Name the model that was attacked: --model FOLDER");
+    expect((await invoke(["verify", other.run, ...cpu])).stdout).toContain("1 test result recomputed; not verified: ");
+    rmSync(join(other.run, "results.json"));
     expect((await invoke(["verify", other.run, ...cpu])).stderr).toContain(
-      "this run has no attack, proof or certificate",
+      "this run has no result, attack, proof or certificate. Finish it first: temper train",
     );
   });
 

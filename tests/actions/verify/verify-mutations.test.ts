@@ -225,6 +225,7 @@ test("the numbers of a report come from the lines, and verify compares the summa
         { count: 1, what: "header that names the task and the split", isVerified: false },
       ],
     },
+    { journal: join(model, "results.json") },
   ]);
 });
 
