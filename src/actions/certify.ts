@@ -46,7 +46,7 @@ const definedSchema = z.strictObject({
 });
 const kindSchema = z
   .union([namedSchema, definedSchema], {
-    error: 'expected a certificate ("hash-vote", "deletion:alpha=0.01") or { definition, options }',
+    error: 'expected a certificate ("hash-vote", "windows:size=32") or { definition, options }',
   })
   .transform(({ definition, options }) => ({
     definition,
@@ -61,7 +61,7 @@ export const certifyRequestSchema = z.strictObject({
   kind: kindSchema
     .prefault("hash-vote")
     .describe(`certificate with its options: ${[...certificates.keys()].join(", ")}`),
-  seed: seedSchema.default(0).describe("random seed of the sample and of the noise"),
+  seed: seedSchema.default(0).describe("random seed of the sample"),
   edits: countSchema.max(100).default(5).describe("largest number of word edits in the table"),
   out: orNull(z.string(), "certificates/ in the run folder").describe("folder of the journal"),
   resume: z.boolean().default(false).describe("continue the journal in the folder, or extend it to more texts"),
@@ -125,7 +125,6 @@ export async function certify(
       };
       stopIfAborted();
       const rounds = certifyInRounds(certificate, examples, {
-        seed,
         scoreTexts: classifier.score.bind(classifier),
         from: done,
         onProgress(count) {

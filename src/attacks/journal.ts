@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { type LineEntry, type LineFormat, LineWriter, parseHeader, readCheckedLines } from "../base/checked-lines.js";
-import { isConfirmed } from "./confirm-success.js";
 import type { AttackResult } from "./result.js";
 
 // Checksums detect accidents. A forged journal can have valid ones, so every line is checked.
@@ -49,7 +48,6 @@ export const attackResultSchema = z
     goal: z.string().optional(),
     isAttacked: z.literal(false).optional(),
     density: z.object({ samples: z.int().min(1), flipped: z.int().min(0) }).optional(),
-    fresh: z.object({ evaluations: z.int().min(1), fooled: z.int().min(0) }).optional(),
   })
   .superRefine((line, context) => {
     const { label, before, after, edits, space, texts, fieldSizes, words } = line;
@@ -58,12 +56,6 @@ export const attackResultSchema = z
       if (!isValid) context.addIssue({ code: "custom", path: [key], message, input: line });
     };
     const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0);
-    const { fresh, outcome } = line;
-    check(
-      !fresh || (fresh.fooled <= fresh.evaluations && isConfirmed(fresh) === (outcome === "success")),
-      "fresh",
-      "expected a success if and only if at least half of the evaluations were fooled",
-    );
     check(!line.density || line.density.flipped <= line.density.samples, "density", "expected at most all samples");
     check(label < before.length, "label", "expected one of the classes");
     check(after.length === before.length, "after", "expected as many probabilities as before the attack");

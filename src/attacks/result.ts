@@ -52,11 +52,6 @@ export interface AttackResult {
   readonly isAttacked?: false;
   /** Random texts that were scored, and how many of them reached the goal, if all were counted. */
   readonly density?: { readonly samples: number; readonly flipped: number };
-  /**
-   * For a random victim: how many fresh evaluations the text that the search took for a success
-   * fooled. If it is less than half, the outcome is a failure.
-   */
-  readonly fresh?: { readonly evaluations: number; readonly fooled: number };
 }
 
 /** The class that a goal such as "targeted-0" wants; null if it does not want one. */

@@ -36,8 +36,6 @@ export interface JournalOptions {
   /** Called before the first example with the number of finished ones. */
   onStart?(done: number): void;
   onResult?(result: AttackResult, done: number): void;
-  /** Checks a result before it is written. */
-  confirm?(result: AttackResult): Promise<AttackResult>;
 }
 
 /**
@@ -74,8 +72,7 @@ export async function runAttack(options: JournalOptions): Promise<void> {
     if (done === numExamples) return;
     const results = pool.run(examples, attack, { seed, skip: done, budget, signal: options.signal });
     const checked = options.isShard || done > 0 ? results : requireModifiableWords(results);
-    for await (const found of checked) {
-      const result = (await options.confirm?.(found)) ?? found;
+    for await (const result of checked) {
       journal.append(result);
       options.onResult?.(result, ++done);
       stopIfAborted(options.signal);

@@ -7,7 +7,6 @@ import { formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
-import { countFooled } from "./confirm-success.js";
 import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals.js";
 import { type JournalHeader, readJournal } from "./journal.js";
@@ -205,7 +204,7 @@ export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties",
  * for the probabilities and the outcome, and the search, which is not repeated, for the rest.
  */
 function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | undefined): AttackResult {
-  const { goal: _, isAttacked: recorded, fresh, ...rest } = result;
+  const { goal: _, isAttacked: recorded, ...rest } = result;
   const { texts, finalWords, origins, label, outcome } = result;
   const original = readWords(texts, victim);
   const target = readTarget(goal);
@@ -220,13 +219,11 @@ function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | 
     edits: listWordChanges(original.words, finalWords, origins),
     ...(goal !== undefined && { goal }),
     ...(isOutside && outcome !== "skipped" && { isAttacked: false }),
-    ...(victim.predictFresh && (fresh ?? outcome === "success") && { fresh: fresh ?? noFresh }),
   };
 }
 
 /** Goals that concern every label, or all but their target. */
 const builtInGoals = /^(untargeted|targeted|input-reduction)/;
-const noFresh = { evaluations: 0, fooled: 0 };
 
 /**
  * The final texts must consist of the final words and of what was between the original ones. With a
@@ -265,22 +262,7 @@ function checkSubstitutes(result: AttackResult, substitutions: Substitutions, lo
 async function replay(batch: readonly JournalLine[], victim: AbleVictim, tolerance: number): Promise<void> {
   const texts = batch.flatMap(({ result }) => [result.texts, result.finalTexts]);
   const rows = (await victim.predict(victim.prepare(texts))).map(({ probabilities }) => probabilities);
-  for (const [i, line] of batch.entries()) {
-    checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
-    await checkFreshEvaluations(line, victim);
-  }
-}
-
-/** The evaluations depend on the text alone, so they can be repeated, unless the victim answers at random. */
-async function checkFreshEvaluations({ location, result }: JournalLine, victim: AbleVictim): Promise<void> {
-  if (!result.fresh || !victim.isDeterministic) return;
-  const { evaluations, fooled } = result.fresh;
-  const found = countFooled(result, (await victim.predictFresh?.(result.finalTexts, evaluations)) ?? []);
-  if (found === fooled) return;
-  throw new UserError(
-    `${location}: the journal records that the final text fooled ${fooled} of ${evaluations} fresh evaluations, but ` +
-      `it fools ${found} of them`,
-  );
+  for (const [i, line] of batch.entries()) checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
 }
 
 /** The recorded probabilities and the outcome must agree with what the victim returns now. */
@@ -291,12 +273,10 @@ function checkReplay(
   tolerance: number,
 ): void {
   const { outcome, label, goal } = result;
-  const fooledSearch = result.fresh !== undefined;
   const target = readTarget(goal);
   const texts = [
     { which: "original", recorded: result.before, probabilities: before, isFooled: outcome === "skipped" },
-    // The search took a text that fresh evaluations did not confirm for a success.
-    { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" || fooledSearch },
+    { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" },
   ];
   for (const { which, recorded, probabilities } of texts) {
     const isClose = recorded.every((value, i) => Math.abs(value - probabilities[i]!) <= tolerance);
@@ -310,7 +290,7 @@ function checkReplay(
   const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
   for (const { which, probabilities, isFooled } of texts) {
     // A failed attack on one class may end in another wrong class.
-    if (which === "final" && target !== null && outcome !== "skipped" && !fooledSearch) {
+    if (which === "final" && target !== null && outcome !== "skipped") {
       const isReached = outcome === "success";
       const gap = margin({ probabilities }, target);
       if (gap > 0 === isReached || Math.abs(gap) < minMargin || result.isAttacked === false) continue;

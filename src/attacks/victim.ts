@@ -33,12 +33,6 @@ export function prepareTexts(
   return victim.prepareEdited?.(texts) ?? victim.prepare(texts.map((text) => text.texts));
 }
 
-/** Optional: a victim that is random. */
-export interface RandomAnswers {
-  /** The classes that fresh evaluations of a text return. */
-  predictFresh(texts: readonly string[], count: number): Promise<Int32Array>;
-}
-
 /** A victim with the optional abilities that it has. */
 export type AbleVictim<Item extends PreparedText = PreparedText> = Victim<Item> &
-  Partial<WordReader & EditReader & RandomAnswers & Identified & Layered & DecidedMargin>;
+  Partial<WordReader & EditReader & Identified & Layered & DecidedMargin>;

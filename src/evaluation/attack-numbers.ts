@@ -94,11 +94,6 @@ const attackNumbers: readonly NumberFormat[] = [
   ["  median", ({ queries }) => formatNumber(queries.median)],
   ["  95th percentile", ({ queries }) => formatNumber(queries.p95)],
   ["  total", ({ queries }) => formatCount(queries.total)],
-  ["confirmed by fresh evaluations", ({ fresh }) => fresh && formatCounts(fresh.confirmed, fresh.found)],
-  [
-    "fresh evaluations fooled",
-    ({ fresh }) => fresh && fresh.confirmed > 0 && [formatPercent(fresh.fooled), formatBounds(fresh.interval)],
-  ],
   ["queries with the margin of another", ({ ties }) => ties !== undefined && formatCount(ties)],
   ["texts evaluated", ({ queries }) => formatCount(queries.evaluated)],
   [

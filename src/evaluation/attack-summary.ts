@@ -4,20 +4,11 @@ import { resourceCostsSchema } from "../attacks/query-counters.js";
 import { type AttackResult, readTarget } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../base/errors.js";
-import { Rng } from "../base/rng.js";
 import { attackCheckSchema, type CheckedAttack, type Controls, checkAttack } from "./attack-checks.js";
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
-import {
-  bootstrapMean,
-  clopperPearsonInterval,
-  intervalSchema,
-  mean,
-  median,
-  quantile,
-  wilsonInterval,
-} from "./statistics.js";
+import { clopperPearsonInterval, intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
 import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
@@ -84,14 +75,6 @@ const attackSummarySchema = z.object({
   wordsLeft: number.optional(),
   /** The same over valid texts only, if their similarity was measured. */
   validity: attackValiditySchema.optional(),
-  /**
-   * For a random model: texts that the search took for successes, how many of them fooled at least
-   * half of the fresh evaluations, and the fraction of evaluations that these fooled, with an
-   * interval over the texts.
-   */
-  fresh: z
-    .object({ found: number, confirmed: number, evaluations: number, fooled: number, interval: intervalSchema })
-    .optional(),
   /**
    * The fraction of random texts that fool the model, over the attacked examples, with its
    * Clopper-Pearson interval; and the examples none of whose random texts did.
@@ -176,9 +159,6 @@ async function readCounts(path: string) {
   const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
   const density = { samples: 0, flipped: 0, unflipped: 0 };
-  const fresh = { found: 0, evaluations: 0 };
-  /** The fraction of fresh evaluations that each confirmed success fools. */
-  const fooled: number[] = [];
   /** Fractions of words that input reduction left. */
   const remaining: number[] = [];
   /** Examples that the goal does not concern. */
@@ -197,11 +177,6 @@ async function readCounts(path: string) {
     if (outcome === "success") changed.push(result.edits.length / Math.max(1, result.words.length));
     if (result.goal === "input-reduction" && outcome === "failed")
       remaining.push(result.finalWords.length / Math.max(1, result.words.length));
-    if (result.fresh) fresh.found++;
-    if (result.fresh && outcome === "success") {
-      fresh.evaluations += result.fresh.evaluations;
-      fooled.push(result.fresh.fooled / result.fresh.evaluations);
-    }
     if (result.density) {
       density.samples += result.density.samples;
       density.flipped += result.density.flipped;
@@ -227,8 +202,6 @@ async function readCounts(path: string) {
     probabilities,
     sums,
     density,
-    fresh,
-    fooled,
     remaining,
     untargetedCount,
     knowsExact,
@@ -300,25 +273,10 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
 }
 
 /** The parts of a summary that only some goals and models have. */
-function summarizeParts({
-  knowsExact,
-  sums,
-  remaining,
-  fresh,
-  fooled,
-  density,
-}: Awaited<ReturnType<typeof readCounts>>) {
+function summarizeParts({ knowsExact, sums, remaining, density }: Awaited<ReturnType<typeof readCounts>>) {
   return {
     ...(knowsExact && { exact: sums.exact }),
     ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
-    ...(fresh.found > 0 && {
-      fresh: {
-        ...fresh,
-        confirmed: fooled.length,
-        fooled: fooled.length > 0 ? mean(fooled) : 0,
-        interval: bootstrapMean(fooled, new Rng(0).fork("fresh")),
-      },
-    }),
     ...(density.samples > 0 && {
       density: {
         ...density,

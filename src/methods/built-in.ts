@@ -1,7 +1,6 @@
 // The methods that come with this package, by name.
 export { ascc } from "./ascc/ascc.js";
 export { childTuning } from "./child-tuning.js";
-export { deletionNoise } from "./deletion-noise.js";
 export { discreteAdversarial } from "./discrete-adversarial.js";
 export { energy } from "./energy.js";
 export { freelb } from "./freelb.js";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { countSchema, orNull, seedSchema } from "../base/validate.js";
+import { orNull, seedSchema } from "../base/validate.js";
 import { computeMetrics } from "../evaluation/metrics.js";
 import { predictProbabilities, tokenizeAll } from "../models/index.js";
 import {
@@ -30,10 +30,6 @@ const optionsSchema = z.strictObject({
     })
     .default(25)
     .describe("groups of words per text; words: each distinct word is a group"),
-  hashes: countSchema
-    .max(1000)
-    .default(1)
-    .describe("hash functions that split each training text; the first one is that of the certificate"),
   clip: orNull(z.number().positive().max(100), "groups vote").describe(
     "a group gives a label its lead in log-probability, and a lead of this size is a full vote",
   ),
@@ -58,15 +54,13 @@ export const hashVote = defineMethod({
   create: (options) => (options.margin === null ? createSeparate(options) : createJoint(options, options.margin)),
 });
 
-function createSeparate({ groups, hashSeed, hashes }: VoteTrainingOptions): TrainingMethod {
+function createSeparate({ groups, hashSeed }: VoteTrainingOptions): TrainingMethod {
   return {
     name,
     traits: role,
     transformExamples(examples, { modifiableFields: editableFields }) {
       return examples.flatMap((example): Example[] => {
-        const parts = Array.from({ length: hashes }, (_, i) =>
-          splitIntoGroups(example.texts, { groups, hashSeed: hashSeed + i, editableFields }),
-        ).flat();
+        const parts = splitIntoGroups(example.texts, { groups, hashSeed, editableFields });
         return parts.flatMap((texts, group) => (texts ? [{ ...example, id: `${example.id}#${group}`, texts }] : []));
       });
     },

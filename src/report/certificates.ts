@@ -24,27 +24,12 @@ export async function readRunCertificates(run: RunFolder, { journals }: AttackFo
           | { readonly kind?: unknown; readonly positiveLabel?: unknown }
           | undefined;
         // A model without its vote is another model, and other texts are another sample.
-        // Enumeration is about the model itself.
-        const { settings } = header;
-        const smoothed = findSmoothedCertificate(run, settings);
-        const kind = certificate?.kind ?? smoothed;
-        const isSameModel = kind === report.kind && (settings.noise == null || smoothed !== null);
-        const isSame = isSameModel && header.hashes.data === report.data;
+        const isSame = certificate?.kind === report.kind && header.hashes.data === report.data;
         if (finished && isSame) attacked.set(name, await countByEdits(path, report, certificate?.positiveLabel));
       }
       return { report, attacked };
     }),
   );
-}
-
-/** The name of the certificate of the smoothed model, if an attack attacked it with the noise of its training. */
-function findSmoothedCertificate(
-  { certificate }: RunFolder,
-  settings: Readonly<Record<string, unknown>>,
-): string | null {
-  const expected = Object.entries(certificate?.attackSettings ?? {});
-  const isSame = expected.length > 0 && expected.every(([key, value]) => settings[key] === value);
-  return isSame ? certificate!.definition.name : null;
 }
 
 async function countByEdits(

@@ -123,21 +123,6 @@ describe("an attack that wants one class", () => {
   });
 });
 
-test("the interval of fresh evaluations is over texts, not over their draws", async () => {
-  // Ten successes, half of which fool all 20 draws and half of which fool ten; one is not confirmed.
-  const results = Array.from({ length: 11 }, (_, i) => ({
-    ...attackResult(`text ${i}`, "buy it now", i < 10 ? "success" : "failed", { 0: "sell" }),
-    fresh: { evaluations: 20, fooled: i === 10 ? 9 : i % 2 ? 20 : 10 },
-  }));
-  const run = await RunFolder.open(await writeRun(join(folder, "fresh"), { attacks: { greedy: results } }));
-  const { fresh } = summarizeAttacks((await run.attacks()).journals).attacks.greedy!;
-  expect(fresh).toMatchObject({ found: 11, confirmed: 10, evaluations: 200, fooled: 0.75 });
-  // 0.75 ± 1.96 * 0.25 / sqrt(10); 200 independent draws would give ± 0.06. Means of the 10 texts are multiples of 0.05.
-  expect(Math.abs(fresh!.interval.low - 0.595)).toBeLessThan(0.05);
-  expect(Math.abs(fresh!.interval.high - 0.905)).toBeLessThan(0.05);
-  expect(fresh!.interval.high - fresh!.interval.low).toBeGreaterThan(0.2);
-});
-
 describe("computeOutcomes", () => {
   test("gives the correctness of each example before, under each and under all attacks", async () => {
     const outcomes = computeOutcomes(await readJournals(paths));

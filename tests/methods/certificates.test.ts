@@ -4,14 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import { evaluate } from "../../src/actions/evaluate.js";
 import { prepareRun } from "../../src/actions/train/prepare-run.js";
 import { train } from "../../src/actions/train/train.js";
-import {
-  createMethods,
-  deletionNoise,
-  findTrainedCertificate,
-  hashVote,
-  methods,
-  randomWindows,
-} from "../../src/methods/index.js";
+import { createMethods, findTrainedCertificate, hashVote, methods, randomWindows } from "../../src/methods/index.js";
 import { listWindowSizes, listWindows, splitIntoGroups } from "../../src/proofs/certificates/index.js";
 import type { RunConfig } from "../../src/settings/config.js";
 import { readConfigFile, resolveRun, userModules } from "../../src/settings/read-config.js";
@@ -49,15 +42,6 @@ test("hash-vote keeps fields that no attack changes", () => {
   expect(all.map(({ texts }) => texts[0])).toEqual(["A man sleeps.", "A man sleeps."]);
 });
 
-test("hash-vote can train on the sub-texts of several hash functions, and the certificate uses the first", () => {
-  const one = transformExamples([createOne(hashVote({ groups: 3 }))], examples, single, new Rng(0));
-  const two = transformExamples([createOne(hashVote({ groups: 3, hashes: 2 }))], examples, single, new Rng(0));
-  const other = splitIntoGroups(examples[0]!.texts, { groups: 3, hashSeed: 1 }).filter((part) => part !== null);
-  expect(two.map(({ texts }) => texts)).toEqual(expect.arrayContaining(one.map(({ texts }) => texts)));
-  expect(two.map(({ texts }) => texts)).toEqual(expect.arrayContaining(other));
-  expect(new Set(two.map(({ id }) => id)).size).toBe(two.length);
-});
-
 test("random-windows trains on windows that a guard scores", () => {
   const method = createOne(randomWindows({ size: 4, copies: 20 }));
   const [first, second] = examples as [Example, Example];
@@ -70,17 +54,6 @@ test("random-windows trains on windows that a guard scores", () => {
   expect(new Set(trained.slice(20).map(({ texts }) => texts[0]))).toEqual(new Set(second.texts));
   const pair: Example[] = [{ id: "p", texts: ["one two", "three"], label: 0 }];
   expect(transformExamples([method], pair, single, new Rng(0))).toEqual(pair);
-});
-
-test("deletion-noise trains on noised copies that depend only on the seed and the example", () => {
-  const method = createOne(deletionNoise({ p: 0.5, copies: 8 }));
-  const transform = (list: readonly Example[], seed = 0): readonly Example[] =>
-    transformExamples([method], list, single, new Rng(seed));
-  const all = transform(examples);
-  expect(all).toHaveLength(16);
-  expect(transform([examples[1]!])).toEqual(all.slice(8));
-  expect(transform(examples, 1)).not.toEqual(all);
-  expect(new Set(all.slice(0, 8).map(({ texts }) => texts[0])).size).toBeGreaterThan(4);
 });
 
 test("methods that do not replace examples leave them as they are", () => {
@@ -100,9 +73,6 @@ test("the certificate of a model follows from its methods", () => {
   const voting = findTrainedCertificate([{ name: "hash-vote", options: { groups: 9 } }])!;
   expect(voting.definition.name).toBe("hash-vote");
   expect(voting.options).toEqual({ groups: 9, clip: null, hashSeed: 0, hashVersion: 1 });
-  const smoothed = findTrainedCertificate([deletionNoise({ p: 0.8 })])!;
-  expect(smoothed.definition.name).toBe("deletion");
-  expect(smoothed.options).toEqual({ p: 0.8 });
   expect(findTrainedCertificate([{ name: "rose", options: {} }])).toBeNull();
   expect(() => createMethods([hashVote({ groups: 1 })])).toThrow(/groups/);
 });
@@ -145,7 +115,7 @@ test("a run with hash-vote trains on sub-texts, and its config records the group
   expect(recorded).toEqual([
     {
       name: "hash-vote",
-      options: { groups: 3, hashes: 1, clip: null, margin: null, hashSeed: 0, hashVersion: 1 },
+      options: { groups: 3, clip: null, margin: null, hashSeed: 0, hashVersion: 1 },
     },
   ]);
   expect(findTrainedCertificate(recorded)?.options).toMatchObject({ groups: 3, hashVersion: 1 });
@@ -166,8 +136,8 @@ test("with a margin, hash-vote trains the sum of all groups of a text, and valid
   }
 });
 
-test("one run cannot be trained for two certificates", async () => {
-  const both = [hashVote(), deletionNoise()];
+test("one run cannot replace its texts twice", async () => {
+  const both = [hashVote(), randomWindows()];
   const stacked = train({ ...config, methods: both, out: join(folder, "both") });
-  await expect(stacked).rejects.toThrow(/deletion-noise cannot be combined with hash-vote: .*Remove one of them/);
+  await expect(stacked).rejects.toThrow(/random-windows cannot be combined with hash-vote: .*Remove one of them/);
 });

@@ -41,7 +41,6 @@ const cases = [
   { label: "mof", name: "mof", limit: 2.3 },
   { label: "hash-vote", name: "hash-vote", limit: 1.1 },
   { label: "hash-vote, margin 4", name: "hash-vote", options: { margin: 4 }, limit: 7 },
-  { label: "deletion-noise", name: "deletion-noise", limit: 1.1 },
   { label: "random-windows", name: "random-windows", limit: 1.1 },
   { label: "rift, no adversary", name: "rift", options: { alpha: 20, tau: 0.07, queueSize: 1024 }, limit: 1.3 },
   { label: "ascc, 10 steps", name: "ascc", limit: 9 },

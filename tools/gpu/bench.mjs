@@ -191,7 +191,6 @@ if (wanted.has("methods")) {
     "discrete-adversarial",
     "hash-vote",
     "hash-vote:margin=4",
-    "deletion-noise",
     "random-windows",
   ];
   const methodSize = options["method-size"];

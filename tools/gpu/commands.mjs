@@ -61,7 +61,7 @@ export async function checkCommands({ device, model, folder, report }) {
   const methods =
     "standard r-drop rose child-tuning child-tuning:variant=F smart freelb ascc ascc+rift ascc+ptwd ascc+mixout " +
     "lora lora+ascc " +
-    "discrete-adversarial:interval=5,maxQueries=50 hash-vote:groups=3 deletion-noise:p=0.5 random-windows:size=8";
+    "discrete-adversarial:interval=5,maxQueries=50 hash-vote:groups=3 random-windows:size=8";
   const toArguments = (name) => (name === "standard" ? [] : name.split("+").flatMap((method) => ["--method", method]));
   const runs = [
     ...methods.split(" ").map((name) => [name, toArguments(name)]),

@@ -11,7 +11,6 @@ import { dataOptions } from "../../settings/config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
 import { tokenizations } from "../../text/encoding.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
-import { noiseOptions } from "../load/random-victim.js";
 import { guardOptions } from "../predict/certified-model.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { protocolNames } from "./published-protocols.js";
@@ -74,7 +73,6 @@ const shape = {
   maxLength: orNull(countSchema, "the model's").describe("maximum tokens per text"),
   concurrency: orNull(countSchema.max(100_000), "chosen for the device").describe("number of concurrent searches"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
-  ...noiseOptions,
   endpoint: httpVictimSchema.prefault({}),
 };
 

@@ -1,4 +1,3 @@
-import { confirmSuccess } from "../../attacks/confirm-success.js";
 import type { ReadyAttack } from "../../attacks/define-attack.js";
 import type { SearchPool } from "../../attacks/pool.js";
 import type { QueryBudget } from "../../attacks/protocol.js";
@@ -62,7 +61,7 @@ export async function runJournal(
   callbacks: AttackCallbacks,
   part: JournalPart | null = null,
 ): Promise<void> {
-  const { request, out, victim } = prepared;
+  const { request, out } = prepared;
   const { examples } = part ?? prepared;
   const { stage = `attack ${ready.name}`, first = 0, total = examples.length } = part ?? {};
   await runAttack({
@@ -77,7 +76,6 @@ export async function runJournal(
     journalPath: part?.path ?? getJournalPath(out, ready.name),
     resume: request.resume || part !== null,
     isShard: part?.isShard ?? false,
-    confirm: (result) => confirmSuccess(victim.victim, result),
     onStart: (done) => {
       if (part === null) callbacks.onAttackStart?.(ready.name, done, total, pool.counters);
     },

@@ -1,6 +1,4 @@
 import { createHash } from "node:crypto";
-import { z } from "zod";
-import { freshEvaluations } from "../../attacks/confirm-success.js";
 import type { HttpVictimOptions } from "../../attacks/endpoint.js";
 import { createFunctionVictim, type PredictProbabilities } from "../../attacks/function-victim.js";
 import { connectHttpVictim } from "../../attacks/http-victim.js";
@@ -20,7 +18,6 @@ import type { RuntimeConfig, RuntimeOptions } from "../../settings/runtime-confi
 import type { Tokenization } from "../../text/encoding.js";
 import { findAttackedModel, type GuardChoice } from "../predict/certified-model.js";
 import { type LocalModel, loadLocalModel } from "./load-local-model.js";
-import { addNoise, type NoiseOptions, noiseOptions } from "./random-victim.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -51,10 +48,6 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly tokenization?: Tokenization | null;
   readonly maxLength?: number | null;
   readonly endpoint?: HttpVictimOptions;
-  /** Randomness at test time. The search then sees the mean of common draws. */
-  readonly noise?: NoiseOptions["noise"] | undefined;
-  readonly deletionRate?: NoiseOptions["deletionRate"] | undefined;
-  readonly draws?: NoiseOptions["draws"] | undefined;
   /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
   readonly isConfirmed?: boolean;
   /** The use of the model as a guard: with windows, or with its calibrated threshold. */
@@ -71,34 +64,6 @@ const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
 export async function loadVictim(
   reference: string | PredictProbabilities,
   options: LoadVictimOptions = {},
-): Promise<LoadedVictim> {
-  const { noise = null, deletionRate, draws } = options;
-  if (noise === null) return loadPlainVictim(reference, options);
-  const noiseSettings = { ...z.object(noiseOptions).parse({ noise, deletionRate, draws }), noise };
-  // Every draw is in float32, so nothing needs a confirmation.
-  const loaded = await loadPlainVictim(reference, { ...options, precision: "fp32" });
-  try {
-    const model = loaded.local?.model;
-    const { certificate } = loaded.settings;
-    if (certificate !== undefined) {
-      const { kind } = certificate as { readonly kind: string };
-      throw new UserError(
-        `--noise ${noise}: ${loaded.name} is attacked as a certified model (${kind}), which is not random. Leave out --noise.`,
-      );
-    }
-    const { device } = loaded.local?.gradient ?? { device: "cpu" as const };
-    const victim = addNoise(loaded.victim, noiseSettings, model ? { model, device } : null);
-    const settings = { ...loaded.settings, ...noiseSettings, freshEvaluations };
-    return { ...loaded, victim, settings };
-  } catch (error) {
-    loaded.close();
-    throw error;
-  }
-}
-
-async function loadPlainVictim(
-  reference: string | PredictProbabilities,
-  options: LoadVictimOptions,
 ): Promise<LoadedVictim> {
   if (typeof reference === "function") return createRemoteVictim(await createFunctionVictim(reference));
   return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);

@@ -18,10 +18,9 @@ export interface CertifiedCount {
 export async function measureCertified(
   run: RunFolder,
   { task, examples }: GivenExamples,
-  { edits, seed, ...runtime }: RuntimeOptions & { readonly edits: number; readonly seed: number },
+  { edits, device, threads }: RuntimeOptions & { readonly edits: number },
   callbacks: Callbacks,
 ): Promise<CertifiedCount> {
-  const { device, threads } = runtime;
   await using classifier = await loadClassifier(run.folder, {
     device,
     threads,
@@ -33,7 +32,6 @@ export async function measureCertified(
   const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
   const lines = [];
   for await (const round of certifyInRounds(certificate, examples, {
-    seed,
     scoreTexts: classifier.score.bind(classifier),
     onProgress: (done) => reportProgress(callbacks, `certify ${definition.name}`, done, examples.length),
   }))

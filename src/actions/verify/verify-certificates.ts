@@ -51,7 +51,6 @@ export async function verifyCertificates(
   definition.checkModel?.({ normalize: classifier.model.normalize ?? "none" });
   let nearTies = 0;
   for await (const { index, error, isNearTie } of checkInRounds(certificate, lines, {
-    seed: header.seed,
     scoreTexts: classifier.score.bind(classifier),
     onProgress: (done) => reportProgress(callbacks, `verify ${kind}`, done, lines.length),
   })) {

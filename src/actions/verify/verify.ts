@@ -30,7 +30,6 @@ import { prepareTexts } from "../exact/prepare-exact.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type OpenVictim, openVictim } from "../load/open-victim.js";
-import { noiseOptions } from "../load/random-victim.js";
 import { checkAttackReport, checkSummary, summaryClass } from "./check-summary.js";
 import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
@@ -170,7 +169,6 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     ...(isProof && { precision: request.precision ?? proofPrecision, isConfirmed: true }),
     ...attackRequestSchema.pick({ tokenization: true }).safeParse({ tokenization }).data,
     ...(typeof maxLength === "number" && { maxLength }),
-    ...z.object(noiseOptions).partial().safeParse(header.settings).data,
     ...(guard !== undefined && { guard: validate(guardSchema, guard, `${journal}: settings.guard`) }),
     onEvent,
   });

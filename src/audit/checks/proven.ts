@@ -73,11 +73,11 @@ function describeLevel(
 /** Certifies the texts with the certificate that the run was trained for. */
 export async function checkCertificates(context: AuditContext): Promise<StepResult> {
   const { request, victim, callbacks, task, examples, plan } = context;
-  const { device, threads, seed } = request;
+  const { device, threads } = request;
   const run = victim.local?.run ?? null;
   if (!run?.certificate) return { claims: [describeMissing(context)] };
   const given = { task, examples: examples.slice(0, plan.exactTexts) };
-  const { kind, certified, edits } = await measureCertified(run, given, { device, threads, edits: 1, seed }, callbacks);
+  const { kind, certified, edits } = await measureCertified(run, given, { device, threads, edits: 1 }, callbacks);
   const fraction = certified / given.examples.length;
   return {
     claims: [

@@ -66,25 +66,23 @@ export function define(command: Command, io: Io): void {
 }
 
 function formatReport(io: Io, report: CertificateReport): string {
-  const { kind, task, split, examples: count, clean, cleanInterval, certified, covers, confidence, guard } = report;
-  const hasTogether = certified.some(({ together }) => together !== undefined);
+  const { kind, task, split, examples: count, clean, cleanInterval, certified, covers, guard } = report;
   const rows = [
     ["no edits", formatPercent(clean), formatInterval(cleanInterval.low, cleanInterval.high)],
     ...certified.map((row) => [
       describeEdits(row),
       formatPercent(row.accuracy),
       formatInterval(row.interval.low, row.interval.high),
-      ...(row.together === undefined ? [] : [formatPercent(row.together)]),
     ]),
   ];
-  const head = ["edits", "accuracy", "95% CI", ...(hasTogether ? ["together"] : [])];
+  const head = ["edits", "accuracy", "95% CI"];
   const lines = [
     `${task} ${split}: ${formatCount(count)} texts, certificate ${kind}`,
-    formatTable(io.stdout, rows, { head, numeric: hasTogether ? [1, 3] : [1] }),
+    formatTable(io.stdout, rows, { head, numeric: [1] }),
     ...(report.degeneracy ? [formatDegeneracyLine(io, report.degeneracy, "certified accuracy").trimEnd()] : []),
     ...(guard ? [describeGuard(guard)] : []),
     `Covers ${covers}.`,
-    confidence ?? "This is a proof, not an estimate, for each text.",
+    "This is a proof, not an estimate, for each text.",
     `Journal: ${formatPath(report.journal)}`,
   ];
   return `${lines.join("\n")}\n`;

@@ -2,11 +2,10 @@ import { didYouMean } from "../../base/did-you-mean.js";
 import { UserError } from "../../base/errors.js";
 import { canonical } from "./canonical.js";
 import type { CertificateDefinition } from "./define-certificate.js";
-import { deletion } from "./deletion.js";
 import { hashVote } from "./hash-vote.js";
 import { windows } from "./windows.js";
 
-const builtIn: readonly CertificateDefinition[] = [hashVote, deletion, canonical, windows];
+const builtIn: readonly CertificateDefinition[] = [hashVote, canonical, windows];
 
 /** The built-in certificates by name. */
 export const certificates: ReadonlyMap<string, CertificateDefinition> = new Map(

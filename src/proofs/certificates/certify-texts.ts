@@ -1,13 +1,12 @@
 import { Rng } from "../../base/rng.js";
 import { describeDifference, findDifference } from "../../base/verification.js";
 import type { Certificate, CertificateLine, LabeledText } from "./define-certificate.js";
-import { type LabelScores, runScoring, type ScoreTexts, type ScoringProcess, type TextFields } from "./scoring.js";
+import { type LabelScores, runScoring, type ScoreTexts, type TextFields } from "./scoring.js";
 
 /** Texts that are certified together, so that their batches are full. */
 const textsPerRound = 32;
 
 export interface CertifyInRoundsOptions {
-  readonly seed: number;
   readonly scoreTexts: ScoreTexts;
   /** Index of the first text. */
   readonly from?: number;
@@ -23,7 +22,7 @@ export interface CertifyInRoundsOptions {
 export async function* certifyInRounds(
   certificate: Certificate,
   texts: readonly LabeledText[],
-  { seed, scoreTexts, from = 0, onProgress }: CertifyInRoundsOptions,
+  { scoreTexts, from = 0, onProgress }: CertifyInRoundsOptions,
 ): AsyncGenerator<{ readonly start: number; readonly lines: readonly CertificateLine[] }> {
   for (let start = from - (from % textsPerRound); start < texts.length; start += textsPerRound) {
     const round = texts.slice(start, start + textsPerRound);
@@ -35,14 +34,10 @@ export async function* certifyInRounds(
     // A text can have hundreds of parts to score, so a round can take minutes.
     const scoreRound: ScoreTexts = (parts) =>
       scoreTexts(parts, (scored) => report(start + Math.floor((round.length * scored) / parts.length)));
-    const processes = round.map((text) => startCertificate(certificate, text, seed));
+    const processes = round.map((text) => certificate.certify(text));
     yield { start, lines: await runScoring(processes, scoreRound) };
     report(start + round.length);
   }
-}
-
-function startCertificate(certificate: Certificate, text: LabeledText, seed: number): ScoringProcess<CertificateLine> {
-  return certificate.certify(text, new Rng(seed).fork("certify", text.id));
 }
 
 /** A line of a journal, after its text was certified again. */
@@ -81,7 +76,7 @@ export async function* checkInRounds(
     const possible = [computed];
     for (const moveScores of listRoundings(certificate.options.minMargin)) {
       const scoreMoved: ScoreTexts = async (texts) => (await scoreOnce(texts)).map(moveScores);
-      possible.push(...(await runScoring([startCertificate(certificate, line, options.seed)], scoreMoved)));
+      possible.push(...(await runScoring([certificate.certify(line)], scoreMoved)));
     }
     const found = findDifference(line, possible);
     if (found) return { error: describeDifference(found, "the model"), isNearTie: false };

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Rng } from "../../base/rng.js";
 import { validate } from "../../base/validate.js";
 import { type Interval, wilsonInterval } from "../../evaluation/statistics.js";
 import type { Normalization } from "../../text/canonical-tokenizer.js";
@@ -53,8 +52,6 @@ export interface CertifiedRow extends EditRow {
   readonly accuracy: number;
   /** The 95% CI of the accuracy over texts. */
   readonly interval: Interval;
-  /** For statistical certificates: the accuracy by those that hold all together with 95% confidence. */
-  readonly together?: number;
 }
 
 /** Describes the certificates of all texts together. */
@@ -67,8 +64,6 @@ export interface CertificateSummary {
   readonly cleanInterval: Interval;
   /** The edits that the certificates are about. */
   readonly covers: string;
-  /** The confidence of a statistical certificate; null for a proof. */
-  readonly confidence: string | null;
   /** The recall and the false-positive rate, if a guard is certified. Its rows are then about the positive label. */
   readonly guard?: GuardSummary;
 }
@@ -84,8 +79,6 @@ export interface TrainedCertificate {
     readonly minMargin: number;
     readonly editableFields?: readonly number[] | undefined;
   }): CertifiedModel;
-  /** The settings of an attack on a smoothed model. */
-  readonly attackSettings?: Readonly<Record<string, unknown>>;
 }
 
 /** The task and the run that a certificate is chosen for. */
@@ -102,8 +95,7 @@ type Output<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>>;
 export interface CertificateParts<Found extends z.ZodRawShape = z.ZodRawShape> {
   /** The rows of the table. */
   readonly rows: readonly EditRow[];
-  /** Certifies one text. `rng` is the stream of this text. */
-  certify(text: LabeledText, rng: Rng): ScoringProcess<Output<Found> & { readonly predicted: number }>;
+  certify(text: LabeledText): ScoringProcess<Output<Found> & { readonly predicted: number }>;
   /** Returns true if the edits of a row, by its index, cannot change the prediction. */
   isCertified(line: CertificateLine & Output<Found>, row: number): boolean;
   /** Adds what only this certificate reports. */
@@ -159,8 +151,7 @@ export function defineCertificate<
 export interface Certificate {
   readonly options: CertificateOptions;
   readonly lineSchema: z.ZodType<CertificateLine>;
-  /** Certifies one text. `rng` is the stream of this text. */
-  certify(text: LabeledText, rng: Rng): ScoringProcess<CertificateLine>;
+  certify(text: LabeledText): ScoringProcess<CertificateLine>;
   summarize(lines: readonly CertificateLine[]): CertificateSummary;
 }
 
@@ -174,9 +165,9 @@ export function createCertificate(definition: CertificateDefinition, recorded: o
     options,
     // Each certificate reads only the lines that it has written.
     lineSchema: z.object({ ...lineShape, ...line }),
-    *certify(text, rng) {
+    *certify(text) {
       const { id, label, texts } = text;
-      const { predicted, ...found } = yield* certify(text, rng);
+      const { predicted, ...found } = yield* certify(text);
       return { id, label, texts: [...texts], predicted, ...found };
     },
     summarize(lines) {
@@ -192,7 +183,6 @@ export function createCertificate(definition: CertificateDefinition, recorded: o
         ),
         cleanInterval: wilsonInterval(correct, lines.length),
         covers,
-        confidence: null,
       };
       return extendSummary?.(summary, lines) ?? summary;
     },

@@ -1,5 +1,5 @@
 import type { TextFields } from "./scoring.js";
-import { splitFields } from "./words.js";
+import { getWords } from "./words.js";
 
 /**
  * The hash that assigns words to groups. Increase it if `hashWord` changes: models depend on it.
@@ -54,7 +54,8 @@ export function splitIntoGroups(
   texts: TextFields,
   { groups, hashSeed, editableFields }: GroupOptions,
 ): (TextFields | null)[] {
-  const { words } = splitFields(texts, editableFields);
+  // Fields that nobody may edit stay as they are.
+  const words = texts.map((text, field) => (editableFields?.includes(field) === false ? null : getWords(text)));
   const parts = new Map<string | number, (string[] | null)[]>();
   for (const [field, list] of words.entries())
     for (const word of list ?? []) {

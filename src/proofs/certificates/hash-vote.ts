@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { CertifiedModel } from "./certified-model.js";
 import { defineCertificate, listEditRows, maxEditsSchema, type TrainedCertificate } from "./define-certificate.js";
-import { certifyGroupRows, scoreDeletions } from "./group-deletions.js";
 import { findLargestScore, type LabelScores } from "./scoring.js";
 import {
   certifyVotes,
+  computeWordMargins,
   countCertifiedEdits,
   countVoters,
   coversEdits,
@@ -24,32 +24,25 @@ const trainingSchema = z.strictObject({
 const name = "hash-vote";
 
 /**
- * The certificate of a vote of groups of words. A journal records, besides the lead of the label,
- * with enumerated deletions the lead that is left in the worst case.
+ * The certificate of a vote of groups of words. If each distinct word is a group, a journal also records
+ * the lead that the label keeps in the worst case.
  */
 export const hashVote = defineCertificate({
   name,
   summary: "a vote of groups of words, proven for any word edits (train with --method hash-vote)",
   covers: coversWordEdits,
   trainedBy: "hash-vote:groups=25",
-  options: z.strictObject({
-    enumeratesDeletions: z
-      .boolean()
-      .default(false)
-      .describe("compute what each deleted word changes, which certifies more and takes ten times as long"),
-  }),
+  options: z.strictObject({}),
   recorded: {
     maxEdits: maxEditsSchema,
     ...trainingSchema.shape,
-    /** True if what each deleted word changes was computed, instead of assumed. */
-    enumeratesDeletions: z.boolean().default(false),
   },
   line: {
     /** The votes, or the sums of clipped leads, of each label. */
     votes: z.array(z.number()),
     undecided: z.int().min(0),
     changeableGroups: z.int(),
-    /** With enumerated deletions: the lead that is left in the worst case, for each row of the table. */
+    /** For distinct words: the lead that is left in the worst case, for each row of the table. */
     margins: z.array(z.number()).optional(),
   },
   create(options) {
@@ -57,16 +50,10 @@ export const hashVote = defineCertificate({
     return {
       rows,
       *certify({ texts }) {
-        // Without a word, its own group is empty, so these deletions cost nothing.
-        const scored =
-          options.enumeratesDeletions || options.groups === "words"
-            ? yield* scoreDeletions(texts, options)
-            : { rows: yield listVoters(texts, options), without: null };
-        const { label: predicted, totals, undecided, changeableGroups } = certifyVotes(scored.rows, options);
+        const scored = yield listVoters(texts, options);
+        const { label: predicted, totals, undecided, changeableGroups } = certifyVotes(scored, options);
         const found = { predicted, votes: [...totals], undecided, changeableGroups };
-        const { without } = scored;
-        if (!without) return found;
-        return { ...found, margins: [...certifyGroupRows({ rows: scored.rows, without }, options, rows).margins] };
+        return options.groups === "words" ? { ...found, margins: computeWordMargins(scored, options, rows) } : found;
       },
       isCertified: ({ margins, changeableGroups }, row) =>
         margins ? margins[row]! > 0 : coversEdits({ changeableGroups }, rows[row]!),

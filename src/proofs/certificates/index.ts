@@ -22,17 +22,14 @@ export type * from "./certified-model.js";
 export { certifyInRounds, checkInRounds } from "./certify-texts.js";
 export { calibrateThreshold, checkBenignCount } from "./conformal.js";
 export * from "./define-certificate.js";
-export * from "./deletion.js";
-export * from "./group-deletions.js";
 export * from "./guard.js";
 export * from "./hash-groups.js";
 export * from "./hash-vote.js";
 export * from "./scoring.js";
-export { computeConfidenceSequence, computeSequentialPValue } from "./sequential-test.js";
-export * from "./smoothing.js";
 export {
   certifyHashVote,
   certifyVotes,
+  computeWordMargins,
   countVoters,
   coversEdits,
   type GroupCertificate,

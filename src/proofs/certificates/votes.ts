@@ -55,8 +55,8 @@ export function certifyVotes(rows: readonly LabelScores[], options: ScoreRule): 
   const { label, totals } = sumScores(rows, options);
   const limits = totals.flatMap((_, other) => {
     if (other === label) return [];
-    const { differences, slack } = compareLabels(rows, label, other, options);
-    let margin = differences.reduce((sum, difference) => sum + difference, 0) - slack;
+    const { differences, lead } = compareLabels(rows, label, other, options);
+    let margin = lead;
     if (margin <= 0) return [-1];
     if (options.groups === "words") return [Math.ceil(margin) - 1];
     const losses = Array.from({ length: options.groups }, (__, group) => (differences[group] ?? 0) + 1);
@@ -72,6 +72,33 @@ export function certifyVotes(rows: readonly LabelScores[], options: ScoreRule): 
   return { label, totals, undecided, changeableGroups: Math.min(...limits) };
 }
 
+/**
+ * The lead that is left in the worst case of each number of edits, if each distinct word is a group. The label is
+ * certified if it is above 0. A word that comes takes at most 1 from the lead, and a word that goes takes what is
+ * known: its own d_g, which is at most 1. So the worst s substitutions remove the s words with the largest d_g and
+ * add s words, and the worst t insertions or deletions are insertions.
+ */
+export function computeWordMargins(
+  rows: readonly LabelScores[],
+  options: ScoreRule,
+  edits: readonly WordEdits[],
+): number[] {
+  const { label, totals } = sumScores(rows, options);
+  const others = [...totals.keys()].filter((other) => other !== label);
+  const compared = others.map((other) => {
+    const { differences, lead } = compareLabels(rows, label, other, options);
+    const losses = differences.filter((difference) => difference > 0).sort((first, second) => second - first);
+    return { lead, losses };
+  });
+  return edits.map(({ substitutions, insertions }) => {
+    const margins = compared.map(({ lead, losses }) => {
+      const removed = losses.slice(0, substitutions).reduce((sum, loss) => sum + loss, 0);
+      return lead - (removed + substitutions + insertions);
+    });
+    return Math.min(...margins);
+  });
+}
+
 /** The prediction of a text by the probabilities of its groups. */
 export function sumScores(
   rows: readonly LabelScores[],
@@ -82,38 +109,26 @@ export function sumScores(
   return { label: findLargestScore(totals), totals };
 }
 
-/** The comparison of two labels in each group. */
-export interface LabelComparison {
-  /** The score of A minus the score of B, from -1 to 1, for each group that is not empty. */
-  readonly differences: readonly number[];
-  /** The bound that the sum of all differences must exceed. */
-  readonly slack: number;
-  /** The difference of another row of probabilities. */
-  subtract(row: LabelScores): number;
-}
-
 /** The number of groups that can vote on a text of which so many groups are not empty. */
 export function countVoters(groups: GroupOptions["groups"], present: number): number {
   return groups === "words" ? present : groups;
 }
 
-/** Compares the scores of two labels, with a near tie counted against the first one. */
-export function compareLabels(
-  rows: readonly LabelScores[],
-  label: number,
-  other: number,
-  options: ScoreRule,
-): LabelComparison {
+/**
+ * The score of a label minus that of another one, from -1 to 1, for each group that is not empty, and the lead:
+ * their sum minus the bound that it must exceed. A near tie counts against the first label.
+ */
+function compareLabels(rows: readonly LabelScores[], label: number, other: number, options: ScoreRule) {
   const { clip = null, minMargin = 0, groups } = options;
-  const subtract = (row: LabelScores): number => {
+  const differences = rows.map((row) => {
     if (isUncertain(row, options)) return -1;
     const scores = toScores(row, clip);
     return scores[label]! - scores[other]!;
-  };
+  });
   // Votes are whole numbers, and a tie goes to the smaller index. Leads may differ a little between
   // batches, in every group: by 4 times as much as probabilities near 1/2, twice for two labels.
   const slack = clip !== null ? (8 * minMargin * countVoters(groups, rows.length)) / clip : other < label ? 0.5 : -0.5;
-  return { differences: rows.map(subtract), slack, subtract };
+  return { differences, lead: differences.reduce((sum, difference) => sum + difference, 0) - slack };
 }
 
 /** A vote that is a near tie may be another one the next time. */

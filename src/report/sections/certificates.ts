@@ -17,8 +17,7 @@ export function renderCertificatesSection(runs: readonly ReportRun[]): Html | nu
 }
 
 function renderCertificate(folder: string, { report, attacked }: RunCertificates): Html {
-  const { kind, clean, cleanInterval, certified, covers, confidence, examples, task, split, guard, degeneracy } =
-    report;
+  const { kind, clean, cleanInterval, certified, covers, examples, task, split, guard, degeneracy } = report;
   const names = [...attacked.keys()];
   // The recall of the guarded label is not the accuracy that windows certify.
   const hasBracket = names.length > 0 && !guard;
@@ -49,9 +48,7 @@ function renderCertificate(folder: string, { report, attacked }: RunCertificates
       ? "The accuracy against the strongest attack with so many edits is between the two columns."
       : "No attack on this model and these texts is in the run folder. Run temper attack to see the upper bound.";
   return html`
-<h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. ${
-    confidence ?? "Every certificate is a proof."
-  } ${guard && describeGuard(guard)} ${degeneracy && formatDegeneracy(degeneracy, "certified accuracy")} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
+<h3>${kind}, ${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}. Covers ${covers}. Every certificate is a proof. ${guard && describeGuard(guard)} ${degeneracy && formatDegeneracy(degeneracy, "certified accuracy")} ${certified.some(({ substitutions }) => substitutions > 0) && bracket}</p>
 ${renderTable("Certified accuracy by the number of edits", head, rows)}`;
 }
 

@@ -10,7 +10,7 @@ import { summaryClass } from "../../../src/actions/verify/check-summary.js";
 import { type VerifyRequest, verify } from "../../../src/actions/verify/verify.js";
 import { attackResultSchema, journalHeaderSchema } from "../../../src/attacks/journal.js";
 import { searchFields } from "../../../src/attacks/verify.js";
-import { deletionNoise, hashVote } from "../../../src/methods/index.js";
+import { hashVote } from "../../../src/methods/index.js";
 import { createCertificate, findCertificate } from "../../../src/proofs/certificates/index.js";
 import { certificateFormat, proofLineSchema } from "../../../src/proofs/index.js";
 import { createReport } from "../../../src/report/index.js";
@@ -33,7 +33,7 @@ beforeAll(async () => {
   for (const [name, methods] of [
     ["votes", [hashVote({ groups: 5 })]],
     ["leads", [hashVote({ groups: 5, clip: 2 })]],
-    ["smoothed", [deletionNoise({ p: 0.5 })]],
+    ["words", [hashVote({ groups: "words", clip: 2 })]],
     ["plain", []],
   ] as const)
     runs.set(name, await trainCertified(folder, name, methods));
@@ -77,8 +77,7 @@ async function findUnnoticed(
 const kinds = [
   ["votes", "hash-vote"],
   ["leads", "hash-vote"],
-  ["leads", "hash-vote:enumeratesDeletions=true"],
-  ["smoothed", "deletion:maxSamples=60,alpha=0.05"],
+  ["words", "hash-vote"],
   ["plain", "windows:size=4"],
   ["canonical", "canonical"],
 ] as const;
@@ -102,7 +101,7 @@ test.each(kinds)("every field of a certificate of %s, --kind %s, is computed aga
   const { lineSchema } = createCertificate(findCertificate(certificate.kind, "test"), certificate, "test");
   const isMutated = (_: Line, i: number): boolean => i > 0 && i <= chooseExtent(1, 3);
   expect(await findUnnoticed(journal, lineSchema, isMutated, { model })).toEqual([]);
-  // The header says which texts these are and where they come from. Only random noise has a seed.
+  // The header says which texts these are and where they come from.
   const unnoticed = await findUnnoticed(journal, certificateFormat.header, (_, i) => i === 0, { model });
   const claims = ["seed", "settings.split", "settings.task"];
   expect(unnoticed.filter((path) => !claims.includes(path))).toEqual([]);
@@ -112,7 +111,7 @@ test.each(kinds)("every field of a certificate of %s, --kind %s, is computed aga
 test.each([
   ["leads", "hash-vote", "a larger radius", (line: Line) => ({ changeableGroups: Number(line.changeableGroups) + 1 })],
   ["leads", "hash-vote", "other predictions", (line: Line) => ({ predicted: 1 - Number(line.predicted) })],
-  ["smoothed", "deletion:maxSamples=60,alpha=0.05", "p-values of 0", () => ({ pValues: [0, 0, 0, 0] })],
+  ["words", "hash-vote", "larger margins", () => ({ margins: [9, 9, 9, 9] })],
   ["plain", "windows:size=4", "other predictions", (line: Line) => ({ predicted: 1 - Number(line.predicted) })],
 ])("certificates of %s, --kind %s, with %s on all lines are rejected", async (name, kind, _, change) => {
   const { model, journal } = await certifyKind(name, kind, 20);
@@ -130,11 +129,10 @@ const recordedHeader = /^(attack|options|seed|settings)(\.|$)/;
 const attackKinds: Readonly<Record<string, Partial<AttackRequest>>> = {
   untargeted: { attacks: ["pwws", "deepwordbug"] },
   targeted: { attacks: [{ name: "pwws", options: { target: "positive" } }] },
-  random: { attacks: ["pwws"], noise: "deletion", draws: 4 },
   density: { attacks: [{ name: "random", options: { samples: 20 } }], density: true },
   reduction: { attacks: ["input-reduction"] },
 };
-const attacked = Object.entries(attackKinds).slice(0, chooseExtent(1, 5));
+const attacked = Object.entries(attackKinds).slice(0, chooseExtent(1, 4));
 
 test.each(attacked)(
   "every field of an attack (%s) is computed again, or counted as recorded",

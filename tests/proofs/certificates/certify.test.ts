@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { certify } from "../../../src/actions/certify.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
 import { Rng } from "../../../src/base/rng.js";
-import { deletionNoise, hashVote } from "../../../src/methods/index.js";
+import { hashVote } from "../../../src/methods/index.js";
 import {
   certifyHashVote,
   coversEdits,
@@ -36,7 +36,7 @@ describe("certify --kind hash-vote", () => {
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as CertificateReport;
     expect(Object.keys(report).slice(0, 4)).toEqual(["kind", "examples", "clean", "certified"]);
-    expect(report).toMatchObject({ kind: "hash-vote", examples: 40, confidence: null });
+    expect(report).toMatchObject({ kind: "hash-vote", examples: 40 });
     expect(report.clean).toBeGreaterThan(0.8);
     const [one, two] = report.certified;
     expect(one).toMatchObject({ substitutions: 1, insertions: 0 });
@@ -137,20 +137,6 @@ describe("certify --kind hash-vote", () => {
 });
 
 describe("other certificates", () => {
-  test("deletion smoothing has a confidence, and its table holds together", async () => {
-    const run = await trainCertified(folder, "deletion", [deletionNoise({ p: 0.5 })]);
-    const settings = { kind: "deletion:maxSamples=100", edits: 1 };
-    const request = { ...runtime, model: run, numExamples: 6, ...settings };
-    const report = await certify(request);
-    const [substitution, insertion] = report.certified;
-    expect(report.confidence).toContain("99.9%");
-    // One word of p = 0.5 shifts the noised text by 0.5, so no text can withstand a substitution.
-    expect(substitution).toMatchObject({ substitutions: 1, accuracy: 0, together: 0 });
-    expect(insertion!.together).toBeLessThanOrEqual(insertion!.accuracy);
-    const again = await certify({ ...request, out: join(folder, "deletion-again") });
-    expect({ ...again, journal: "" }).toEqual({ ...report, journal: "" });
-  });
-
   test("windows certify any model", async () => {
     const request = { ...runtime, model: voting, numExamples: 20 };
     const certifyWindows = (positiveLabel: string) =>
@@ -167,10 +153,6 @@ test("invalid requests say what to do", async () => {
     const { code, stderr } = await invoke(["certify", ...args]);
     expect({ code, isClear: message.test(stderr), stderr }).toMatchObject({ code: 2, isClear: true });
   };
-  await expectError(
-    [voting, "--kind", "deletion"],
-    /expected a run that was trained for this certificate.*--method deletion-noise/s,
-  );
   await expectError([voting, "--kind", "mask"], /--kind: unknown certificate "mask"\. Use one of hash-vote, /);
   await expectError([voting, "--kind", "windows:size=0"], /--kind windows: size: expected/);
   await expectError([voting, "--kind", "canonical:alpha=1"], /--kind canonical: unknown key alpha/);
@@ -183,7 +165,7 @@ test("invalid requests say what to do", async () => {
   await expectError([voting, "--edits", "0"], /Expected an integer from 1/);
   await expectError(
     [voting, "--kind", "magic"],
-    /--kind: unknown certificate "magic"\. Use one of hash-vote, deletion, canonical, windows\./,
+    /--kind: unknown certificate "magic"\. Use one of hash-vote, canonical, windows\./,
   );
   await expectError(["http://127.0.0.1:9/"], /expected a model, received an endpoint/);
   await expect(certify({ model: voting, edits: 0 })).rejects.toThrow(/edits/);
@@ -192,21 +174,12 @@ test("invalid requests say what to do", async () => {
 test("no number in the header of a journal makes its verification endless", () => {
   const shared = { numLabels: 2, editableFields: [0], minMargin: 0 };
   const vote = { kind: "hash-vote", ...shared, maxEdits: 5, groups: 7, hashSeed: 0, hashVersion: 1 };
-  const deletion = {
-    kind: "deletion",
-    ...shared,
-    maxEdits: 5,
-    p: 0.9,
-    alpha: 0.01,
-    classSamples: 100,
-    maxSamples: 2000,
-  };
   const windows = { kind: "windows", ...shared, size: 32, positiveLabel: 1, threshold: 0.5 };
-  for (const options of [vote, deletion, windows]) {
+  for (const options of [vote, windows]) {
     const create = (changes: object): unknown =>
       createCertificate(findCertificate(options.kind, "journal"), { ...options, ...changes }, "journal");
     expect(create({})).toBeDefined();
-    for (const key of ["numLabels", "maxEdits", "groups", "classSamples", "maxSamples", "size"])
+    for (const key of ["numLabels", "maxEdits", "groups", "size"])
       if (key in options) expect(() => create({ [key]: 2 ** 31 })).toThrow(new RegExp(`journal: ${key}`));
   }
 });

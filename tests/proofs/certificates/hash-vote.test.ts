@@ -3,20 +3,19 @@ import { expect, test } from "vitest";
 import { Rng } from "../../../src/base/rng.js";
 import {
   assignGroup,
-  certifyGroupRows,
   certifyHashVote,
   certifyVotes,
   computeCertifiedAccuracy,
+  computeWordMargins,
   coversEdits,
-  type EditCertificate,
   findLargestScore,
   type GroupCertificate,
   getWords,
   type HashVoteOptions,
+  type LabelScores,
   runScoring,
   type ScoreTexts,
   type ScoringProcess,
-  scoreDeletions,
   splitIntoGroups,
   type TextFields,
   type WordEdits,
@@ -158,8 +157,7 @@ test("each distinct word as a group: copies change nothing, and hand-computed ce
   const rows = new Array<number[]>(10).fill([0.8, 0.2]);
   const rule = { groups: "words", numLabels: 2, clip: 2 * Math.log(4) } as const;
   expect(certifyVotes(rows, rule).changeableGroups).toBe(4);
-  const without = rows.map(() => [null]);
-  const { margins } = certifyGroupRows({ rows, without }, rule, [
+  const margins = computeWordMargins(rows, rule, [
     { substitutions: 1, insertions: 0 },
     { substitutions: 3, insertions: 0 },
     { substitutions: 0, insertions: 4 },
@@ -259,30 +257,28 @@ test(
   longTimeout,
 );
 
-function* certifyWithDeletions(
-  texts: TextFields,
-  options: HashVoteOptions,
-  edits: readonly WordEdits[],
-): ScoringProcess<EditCertificate> {
-  return certifyGroupRows(yield* scoreDeletions(texts, options), options, edits);
+/** Certifies distinct words for each number of edits. `change` is a planted mistake. */
+function createWordCertificate(change = (margin: number, _: WordEdits): number => margin) {
+  return function* (texts: TextFields, options: HashVoteOptions, edits: readonly WordEdits[]) {
+    const rows: readonly LabelScores[] = yield splitIntoGroups(texts, options).filter((group) => group !== null);
+    const margins = computeWordMargins(rows, options, edits).map((margin, i) => change(margin, edits[i]!));
+    return { label: certifyVotes(rows, options).label, margins };
+  };
 }
 
-type CertifyEdits = (
-  texts: TextFields,
-  options: HashVoteOptions,
-  edits: readonly WordEdits[],
-) => ScoringProcess<EditCertificate>;
-
-/** Edits texts as their margins allow, and counts changed labels. Half of the edits are as bad as they can be. */
-async function searchMarginViolations(certify: CertifyEdits, minTrials: number, seed: string): Promise<Findings> {
+/** Edits texts as their margins allow, and counts changed labels. */
+async function searchMarginViolations(
+  certify: ReturnType<typeof createWordCertificate>,
+  minTrials: number,
+  seed: string,
+): Promise<Findings> {
   const rng = new Rng(seed);
   const findings: Findings = { trials: 0, certified: 0, violations: 0 };
   const edits = listWordEdits(2, 2).slice(1);
   for (let round = 0; findings.trials < minTrials; round++) {
     const numLabels = 2 + rng.integer(2);
     const clip = round % 3 === 0 ? null : 0.3 + rng.next() * 2;
-    const count = 4 + rng.integer(9);
-    const options = { groups: round % 4 === 3 ? ("words" as const) : count, hashSeed: 3, numLabels, clip };
+    const options = { groups: "words", hashSeed: 3, numLabels, clip } as const;
     const model = createProbabilityModel(round, numLabels);
     const texts = Array.from({ length: 30 }, () => drawWords(rng, 1 + rng.integer(15)));
     const certificates = await runScoring(
@@ -307,35 +303,27 @@ async function searchMarginViolations(certify: CertifyEdits, minTrials: number, 
 }
 
 test(
-  "no edit within the certificate with enumerated deletions changes the label",
+  "no edit within the margins of distinct words changes the label",
   async () => {
-    const { certified, violations } = await searchMarginViolations(certifyWithDeletions, trials, "deletions");
+    const { certified, violations } = await searchMarginViolations(createWordCertificate(), trials, "deletions");
     expect(certified).toBeGreaterThan(trials / 100);
     expect(violations).toBe(0);
   },
   longTimeout,
 );
 
-test("planted mistake: two deletions in a group that count as two known ones are caught", async () => {
-  const certify: CertifyEdits = function* (texts, options, edits) {
-    const { label, totals, margins } = yield* certifyWithDeletions(texts, options, edits);
-    const single = yield* certifyWithDeletions(texts, options, [
-      { substitutions: 0, insertions: 0 },
-      { substitutions: 0, insertions: 1 },
-    ]);
-    const loss = single.margins[0]! - single.margins[1]!;
-    // As if every edit could only take what the worst single edit takes, spread over two groups.
-    return { label, totals, margins: margins.map((margin) => margin + 0.5 * loss) };
-  };
+test("planted mistake: words that come for nothing are caught", async () => {
+  const certify = createWordCertificate((margin, { substitutions, insertions }) => margin + substitutions + insertions);
   expect((await searchMarginViolations(certify, 5000, "deletions")).violations).toBeGreaterThan(0);
 });
 
-test("enumerated deletions never certify less than the worst case, and sometimes more", async () => {
+test("the margins of distinct words never certify less than the number of changed groups, and sometimes more", async () => {
   const rng = new Rng("compare");
   const edits = listWordEdits(2, 2);
+  const certify = createWordCertificate();
   let more = 0;
-  for (const clip of [null, 1]) {
-    const options = { groups: 8, hashSeed: 0, numLabels: 2, clip };
+  for (const clip of [null, 10]) {
+    const options = { groups: "words", hashSeed: 0, numLabels: 2, clip } as const;
     const texts = Array.from({ length: 300 }, () => [drawWords(rng, 20).join(" ")]);
     const model = createProbabilityModel(1, 2);
     const simple = await runScoring(
@@ -343,7 +331,7 @@ test("enumerated deletions never certify less than the worst case, and sometimes
       model,
     );
     const exact = await runScoring(
-      texts.map((text) => certifyWithDeletions(text, options, edits)),
+      texts.map((text) => certify(text, options, edits)),
       model,
     );
     for (const [i, certificate] of simple.entries()) {
