@@ -3,15 +3,16 @@ import { join, resolve } from "node:path";
 import { equipAttack, loadAttack } from "../../../dist/attacks/load-attack.js";
 import { createCounters } from "../../../dist/attacks/query-counters.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
-import { childTuning, computeFisherDiagonal, getLayerParameters } from "../../../dist/methods/child-tuning.js";
+import { childTuning, computeFisherDiagonal } from "../../../dist/methods/child-tuning.js";
 import { freelb } from "../../../dist/methods/freelb.js";
 import { ptwd } from "../../../dist/methods/ptwd.js";
 import { rift } from "../../../dist/methods/rift/rift.js";
-import { cpuFloat32, loadModel, predictProbabilities } from "../../../dist/models/index.js";
+import { cpuFloat32, getLayerIndex, loadModel, predictProbabilities } from "../../../dist/models/index.js";
 import { grad, keep, noGrad, Rng, tensor } from "../../../dist/tensor/index.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
 import { toBatch, toHostBatch } from "../../../dist/train/batch-transfer.js";
-import { sumLosses, toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
+import { toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
+import { sumLosses } from "../../../dist/train/standard-fine-tuning.js";
 import { StepBatch } from "../../../dist/train/step-batch.js";
 import { createTrainingContext } from "../../../dist/train/training-context.js";
 import { compareCounts, compareMany, row } from "./rows.mjs";
@@ -111,7 +112,8 @@ export async function prepareFisher() {
   const { updateRatio, maxGradNorm } = fisherSettings;
   const method = childTuning.create(childTuning.options.parse({ variant: "D", updateRatio }));
   const training = await startTraining(model, [method], { batchSize: fisherBatchSize, maxGradNorm });
-  const fisher = await computeFisherDiagonal(training, getLayerParameters(training));
+  const parameters = new Map([...model.weights].filter(([name]) => getLayerIndex(name) !== null));
+  const fisher = await computeFisherDiagonal(training, parameters);
   return { method, fisher };
 }
 
