@@ -107,7 +107,7 @@ export const trainSettingsSchema = z
       .describe(
         "no: write no checkpoints; a stopped run then starts again. Writing them can take longer than a short training",
       ),
-    saveSteps: countSchema.default(200).describe("steps between checkpoints"),
+    saveSteps: orNull(countSchema, "as often as 3% of the time allows").describe("steps between checkpoints"),
     saveTotalLimit: z
       .number()
       .int()

@@ -49,6 +49,10 @@ const initialState: CheckpointState = {
 /** Reading numbers waits for the device, so a GPU logs several steps together by default. */
 const defaultLoggingSteps = { cpu: 1, gpu: 20 };
 
+/** The fraction of the time that checkpoints may take, and the seconds between two of them at least. */
+const saveTimeFraction = 0.03;
+const shortestSaveInterval = 10;
+
 class Trainer {
   readonly #job: TrainingJob;
   readonly #training: ActiveTraining;
@@ -58,6 +62,7 @@ class Trainer {
   #state: CheckpointState;
   /** The batches of the current epoch. */
   #epochBatches: { epoch: number; steps: Int32Array[][] } | null = null;
+  #lastSave = { ended: performance.now(), seconds: 0 };
   /** Without checkpoints, the best weights are kept in memory. */
   #bestWeights: NamedTensors | null = null;
 
@@ -108,7 +113,7 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { settings, signal, stopAfter, onEvent } = this.#job;
+    const { signal, stopAfter, onEvent } = this.#job;
     const { totalSteps, parameters } = this.#training;
     const lastStep = Math.min(totalSteps, stopAfter ?? Number.POSITIVE_INFINITY);
     const started = performance.now();
@@ -122,7 +127,7 @@ class Trainer {
       await new Promise(setImmediate);
       if (this.#training.ranks.any(signal?.aborted === true)) await this.#interrupt();
       await this.#evaluateIfDue();
-      if (this.#state.step % settings.saveSteps === 0) await this.#saveCheckpoint();
+      if (this.#isCheckpointDue()) await this.#saveCheckpoint();
     }
     await this.#saveCheckpoint();
     const bestStep = await this.#loadBest();
@@ -253,6 +258,14 @@ class Trainer {
     return earlyStoppingPatience !== null && this.#state.evaluationsSinceBest >= earlyStoppingPatience;
   }
 
+  /** By default, checkpoints take a small fraction of the time: one of a large model takes as long as hundreds of steps. */
+  #isCheckpointDue(): boolean {
+    const { saveSteps } = this.#job.settings;
+    if (saveSteps !== null) return this.#state.step % saveSteps === 0;
+    const { ended, seconds } = this.#lastSave;
+    return performance.now() - ended > 1000 * Math.max(shortestSaveInterval, seconds / saveTimeFraction);
+  }
+
   /** The last update can overflow after the loss and the gradient were still finite. */
   #checkWeights(): void {
     if (!areFinite([...this.#training.parameters.values()])) throw createOverflowError(this.#state.step);
@@ -264,6 +277,7 @@ class Trainer {
     // Only process 0 keeps weights.
     if (this.#training.ranks.rank > 0) return;
     if (!this.#checkpoints) return this.#keepBestInMemory();
+    const started = performance.now();
     this.#state = { ...this.#state, ...this.#logger.sync() };
     const { optimizer, stack } = this.#training;
     const groups = {
@@ -273,6 +287,8 @@ class Trainer {
     };
     await this.#checkpoints.save(this.#state, groups);
     await this.#checkpoints.prune(Math.max(1, this.#job.settings.saveTotalLimit));
+    const ended = performance.now();
+    this.#lastSave = { ended, seconds: (ended - started) / 1000 };
   }
 
   #keepBestInMemory(): void {

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import { listen } from "../../src/base/events.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
@@ -138,6 +138,29 @@ describe("a run", () => {
     expect(unsaved.outcome!.bestStep).toBe(plain.outcome!.bestStep);
     expect(existsSync(join(out, "checkpoints"))).toBe(false);
     expect(readLines(join(out, "events.jsonl"))).toEqual(plain.events);
+  });
+
+  test("saves a checkpoint every ten seconds by default, and more rarely if saving takes long", async () => {
+    const countCheckpoints = async (secondsPerStep: number, secondsPerRead: number): Promise<number> => {
+      let now = performance.now();
+      const clock = vi.spyOn(performance, "now");
+      const files = trainingFiles(join(folder, `every-${secondsPerStep}-${secondsPerRead}`));
+      const onEvent: TrainingJob["onEvent"] = ({ type }) => {
+        // The model is loaded with the real clock.
+        if (type === "start") clock.mockImplementation(() => (now += secondsPerRead * 1000));
+        if (type === "step") now += secondsPerStep * 1000;
+      };
+      await runJob({ epochs: 8, evalSteps: 96, saveTotalLimit: 100 }, { files, onEvent });
+      clock.mockRestore();
+      return readdirSync(files.checkpoints).length;
+    };
+    // 96 steps; the last one is always saved.
+    expect(await countCheckpoints(3, 0)).toBe(24);
+    expect(await countCheckpoints(0, 0)).toBe(1);
+    // Now a save takes a second and a step about six, so every second step would be due without the rule.
+    const slowSaves = await countCheckpoints(3, 1);
+    expect(slowSaves).toBeGreaterThan(1);
+    expect(slowSaves).toBeLessThan(24);
   });
 
   test("writes durations to the timings, not to the events", async () => {
