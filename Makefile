@@ -106,11 +106,6 @@ test-slurm: setup
 check-mutations: setup
 	@node tools/mutations.mjs
 
-# The gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20
-# (RUNS=their folder)
-check-gate: setup
-	@node tools/check-gate.mjs $(RUNS)
-
 # More than 1,000,000 edits within certificates of random models, and as many within those of MiniLM
 # (CERTIFICATE_EDITS): none may change a prediction; planted mistakes must be found
 check-certificates: export TEMPER_LONG := 1
@@ -118,26 +113,11 @@ check-certificates: setup
 	@node_modules/.bin/vitest run tests/proofs/certificates
 	@node tools/certificates/check.mjs
 
-# Append benign words to what a guard detects, without and with windows (RUN=a run with two labels,
-# BENIGN=a .jsonl file)
-check-guard: setup
-	@node tools/check-guard.mjs $(RUN) --benign $(BENIGN)
-
-# Export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and
-# transformers.js
-check-export: setup
-	@node tools/check-export.mjs $(RUN)
-
 # Compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with
 # the package
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/parity.test.ts tests/models/save-tokenizer.test.ts
-
-# Save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON
-# has it)
-check-models: setup
-	@node tools/fixtures/check-saved-models.mjs
 
 # Compare the folders that push uploads, of every family, tokenization and head, in transformers,
 # transformers.js and ONNX Runtime (TEMPER_PYTHON has transformers)
@@ -155,11 +135,8 @@ bench: setup ## measure the engine, and compare it with PyTorch if a Python has 
 	@node tools/bench/engine.mjs
 
 # These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
-bench-train bench-attacks bench-host bench-inference bench-methods check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-attacks bench-host bench-inference: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
-
-bench-train: setup ## compare fine-tuning with loops of transformers (half an hour on two cores)
-	@node tools/bench/train.mjs
 
 bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack, in every precision of the CPU
 	@node tools/bench/attacks.mjs
@@ -170,11 +147,6 @@ bench-host: setup
 bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch
 	@node tools/gpu/bench.mjs
 
-# Measure the published guard of docs/reports/guards.md, fetched by pip
-bench-guards: setup
-	@python3 tools/guards/fetch.py build/guards --benign $(or $(TEMPER_DATA),../shared/data)/glue
-	@node tools/guards/measure.mjs build/guards/data build/guards/defender
-
 # Compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a
 # Python that has them)
 bench-inference: setup
@@ -183,28 +155,6 @@ bench-inference: setup
 # Measure a training step of each method, as a multiple of a standard step
 bench-methods: setup
 	@node tools/bench/methods.mjs
-
-# Measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a
-# finished run)
-bench-serve: setup
-	@node tools/bench/serve.mjs $(RUN)
-
-# Measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
-bench-studio: setup
-	@node tools/bench/studio.mjs $(RUN)
-
-# Measure fine-tuning in two processes, with one thread each, against one process
-bench-distributed: setup
-	@node tools/bench/distributed.mjs
-
-# Attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within
-# 1 point (hours on two cores; PROCESSES=16 on more)
-check-precision: setup
-	@node tools/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
-
-# Compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
-check-recipes: setup
-	@node tools/parity/check-recipes.mjs
 
 ##@ Docs
 

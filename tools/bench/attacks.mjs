@@ -3,18 +3,18 @@
 // substitution table, the same examples of SST-2's dev set. The sides take turns over parts of the examples, so that other
 // processes on the host affect both equally. No cache of another run is used, and loading time does not count.
 //   node tools/bench/attacks.mjs [--pwws 120] [--genetic 12] [--turns 2] [--max-train-samples 4000] [--model FOLDER]
-//     [--threads N] [--memory 256] [--precision fp32] [--precision int8]
+//     [--threads N] [--precision fp32] [--precision int8]
 // Searches run in fp32, and in the precisions that the CPU has instructions for. The first one is the base of the ratios.
 // "ONNX int8" is the 8-bit file of `temper export` on ONNX Runtime, whose successes the float32 file confirms.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack), PEERS the folder of its programs.
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
+import { findSubstitutions, printRow } from "./helpers.mjs";
 import { exportVictim, maxLength, runTemper, trainVictim } from "./victim.mjs";
 
 const { values: options } = parseArgs({
@@ -25,27 +25,16 @@ const { values: options } = parseArgs({
     "max-train-samples": { type: "string", default: "4000" },
     model: { type: "string" },
     threads: { type: "string", default: process.env.OMP_NUM_THREADS ?? String(availableParallelism()) },
-    memory: { type: "string", default: "256" },
     precision: { type: "string", multiple: true },
   },
 });
 const support = getCpuSupport();
 const supported = ["bf16", "int8"].filter((precision) => support[precision]);
 const precisions = options.precision ?? ["fp32", ...supported];
-const main = resolve("dist/cli/main.js");
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
-const tableName = "substitutions/counterfitted_neighbors.json";
-const table = getDataRoots()
-  .map((root) => join(root, tableName))
-  .find((path) => existsSync(path));
-if (!table) {
-  console.log(
-    `Skipped: no ${tableName} in ${getDataRoots().join(", ")}. Set TEMPER_DATA to the folder that contains it.`,
-  );
-  process.exit(0);
-}
+const table = findSubstitutions();
 const task = await loadTask({ task: "sst2" });
 const model = options.model ?? trainVictim(options["max-train-samples"], options.threads);
 const exported = exportVictim(model);
@@ -127,8 +116,6 @@ function sumResults(results, parts) {
   return { ...sums, count, clean: average("clean"), underAttack: average("underAttack") };
 }
 
-const printRow = (cells) =>
-  console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(30) : String(cell).padStart(14))).join(""));
 const formatNumber = (value, digits = 1) => value.toLocaleString("en-US", { maximumFractionDigits: digits });
 const formatPercent = (value) => `${(100 * value).toFixed(1)}%`;
 
@@ -161,18 +148,19 @@ for (const attack of ["pwws", "genetic"]) {
 
 function report(attack, sides) {
   console.log(`\n${attack}: ${sides[0].count} examples of SST-2 dev, ${options.threads} threads, ${model}`);
-  printRow(["", ...sides.map(({ name }) => name)]);
+  printRow(["", ...sides.map(({ name }) => name)], 30);
   const peer = sides.find(({ name }) => name === "TextAttack");
   const printRate = (name, key, format = formatNumber) => {
     const rates = sides.map((side) => side[key] / side.seconds);
-    printRow([name, ...rates.map((rate) => format(rate))]);
+    printRow([name, ...rates.map((rate) => format(rate))], 30);
     for (const [title, base] of [
       ["of TextAttack", peer],
       [`of ${sides[0].name}`, sides[0]],
     ])
-      if (base) printRow([`  ${title}`, ...rates.map((rate) => `${(rate / (base[key] / base.seconds)).toFixed(2)}x`)]);
+      if (base)
+        printRow([`  ${title}`, ...rates.map((rate) => `${(rate / (base[key] / base.seconds)).toFixed(2)}x`)], 30);
   };
-  const print = (name, key, format = formatNumber) => printRow([name, ...sides.map((side) => format(side[key]))]);
+  const print = (name, key, format = formatNumber) => printRow([name, ...sides.map((side) => format(side[key]))], 30);
   printRate("texts evaluated per second", "evaluations");
   printRate("queries per second", "queries");
   printRate("examples per second", "count", (value) => formatNumber(value, 3));
@@ -187,30 +175,4 @@ function report(attack, sides) {
     `  The queries have ${formatNumber(own.queryTokens)} tokens, and ${formatNumber(padded)} if each is padded to ` +
       `${maxLength}. Temper computes ${formatPercent(own.evaluatedTokens / padded)} of the latter.`,
   );
-}
-
-// More examples than concurrent searches must not need more memory.
-const few = 64;
-if (Number(options.memory) > 0) {
-  const peaks = [few, Number(options.memory)].map((count) => formatNumber(measurePeakMemory(count) / 1e6, 0));
-  console.log(`\npeak memory: ${peaks.join(" and ")} MB with ${few} and ${options.memory} examples (greedy)`);
-}
-
-function measurePeakMemory(count) {
-  const peak = JSON.stringify(join(folder, "peak"));
-  const hook = `require("fs").writeFileSync(${peak}, String(1024 * process.resourceUsage().maxRSS))`;
-  writeFileSync(join(folder, "peak.cjs"), `process.on("exit", () => ${hook})`);
-  const space = ["--task", "sst2", "--num-examples", String(count), "--substitutions", table];
-  const run = [
-    "--no-cache",
-    "--threads",
-    options.threads,
-    "--out",
-    join(folder, `memory-${count}`),
-    "--json",
-    "--quiet",
-  ];
-  const args = ["--require", join(folder, "peak.cjs"), main, "attack", model, "--attack", "greedy", ...space, ...run];
-  execFileSync(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
-  return Number(readFileSync(join(folder, "peak"), "utf8"));
 }

@@ -5,8 +5,8 @@
 import { parseArgs } from "node:util";
 import { getNumThreads, setNumThreads } from "../../dist/tensor/index.js";
 import { native } from "../../dist/tensor/native.js";
+import { findPython, median, printRow, startPeer } from "./helpers.mjs";
 import { config, timeForward, timeStep, timeTinyOperator } from "./temper.mjs";
-import { findPython, startPython } from "./transformers.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -27,12 +27,12 @@ const kinds = [
 const workloads = [32, 128]
   .filter((length) => Number(options.length ?? length) === length)
   .flatMap((length) => kinds.map((kind) => ({ ...kind, batchSize: 32, length })));
-const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 const { libtorch } = native().versions();
 const threads = getNumThreads();
 const python = findPython();
-const transformers = python && (await startPython(python, "transformers_steps.py", { threads, config }));
+const program = new URL("transformers_steps.py", import.meta.url).pathname;
+const transformers = python && (await startPeer(python, [program, JSON.stringify({ threads, config })]));
 console.log(
   `libtorch ${libtorch}, ${threads} threads, ${rounds} rounds, medians; MiniLM size: 6 layers of 384, 12 heads`,
 );
@@ -43,9 +43,7 @@ if (transformers) {
     console.log("WARNING: the versions of libtorch differ. Set LIBTORCH to the libtorch of Python's torch.");
 } else console.log("No Python with torch and transformers found (TEMPER_PYTHON, python3): only Temper is measured.");
 
-const printRow = (cells) =>
-  console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(24) : cell.padStart(14))).join(""));
-printRow(["milliseconds", "Temper", "transformers", "ratio", "all tokens*", "ratio"]);
+printRow(["milliseconds", "Temper", "transformers", "ratio", "all tokens*", "ratio"], 24);
 for (const { kind, name, batchSize, length, time } of workloads) {
   const temper = [];
   const allPositions = [];
@@ -62,7 +60,7 @@ for (const { kind, name, batchSize, length, time } of workloads) {
   }
   const ratio = (list) => (transformers ? `${(median(peer) / median(list)).toFixed(2)}x` : "-");
   const times = [temper, peer, allPositions].map((list) => (list.length > 0 ? median(list).toFixed(1) : "-"));
-  printRow([`${name} ${batchSize} x ${length}`, times[0], times[1], ratio(temper), times[2], ratio(allPositions)]);
+  printRow([`${name} ${batchSize} x ${length}`, times[0], times[1], ratio(temper), times[2], ratio(allPositions)], 24);
 }
 console.log(
   "* Temper with the last layer at every token, as transformers computes it; a classifier needs only the first",

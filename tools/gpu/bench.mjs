@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `make bench-gpu`: training steps and attack batches on the GPU, compared with Hugging Face transformers in the same run.
-//   node tools/gpu/bench.mjs [--only standard,peers,methods,queries,hours] [--sizes minilm,base,large] [--python python3]
+//   node tools/gpu/bench.mjs [--only standard,methods,queries] [--sizes minilm,base,large] [--python python3]
 //     [--steps 20] [--compile minilm,base]
 //     [--methods "r-drop ascc+rift"] [--method-size minilm]
 import { spawnSync } from "node:child_process";
@@ -10,6 +10,7 @@ import { createMethods } from "../../dist/methods/index.js";
 import { classify, createClassifier, createEagerClassifier } from "../../dist/models/index.js";
 import { allowTf32, free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
+import { median } from "../bench/helpers.mjs";
 import {
   countStepFlops,
   createRandomDataset,
@@ -21,7 +22,7 @@ import {
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "standard,peers,methods,queries,hours" },
+    only: { type: "string", default: "standard,methods,queries" },
     python: { type: "string", default: process.env.TEMPER_PYTHON ?? "python3" },
     steps: { type: "string", default: "20" },
     sizes: { type: "string", default: "minilm,base,large" },
@@ -32,7 +33,6 @@ const { values: options } = parseArgs({
 });
 const wanted = new Set(options.only.split(","));
 const steps = Number(options.steps);
-const selectedMethods = options.methods?.split(" ");
 const device = "cuda:0";
 const printRow = (...cells) =>
   console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
@@ -57,10 +57,8 @@ function measureStep(runStep, warmupSteps) {
     synchronize();
     return (performance.now() - start) / steps;
   });
-  return times.sort((a, b) => a - b)[2];
+  return median(times);
 }
-
-const fullLengths = (length) => () => length;
 
 async function measureMethod(
   size,
@@ -97,10 +95,7 @@ const workloads = [
   ["large", 32, 128],
 ]
   .filter(([size]) => options.sizes.split(",").includes(size))
-  .flatMap((workload) => [
-    [...workload, false],
-    [...workload, true],
-  ]);
+  .flatMap((workload) => [false, true].map((padded) => [...workload, padded]));
 const formatSpec = (mode, [size, batchSize, length, padded]) =>
   `${mode}:${size}:${batchSize}:${length}:${padded ? 1 : 0}`;
 
@@ -130,7 +125,7 @@ if (wanted.has("standard")) {
   printRow("bf16 matrix product 8192^3", "TFLOP/s", peak);
   for (const workload of workloads) {
     const [size, batchSize, length, padded] = workload;
-    const getLength = (padded ? paddedLengths : fullLengths)(length);
+    const getLength = padded ? paddedLengths(length) : () => length;
     const before = await measureMethod(size, batchSize, length, getLength, []);
     const ways = options.compile.split(",").includes(size) ? peerWays : ["eager", "graph"];
     const peers = runTransformers(ways.map((way) => formatSpec(way, workload)));
@@ -149,28 +144,13 @@ if (wanted.has("standard")) {
       "ms",
     );
   }
-  const without = await measureMethod("base", 32, 128, fullLengths(128), [], { cudaGraphs: false });
+  const without = await measureMethod("base", 32, 128, () => 128, [], { cudaGraphs: false });
   printRow("standard base 32x128 without CUDA graphs", "ms", without.ms);
-}
-
-if (wanted.has("peers")) {
-  const workload = ["base", 32, 128, true];
-  for (const [method, spec] of [
-    ["ascc", "ascc"],
-    ["rose", "rose:variant=second"],
-  ]) {
-    const ours = await measureMethod("base", 32, 128, paddedLengths(128), [spec]);
-    printRow(`method ${spec}`, "ms", ours.ms, "GiB", ours.gib);
-    const ways = ["eager", "reduce-overhead"].map((way) => `${method}-${way}`);
-    const found = runTransformers(ways.map((way) => formatSpec(way, workload)));
-    const peers = ways.map((way) => [way, found.get(formatSpec(way, workload))]);
-    printPeers(`method ${spec}`, ours.ms, peers, ({ ms }) => ms, "ms");
-  }
 }
 
 if (wanted.has("methods")) {
   const oneStep = "ascc:innerSteps=1,innerLearningRate=10";
-  const list = selectedMethods ?? [
+  const list = options.methods?.split(" ") ?? [
     "r-drop",
     "rose:variant=second",
     "rose:variant=first",
@@ -234,7 +214,7 @@ if (wanted.has("queries")) {
       await classify(classifier, texts);
       times.push((performance.now() - start) / 1000);
     }
-    const seconds = times.sort((a, b) => a - b)[2];
+    const seconds = median(times);
     [textsPerSecond, tokensPerSecond] = [texts.length / seconds, numTokens / seconds];
     printRow(`texts of 16 to 64 tokens, base, ${name}`, "texts/s", textsPerSecond, "tokens/s", tokensPerSecond);
     classifier.close();
@@ -248,24 +228,4 @@ if (wanted.has("queries")) {
   printPeers("attack pool", textsPerSecond, peers.slice(0, 4), (result) => result.textsPerSecond, "texts/s");
   const single = found.get("queries:base:1:64:0");
   printRow("HF, one at a time", "texts/s", single?.queriesPerSecond ?? single?.failed ?? "no result");
-}
-
-if (wanted.has("hours")) {
-  // RIFT's settings: IMDB 25,000 texts of 300 tokens in batches of 32, SNLI 549,367 of 80 in batches of 120, 20 epochs.
-  for (const [task, batchSize, length, examples, paper] of [
-    ["IMDB", 32, 300, 25_000, 10],
-    ["SNLI", 120, 80, 549_367, 40],
-  ]) {
-    const { ms } = await measureMethod("base", batchSize, length, paddedLengths(length), ["ascc", "rift"]);
-    const hours = (20 * Math.ceil(examples / batchSize) * ms) / 3.6e6;
-    printRow(
-      `RIFT on ${task}, ${batchSize} x ${length}`,
-      "ms",
-      ms,
-      "GPU-hours for 20 epochs",
-      hours,
-      "the paper, on an A100",
-      paper,
-    );
-  }
 }

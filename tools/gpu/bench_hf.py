@@ -2,14 +2,12 @@
 JSON line per SPEC. SPEC: MODE:SIZE:ROWS:LENGTH:PADDED with MODE
   eager, compile, reduce-overhead   a training step with transformers: autocast bf16, fused AdamW, clipping
   graph, graph-compile              the same, captured as one CUDA graph
-  ascc-WAY, rose-WAY                plain implementations of both methods; WAY is eager or reduce-overhead
   batched, compiled                 bf16 inference of a batch
   queries                           inference, one text at a time
   peak                              a large bf16 matrix product"""
 import json, sys, time
 import torch
 from transformers import BertConfig, BertForSequenceClassification
-from bench_methods import prepare_ascc, rose_update
 
 SIZES = {"tiny": (2, 64, 4), "minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}
 steps = int(sys.argv[1])
@@ -52,34 +50,23 @@ def model_and_batch(size, rows, length, padded):
     return BertForSequenceClassification(config).to(device), ids, mask, torch.arange(rows, device=device) % 2
 
 
-def train(mode, size, rows, length, padded):
-    method, _, way = mode.rpartition("-") if mode.startswith(("ascc", "rose")) else ("", "", mode)
-    if mode.endswith("reduce-overhead"):
-        method, way = mode.removesuffix("reduce-overhead").removesuffix("-"), "reduce-overhead"
+def train(way, size, rows, length, padded):
     is_captured = way.startswith("graph")
     model, ids, mask, labels = model_and_batch(size, rows, length, padded)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True, capturable=is_captured)
     compile_mode = {"compile": "default", "graph-compile": "default", "reduce-overhead": "reduce-overhead"}.get(way)
-    compiled = (lambda function: torch.compile(function, mode=compile_mode)) if compile_mode else (lambda function: function)
+    forward = torch.compile(model, mode=compile_mode) if compile_mode else model
     attention_mask = mask if padded else None
-    if method == "ascc":
-        compute_loss = prepare_ascc(model, ids, mask, labels, compiled)
-    else:
-        forward = compiled(model)
-        compute_loss = lambda: forward(input_ids=ids, attention_mask=attention_mask, labels=labels).loss
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
     def step():
         with torch.autocast(device, torch.bfloat16):
-            loss = compute_loss()
+            loss = forward(input_ids=ids, attention_mask=attention_mask, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        if method == "rose":
-            rose_update(model, optimizer)
-        else:
-            optimizer.step()
+        optimizer.step()
         optimizer.zero_grad(set_to_none=not is_captured)
 
     run = step

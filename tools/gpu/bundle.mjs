@@ -71,7 +71,6 @@ for (const path of [
   "scripts/setup",
   "scripts/action",
   "tools/gpu",
-  "tools/check-guard.mjs",
   "tools/bench",
   "tools/fuzz",
   "tools/chaos",

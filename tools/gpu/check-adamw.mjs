@@ -8,7 +8,7 @@ import {
   globalNorm,
   hasFusedAdamW,
 } from "../../dist/nn/index.js";
-import { free, keep, noGrad, randn, scope, seedGenerator, synchronize, tensor } from "../../dist/tensor/index.js";
+import { free, keep, noGrad, randn, scope, seedGenerator, tensor } from "../../dist/tensor/index.js";
 
 // Small and odd sizes, a tensor of several blocks, more tensors than a launch has, and the shapes of BERT-base.
 const smallShapes = [[2], [5], [3, 7], [4097], [768], [64, 768], ...Array.from({ length: 70 }, (_, i) => [i + 1])];
@@ -86,15 +86,6 @@ function updateWithOperators({ gradients, optimizer, copies }) {
   );
 }
 
-function measureMilliseconds(run) {
-  for (let i = 0; i < 5; i++) run();
-  synchronize();
-  const start = performance.now();
-  for (let i = 0; i < 20; i++) run();
-  synchronize();
-  return (performance.now() - start) / 20;
-}
-
 /**
  * Three steps with an uncorrected epsilon on a GPU and on the CPU, with and without a mask. On a GPU, the kernel does all
  * updates of this mode, so only the CPU can check its epsilon. The workload above checks clipping and copies.
@@ -125,7 +116,7 @@ function checkUncorrectedEpsilon(device) {
   });
 }
 
-/** Returns lines like those of `checkKernels`, with the times of both. */
+/** Returns lines like those of `checkKernels`. */
 export function checkAdamW(device, measureDifference) {
   if (!hasFusedAdamW(device)) throw new Error("the kernels adamw do not load");
   const lines = workloads.flatMap((workload) => {
@@ -145,11 +136,6 @@ export function checkAdamW(device, measureDifference) {
       // A value between two bfloat16 numbers may round to the other one.
       { name: `adamw ${name}, copies`, tolerance: 8e-3, list: ({ copies }) => [...copies.values()] },
     ].map(({ name, tolerance, list }) => ({ name, tolerance, difference: compare(list) }));
-    const times = [
-      measureMilliseconds(() => updateWithKernel(ours)),
-      measureMilliseconds(() => updateWithOperators(reference)),
-    ].map((ms) => ms.toFixed(3));
-    lines[0].name += ` (${times[0]} ms, operators ${times[1]} ms)`;
     ours.free();
     reference.free();
     return lines;

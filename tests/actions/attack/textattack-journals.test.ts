@@ -5,7 +5,7 @@ import { attack } from "../../../src/actions/attack/attack.js";
 import { readJournal } from "../../../src/attacks/journal.js";
 import { temporaryFolder } from "../../temporary.js";
 
-// What TextAttack 0.3.11 found on a victim of word weights (tools/parity/freeze-textattack.mjs).
+// What TextAttack 0.3.11 found on a victim of word weights (tests/fixtures/README.md).
 const fixtures = "tests/fixtures/textattack";
 const folder = temporaryFolder();
 

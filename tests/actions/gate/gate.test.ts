@@ -209,10 +209,7 @@ test("--min-robust decides by the bounds of the accuracy", async () => {
   expect((await gate({ ...settings, minRobust: 0 })).verdict).toBe("passed");
 });
 
-/**
- * The rules of Jenkins' junit-10.xsd for the elements that a gate writes. `JUNIT_XSD=FILE make check-gate` validates
- * against the file itself.
- */
+/** The rules of Jenkins' junit-10.xsd for the elements that a gate writes. */
 const junitRules: Record<string, { children: string[]; required: string[]; optional: string[] }> = {
   testsuites: { children: ["testsuite"], required: [], optional: ["name", "time", "tests", "failures", "errors"] },
   testsuite: {
