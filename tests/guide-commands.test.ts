@@ -40,7 +40,7 @@ const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
   // Nothing builds the image here: that needs Docker.
   [/^docker /, "Dockerfile"],
   [/^temper sweep .*--backend slurm/, "tests/sweeps/slurm-commands.test.ts"],
-  [/^temper (sweep|table|train --sweep) ?.*(rose-1|rose-table-1|rift-table-1)/, "tests/sweeps/shipped-sweeps.test.ts"],
+  [/^temper (sweep|table) ?.*(rose-1|rose-table-1|rift-table-1)/, "tests/sweeps/shipped-sweeps.test.ts"],
 ];
 
 const folder = temporaryFolder();

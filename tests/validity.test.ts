@@ -16,8 +16,6 @@ import { RunFolder } from "../src/runs/run-folder.js";
 import { readMetrics } from "../src/runs/run-metrics.js";
 import { sortRows, toShownRow } from "../src/studio/page/run-rows.js";
 import { readRunRow } from "../src/studio/run-row.js";
-import { table as createTables } from "../src/sweeps/create-tables.js";
-import { toMarkdown } from "../src/sweeps/render-table.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { invoke } from "./cli/invoke.js";
 import { chooseExtent } from "./extent.js";
@@ -82,7 +80,7 @@ describe("a degenerate model with the best numbers", () => {
     );
   });
 
-  test("is marked by runs, studio, table, report and model card", async () => {
+  test("is marked by runs, studio, report and model card", async () => {
     const [constant, sound] = await writePair("marked", ["pwws"], 40);
     const listed = await listRuns(join(folder, "marked"));
     expect(listed.map(({ degeneracy }) => degeneracy)).toEqual([expect.stringMatching(reason), null]);
@@ -92,10 +90,6 @@ describe("a degenerate model with the best numbers", () => {
     expect(stdout.indexOf("sound")).toBeLessThan(stdout.indexOf("constant"));
     const row = await readRunRow({ id: "x", name: "x", folder: constant, sweep: null });
     expect(row.degeneracy).toMatch(reason);
-    const [{ table } = { table: null }] = await createTables({ folders: [join(folder, "marked")] });
-    const cells = table!.rows.flatMap(({ cells: all }) => Object.values(all));
-    expect(cells.every(({ better }) => better !== true)).toBe(true);
-    expect(table!.notes.join(" ")).toMatch(reason);
     const { html } = await createReport([constant, sound]);
     expect(html).toMatch(/Degenerate: it predicts spam/);
     expect(html).not.toMatch(/class="(better|wins)"/);
@@ -207,7 +201,7 @@ test("numbers before the attack, under attack and of the worst case are of the s
   expect(row.metrics.pwws).toMatchObject({ examples: 5 });
 });
 
-test("table and report show the number of texts, of each model if they differ", async () => {
+test("a report shows the number of texts, of each model if they differ", async () => {
   const results = (count: number) => ({
     pwws: Array.from({ length: count }, (_, i) =>
       attackResult(`mail ${i}`, "buy it now", i > 2 ? "failed" : "success"),
@@ -217,14 +211,9 @@ test("table and report show the number of texts, of each model if they differ", 
     await writeRun(join(folder, "equal", "a"), { methods: ["ascc"], attacks: results(12) }),
     await writeRun(join(folder, "equal", "b"), { attacks: results(12) }),
   ];
-  const [{ table } = { table: null }] = await createTables({ folders: [join(folder, "equal")] });
-  expect(toMarkdown(table!)).toMatch(/Test examples: .*pwws 12,/);
   expect((await createReport(equal)).html).toMatch(/12 texts/);
   const other = await writeRun(join(folder, "different", "a"), { methods: ["ascc"], attacks: results(12) });
   const larger = await writeRun(join(folder, "different", "b"), { attacks: results(40) });
-  const [{ table: mixed } = { table: null }] = await createTables({ folders: [join(folder, "different")] });
-  expect(toMarkdown(mixed!)).toMatch(/of 12 .*\n.* of 40 /);
-  expect(toMarkdown(mixed!)).not.toMatch(/pwws 12/);
   const { html } = await createReport([other, larger]);
   expect(html).toMatch(/different texts/);
   expect(html).toMatch(/of 12 texts/);

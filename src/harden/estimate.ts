@@ -6,8 +6,7 @@ import { countWork, type RunWork } from "../actions/train/run-work.js";
 import { Interrupted } from "../base/errors.js";
 import { type Callbacks, reportProgress } from "../base/events.js";
 import { mean } from "../evaluation/statistics.js";
-import type { RunConfig } from "../settings/config.js";
-import { resolveRun, userModules } from "../settings/read-config.js";
+import { type ResolvedRun, resolveRun, userModules } from "../settings/read-config.js";
 import { splitWords } from "../text/words.js";
 import { type ModelName, modelNames } from "./attempt.js";
 import type { HardenPlan } from "./plan.js";
@@ -43,18 +42,18 @@ export class HardenEstimator {
   }
 
   async estimate(plan: HardenPlan, finished: ReadonlySet<ModelName> = new Set()): Promise<HardenTime> {
-    const configs = {
-      standard: (await resolveRun(plan.settings, userModules)).config,
-      robust: (await resolveRun({ ...plan.settings, methods: [plan.method] }, userModules)).config,
+    const runs = {
+      standard: await resolveRun(plan.settings, userModules),
+      robust: await resolveRun({ ...plan.settings, methods: [plan.method] }, userModules),
     };
     const folder = await mkdtemp(join(tmpdir(), "temper-harden-"));
     try {
       const sample = join(folder, "sample.json");
-      const works = await countWork(Object.values(configs), sample);
+      const works = await countWork(Object.values(runs), sample);
       const seconds = { standard: 0, robust: 0, attacks: 0 };
       for (const [i, name] of modelNames.entries()) {
         const work = works[i]!;
-        const benchmark = await this.#measure(configs[name], work, sample);
+        const benchmark = await this.#measure(runs[name], work, sample);
         const { prepare, train, evaluate } = computeRunSeconds(work, benchmark);
         if (!finished.has(name)) seconds[name] = prepare + train + evaluate;
         seconds.attacks += this.#estimateAttacks(plan, work, benchmark);
@@ -66,8 +65,8 @@ export class HardenEstimator {
   }
 
   /** Measures one method once: the benchmark scales to other lengths and numbers of steps. */
-  async #measure(config: RunConfig, { stepsPerEpoch }: RunWork, sample: string): Promise<RunBenchmark> {
-    const key = JSON.stringify(config.methods);
+  async #measure(run: ResolvedRun, { stepsPerEpoch }: RunWork, sample: string): Promise<RunBenchmark> {
+    const key = JSON.stringify(run.config.methods);
     const known = this.#benchmarks.get(key);
     if (known) return known;
     if (this.#callbacks.signal?.aborted) throw new Interrupted("Stopped before the training. No model was trained.");
@@ -76,7 +75,7 @@ export class HardenEstimator {
     report();
     const options = { sample, stepsPerEpoch, seconds: benchmarkSeconds };
     // The runs give their warnings when they start.
-    const measured = await measureRun(config, options, {});
+    const measured = await measureRun(run, options, {});
     this.#benchmarks.set(key, measured);
     report();
     return measured;

@@ -11,10 +11,14 @@ import { writeFileAtomic } from "../base/files.js";
 import { rejectModules, rejectOutputs, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
-import { readConfigFile, resolveRun } from "../settings/read-config.js";
+import type { RunConfig } from "../settings/config.js";
+import { type ResolvedRun, readConfigFile, resolveRun, userModules } from "../settings/read-config.js";
 import { createRequestedShardRunner } from "./attack-in-processes.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 import { attackProcessesVariable } from "./worker-process.js";
+
+/** The modules of a request have been checked before. */
+const resolveNamed = (config: RunConfig): Promise<ResolvedRun> => resolveRun(config, userModules);
 
 /** Executes one request or continues it. The modules that it names need the user's trust. */
 export async function executeRequest(
@@ -35,9 +39,9 @@ export async function executeRequest(
       return null;
     }
     case "count-work":
-      return countWork(request.configs, request.sample, callbacks);
+      return countWork(await Promise.all(request.configs.map(resolveNamed)), request.sample, callbacks);
     case "measure":
-      return measureRun(request.config, request, callbacks);
+      return measureRun(await resolveNamed(request.config), request, callbacks);
     case "advglue": {
       const { kind: _, out, ...rest } = request;
       const result = await evaluateAdvglue(rest, callbacks);

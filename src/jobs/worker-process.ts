@@ -16,10 +16,10 @@ export interface Work extends WorkFiles {
 export const attackProcessesVariable = "TEMPER_ATTACK_PROCESSES";
 
 export interface WorkerSettings {
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly program?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>> | undefined;
+  readonly program?: readonly string[] | undefined;
   /** True if the worker may run the modules that a request names. Default: data. */
-  readonly trust?: Trust;
+  readonly trust?: Trust | undefined;
   /** The time that a worker may take to answer after its result, or to end. */
   readonly patienceMilliseconds?: number;
 }

@@ -6,10 +6,10 @@ import { combineAttacks, listCommonAttacks, worstCaseId } from "../evaluation/wo
 import type { MetricValue } from "../runs/run-metrics.js";
 import { computeCells, type TableCell } from "./table.js";
 
-/** A row in one column: what was measured with each seed of the table, or null. */
+/** A row in one column: what was measured with each seed of the table. */
 export interface ColumnRow {
   readonly row: string;
-  readonly seeds: readonly (MeasuredSeed | null)[];
+  readonly seeds: readonly MeasuredSeed[];
 }
 
 /**
@@ -25,8 +25,8 @@ export function compareColumn(
   const comparisons = compareRows(rows, baseline);
   return new Map(
     rows.map(({ row, seeds }) => {
-      const cells = computeCells(seeds.map((seed) => seed?.metrics ?? null));
-      const reason = seeds.flatMap((seed) => seed?.degeneracy ?? [])[0];
+      const cells = computeCells(seeds.map(({ metrics }) => metrics));
+      const reason = seeds.flatMap(({ degeneracy }) => degeneracy ?? [])[0];
       if (reason !== undefined) notes.push(`${row} is degenerate: ${reason}`);
       const warning = reason === undefined ? null : `${row} is degenerate: ${reason}`;
       const own = comparisons.filter(({ secondName }) => secondName === row);
@@ -46,12 +46,7 @@ function compareRows(rows: readonly ColumnRow[], baseline: string | null): reado
   const first = rows.find(({ row }) => row === baseline);
   const others = rows.filter((each) => each !== first);
   if (!first || others.length === 0) return [];
-  const models = [first, ...others].map(({ row, seeds }) =>
-    toModelOutcomes(
-      row,
-      seeds.filter((seed) => seed !== null),
-    ),
-  );
+  const models = [first, ...others].map(({ row, seeds }) => toModelOutcomes(row, seeds));
   return compareModels(models, { skipIncomparable: true });
 }
 
@@ -65,7 +60,7 @@ function toMark({ p, difference, warning }: MetricComparison): Pick<TableCell, "
 function unifyWorstCases(rows: readonly ColumnRow[], notes: string[]): readonly ColumnRow[] {
   const outcomes = (metrics: ReadonlyMap<string, MetricValue>) =>
     new Map([...metrics].flatMap(([id, { outcomes: each }]) => (each ? [[id, each] as const] : [])));
-  const all = rows.flatMap(({ seeds }) => seeds.flatMap((seed) => (seed ? [outcomes(seed.metrics)] : [])));
+  const all = rows.flatMap(({ seeds }) => seeds.map(({ metrics }) => outcomes(metrics)));
   const common = listCommonAttacks(all);
   const used = new Set(all.flatMap((seed) => listCommonAttacks([seed])));
   if (used.size === common.length) return rows;
@@ -85,6 +80,6 @@ function unifyWorstCases(rows: readonly ColumnRow[], notes: string[]): readonly 
   };
   return rows.map(({ row, seeds }) => ({
     row,
-    seeds: seeds.map((seed) => seed && { ...seed, metrics: replace(seed.metrics) }),
+    seeds: seeds.map((seed) => ({ ...seed, metrics: replace(seed.metrics) })),
   }));
 }

@@ -1,11 +1,12 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { computeRunSeconds, type RunBenchmark } from "../actions/train/estimate-run.js";
 import type { RunWork } from "../actions/train/run-work.js";
 import { Interrupted, UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../base/events.js";
+import { groupBy } from "../base/group-by.js";
+import { mean } from "../evaluation/statistics.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { createWorkerEnvironments, Worker, type WorkerSettings } from "../jobs/worker-process.js";
 import { loadMethods, resolveMethods } from "../methods/index.js";
@@ -36,8 +37,6 @@ interface TimeRange {
 export interface SweepEstimate extends TimeRange {
   readonly concurrentRuns: number;
   readonly diskBytes: number;
-  /** Maximum memory of a run; null if too little was measured. */
-  readonly memoryBytes: number | null;
   readonly device: string;
   /** The largest step that was measured. */
   readonly step: { readonly batchSize: number; readonly length: number };
@@ -48,12 +47,14 @@ export interface SweepEstimate extends TimeRange {
 /** Runs with the same cost, and what was counted and measured of them. */
 interface RunKind {
   readonly config: RunConfig;
-  readonly count: number;
+  count: number;
   /** Equal for runs with the same methods, whatever the weights of their losses are. */
   readonly stack: string;
   /** Equal for runs with the same texts and the same tokens. */
   readonly data: string;
   work?: RunWork;
+  /** The file with texts to measure. */
+  sample?: string;
   benchmark?: RunBenchmark;
 }
 
@@ -63,54 +64,45 @@ export async function estimateSweep(
   runs: readonly string[],
   options: EstimateOptions,
 ): Promise<SweepEstimate | null> {
-  const { jobs, program, trust, timeout = AbortSignal.timeout(1000 * estimateSeconds) } = options;
+  const { jobs, program, trust, signal, timeout = AbortSignal.timeout(1000 * estimateSeconds) } = options;
   const deadline = performance.now() + 1000 * estimateSeconds;
   const kinds = await listRunKinds(runs.map((run) => resolveInitialModel(configs[run]!, configs)));
-  const data = [...new Set(kinds.map((kind) => kind.data))];
-  const stacks = [...new Set(kinds.map(({ stack }) => stack))];
+  const datasets = [...groupBy(kinds, ({ data }) => data).values()];
+  const stacks = [...groupBy(kinds, ({ stack }) => stack).values()];
   const environments = createWorkerEnvironments(usesOnlyCpu(configs), jobs);
-  const folder = join(tmpdir(), `temper-estimate-${randomUUID()}`);
+  const folder = await mkdtemp(join(tmpdir(), "temper-estimate-"));
   // It gets as much of the host as one of the runs.
-  const worker = new Worker({
-    environment: environments[0] ?? {},
-    ...(program && { program }),
-    ...(trust && { trust }),
-  });
-  const getSamplePath = (key: string): string => join(folder, `sample-${data.indexOf(key)}.json`);
+  const worker = new Worker({ environment: environments[0], program, trust });
   let done = 0;
   const execute = async (stage: string, request: WorkRequest): Promise<unknown> => {
     if (timeout.aborted) return null;
-    reportProgress(options, stage, done, data.length + stacks.length);
-    return executeWithin(worker, request, join(folder, String(done++)), options.signal, timeout);
+    reportProgress(options, stage, done, datasets.length + stacks.length);
+    return executeWithin(worker, request, join(folder, String(done++)), signal, timeout);
   };
-  const count = async (key: string): Promise<void> => {
-    const counted = kinds.filter((kind) => kind.data === key);
-    const runConfigs = counted.map(({ config }) => config);
-    const request: WorkRequest = { kind: "count-work", configs: runConfigs, sample: getSamplePath(key) };
-    const works = (await execute(`reads ${formatDataName(runConfigs[0]!)}`, request)) as RunWork[] | null;
-    for (const [i, work] of works?.entries() ?? []) counted[i]!.work = work;
+  const count = async (index: number): Promise<void> => {
+    const same = datasets[index]!;
+    const sample = join(folder, `sample-${index}.json`);
+    const request: WorkRequest = { kind: "count-work", configs: same.map(({ config }) => config), sample };
+    const works = await execute(`reads ${formatDataName(same[0]!.config)}`, request);
+    for (const [i, work] of ((works as RunWork[] | null) ?? []).entries()) Object.assign(same[i]!, { work, sample });
   };
-  const measure = async (stack: string, at: number): Promise<void> => {
-    const same = kinds.filter((kind) => kind.stack === stack);
-    const kind = same.find(({ work }) => work);
-    if (!kind) return;
-    const remaining = (deadline - performance.now()) / 1000 / (stacks.length - at);
-    const benchmark = await execute(`measures ${formatMethodNames(kind.config)}`, {
-      kind: "measure",
-      config: kind.config,
-      sample: getSamplePath(kind.data),
-      stepsPerEpoch: kind.work!.stepsPerEpoch,
-      seconds: Math.max(0, Math.min(maxStackSeconds, remaining)),
-    });
-    if (benchmark) for (const each of same) each.benchmark = benchmark as RunBenchmark;
+  const measure = async (index: number): Promise<void> => {
+    const same = stacks[index]!;
+    const { config, work, sample } = same.find((kind) => kind.work) ?? {};
+    if (!config || !work || !sample) return;
+    const remaining = (deadline - performance.now()) / 1000 / (stacks.length - index);
+    const seconds = Math.max(0, Math.min(maxStackSeconds, remaining));
+    const { stepsPerEpoch } = work;
+    const request: WorkRequest = { kind: "measure", config, sample, stepsPerEpoch, seconds };
+    const benchmark = await execute(`measures ${formatMethodNames(config)}`, request);
+    for (const kind of same) if (benchmark) kind.benchmark = benchmark as RunBenchmark;
   };
   try {
-    await mkdir(folder, { mode: 0o700 });
     // One run is complete before anything else, so that the others can be scaled from it.
-    await count(data[0]!);
-    await measure(stacks[0]!, 0);
-    for (const key of data.slice(1)) await count(key);
-    for (const [i, stack] of stacks.slice(1).entries()) await measure(stack, i + 1);
+    await count(0);
+    await measure(0);
+    for (let index = 1; index < datasets.length; index++) await count(index);
+    for (let index = 1; index < stacks.length; index++) await measure(index);
   } finally {
     await worker.close();
     await rm(folder, { recursive: true, force: true });
@@ -154,9 +146,10 @@ async function listRunKinds(configs: readonly RunConfig[]): Promise<RunKind[]> {
     const data = JSON.stringify(texts);
     const { epochs, batchSize, batchSampler, groupByLength, gradientAccumulationSteps, evalSteps, evalEpochs } = train;
     const batches = [epochs, batchSize, batchSampler, groupByLength, gradientAccumulationSteps, evalSteps, evalEpochs];
-    const kind = JSON.stringify([data, stack, batches]);
-    const known = kinds.get(kind) ?? { config, stack, data, count: 0 };
-    kinds.set(kind, { ...known, count: known.count + 1 });
+    const id = JSON.stringify([data, stack, batches]);
+    const kind = kinds.get(id) ?? { config, stack, data, count: 0 };
+    kind.count++;
+    kinds.set(id, kind);
   }
   return [...kinds.values()];
 }
@@ -187,20 +180,17 @@ const uncertainty = {
 /** Adds up the costs of all runs. */
 function scaleCosts(kinds: readonly RunKind[], concurrentRuns: number, keepsCheckpoints: boolean): SweepEstimate {
   const benchmarks = [...new Set(kinds.flatMap(({ benchmark }) => benchmark ?? []))];
-  const counted = kinds.flatMap(({ work }) => work ?? []);
-  const times = new Map(
-    kinds.flatMap((kind) => (kind.work ? [[kind, estimateKind(kind, kind.work, benchmarks)] as const] : [])),
-  );
-  const typical = averageTimes([...times].map(([{ count }, time]) => ({ count, ...time })));
+  const times = kinds.map((kind) => estimateKind(kind, benchmarks));
+  const typical = averageTimes(times.filter((time) => time !== null));
   const sum = (key: keyof TimeRange): number =>
-    kinds.reduce((total, kind) => total + kind.count * (times.get(kind) ?? typical)[key], 0);
-  const diskBytes = Math.max(...counted.map((work) => work.diskBytes));
-  const modelBytes = 4 * Math.max(...counted.map(({ parameters }) => parameters));
+    kinds.reduce((total, { count }, i) => total + count * (times[i] ?? typical)[key], 0);
+  const works = kinds.flatMap(({ work }) => work ?? []);
+  const diskBytes = Math.max(...works.map((work) => work.diskBytes));
+  const modelBytes = 4 * Math.max(...works.map(({ parameters }) => parameters));
   const numRuns = kinds.reduce((total, { count }) => total + count, 0);
   const { batchSize, length } = benchmarks.map(({ steps }) => steps.at(-1)!).sort((a, b) => b.flops - a.flops)[0]!;
-  const list = (unknown: readonly RunKind[], format: (config: RunConfig) => string): string[] => [
-    ...new Set(unknown.map(({ config }) => format(config))),
-  ];
+  const unmeasured = kinds.filter(({ benchmark }) => !benchmark);
+  const unread = kinds.filter(({ work }) => !work);
   return {
     seconds: sum("seconds"),
     low: sum("low"),
@@ -208,24 +198,18 @@ function scaleCosts(kinds: readonly RunKind[], concurrentRuns: number, keepsChec
     concurrentRuns,
     // A finished run without checkpoints is little more than its model.
     diskBytes: keepsCheckpoints ? diskBytes * numRuns : diskBytes + modelBytes * numRuns,
-    memoryBytes: estimateMemory(counted, benchmarks),
     device: benchmarks[0]!.device,
     step: { batchSize, length },
     scaled: {
-      methods: list(
-        kinds.filter(({ benchmark }) => !benchmark),
-        formatMethodNames,
-      ),
-      data: list(
-        kinds.filter(({ work }) => !work),
-        formatDataName,
-      ),
+      methods: [...new Set(unmeasured.map(({ config }) => formatMethodNames(config)))],
+      data: [...new Set(unread.map(({ config }) => formatDataName(config)))],
     },
   };
 }
 
-/** The time of one run. Methods that were not measured are estimated from all others. */
-function estimateKind({ benchmark: own }: RunKind, work: RunWork, benchmarks: readonly RunBenchmark[]): TimeRange {
+/** The time of one run; null if its data was not read. Methods that were not measured are estimated from all others. */
+function estimateKind({ work, benchmark: own }: RunKind, benchmarks: readonly RunBenchmark[]): TimeRange | null {
+  if (!work) return null;
   const fits = benchmarks.flatMap(({ steps }) => (steps.length > 1 ? [fitStepTime(steps)] : []));
   const perStepGuess = fits.length > 0 ? Math.min(...fits.map(({ perStep }) => perStep)) : 0;
   const times = (own ? [own] : benchmarks).map((benchmark) => {
@@ -237,35 +221,16 @@ function estimateKind({ benchmark: own }: RunKind, work: RunWork, benchmarks: re
       (benchmark.modelParameters === work.parameters ? 1 : uncertainty.otherModel) *
       (own ? 1 : uncertainty.otherMethods);
     const seconds = prepare + train + evaluate;
-    return { count: 1, seconds, low: seconds / factor, high: seconds * factor };
+    return { seconds, low: seconds / factor, high: seconds * factor };
   });
   return averageTimes(times);
 }
 
 /** The mean of the times of runs, and a range that contains all of theirs. */
-function averageTimes(times: readonly (TimeRange & { readonly count: number })[]): TimeRange {
-  const total = times.reduce((sum, { count }) => sum + count, 0);
+function averageTimes(times: readonly TimeRange[]): TimeRange {
   return {
-    seconds: times.reduce((sum, { count, seconds }) => sum + count * seconds, 0) / total,
+    seconds: mean(times.map(({ seconds }) => seconds)),
     low: Math.min(...times.map(({ low }) => low)),
     high: Math.max(...times.map(({ high }) => high)),
   };
-}
-
-/** A parameter, its gradient and its two moments. */
-const bytesPerParameter = 16;
-
-/** The memory of the largest batch, extrapolated from the two largest measured steps. */
-function estimateMemory(works: readonly RunWork[], benchmarks: readonly RunBenchmark[]): number | null {
-  const tokens = Math.max(...works.map(({ maxBatchTokens }) => maxBatchTokens));
-  const parameters = Math.max(...works.map((work) => work.parameters));
-  const found = benchmarks.flatMap(({ steps, modelParameters }) => {
-    const [last, before] = [steps.at(-1)!, steps.at(-2)];
-    if (!before) return [];
-    const lastTokens = last.batchSize * last.length;
-    const bytesPerToken = (last.memoryBytes - before.memoryBytes) / (lastTokens - before.batchSize * before.length);
-    const activations = bytesPerToken * Math.max(0, tokens - lastTokens);
-    return [last.memoryBytes + activations + bytesPerParameter * Math.max(0, parameters - modelParameters)];
-  });
-  return found.length > 0 ? Math.round(Math.max(...found)) : null;
 }

@@ -3,17 +3,17 @@ import { analyses } from "../analysis/definitions.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { isModulePath } from "../base/trust.js";
-import { type KeyPath, parseAssignment } from "../base/yaml.js";
+import type { KeyPath } from "../base/yaml.js";
 import { exactPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, type ResolvedMethod } from "../methods/index.js";
 import { formatTaskName } from "../runs/run-files.js";
 import { formatConfigIdentity, formatMethodNames, type RunConfig } from "../settings/config.js";
-import { type ConfigObject, resolveRun, type SettingsSource } from "../settings/read-config.js";
+import { resolveRun, type SettingsSource } from "../settings/read-config.js";
 import { ConfigOverlay } from "./config-overlay.js";
-import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
+import type { SweepFile } from "./read-sweep.js";
 import type { Grid, GridPoint, SweepCell, SweepPlan } from "./schema.js";
-import { linkToStageRuns, parseStageModel, type StageRuns } from "./stages.js";
+import { linkToStageRuns, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
@@ -102,50 +102,6 @@ function listStageRuns(stage: string, { isPerSeed, names }: StageRuns, seeds: re
   return names.map((name, i) => [isPerSeed ? `${stage}, seed ${seeds[i]}` : stage, name]);
 }
 
-/** Reads one run of a sweep. The assignments override the file and choose grid values. */
-export async function readSweepCell(
-  source: SweepSource & {
-    readonly row?: string | null | undefined;
-    readonly column?: string | null | undefined;
-    readonly seed?: number | null | undefined;
-  },
-): Promise<SettingsSource> {
-  const { file, profile = null, set = [], trust } = source;
-  const sweep = await readSweep({ file, profile, trust });
-  const { rows, columns, seeds } = sweep.settings;
-  const pick = (name: string | null | undefined, known: readonly string[], what: string): string => {
-    if (name == null && known.length > 1)
-      throw new UserError(`${file}: pass --${what}. The ${what}s are ${known.join(", ")}.`);
-    if (name != null) checkName(name, known, what, `${file}: --${what}`);
-    return name ?? known[0]!;
-  };
-  const assigned = new Map(set.map(parseAssignment));
-  const row = pick(source.row, Object.keys(rows), "row");
-  const column = pick(source.column, Object.keys(columns), "column");
-  const grid = Object.entries(getGrid(sweep, row)).filter(([key]) => !assigned.has(key));
-  const open = grid.filter(([, values]) => values.length > 1);
-  if (open.length > 0)
-    throw new UserError(
-      `${file}: row ${row} has a grid. Choose a value for each key:\n${open
-        .map(([key, values]) => `  --set ${key}=VALUE with VALUE one of ${values.map(formatValue).join(", ")}`)
-        .join("\n")}`,
-    );
-  const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
-  const settings = createCellSettings(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
-  const stage = parseStageModel((settings.value as ConfigObject).model);
-  if (stage !== null)
-    throw new UserError(
-      `${file}: row ${row} in column ${column} starts from stage ${stage}, which temper sweep trains first. ` +
-        "Run the sweep, or pass the folder of a trained model with --set model=FOLDER.",
-    );
-  return settings;
-}
-
-function formatValue(value: unknown): string {
-  if (typeof value === "number" && value > 0 && value < 1e-3) return value.toExponential();
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 /** The settings of one run: of the sweep, column, row, row in that column, then grid. */
 function createCellSettings(
   sweep: SweepFile,
@@ -153,7 +109,6 @@ function createCellSettings(
   column: string,
   values: GridValues,
   seed: number,
-  assigned: ReadonlyMap<string, unknown> = new Map(),
 ): SettingsSource {
   const { title: _, grid: rowGrid, columns: rowColumns = {}, ...rowSettings } = sweep.settings.rows[row]!;
   const { title: __, ...columnSettings } = sweep.settings.columns[column]!;
@@ -166,7 +121,6 @@ function createCellSettings(
     const origin: KeyPath = key in (rowGrid ?? {}) ? ["rows", row, "grid", key] : ["grid", key];
     overlay.set(key, value, origin, sweep.locate);
   }
-  for (const [key, value] of assigned) overlay.set(key, value, [setFlag], sweep.locate);
   const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
   return { value: { ...overlay.config, seed }, locate, ...sweep.modules };
 }

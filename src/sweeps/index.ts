@@ -1,7 +1,6 @@
 export type { SweepInputs } from "./check-sweep.js";
 export { table } from "./create-tables.js";
 export { estimateSeconds, type SweepEstimate } from "./estimate.js";
-export { readSweepCell } from "./expand.js";
 export { listShippedSweeps } from "./read-sweep.js";
 export { addPublishedNumbers, toCsv, toMarkdown } from "./render-table.js";
 export { getSweepFolder, planSweep, type SweepRequest, sweep, sweepRequestSchema } from "./run-sweep.js";

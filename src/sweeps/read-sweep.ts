@@ -53,7 +53,7 @@ export interface SweepFile {
 }
 
 /** The origin of settings that `--set` assigned. */
-export const setFlag = "--set";
+const setFlag = "--set";
 
 /** Maps in which a profile or an assignment removes an entry by setting it to null. */
 const removableMaps = ["stages", "rows", "columns", "grid", "averages"];

@@ -71,9 +71,9 @@ export function getMetric(key: string): string {
 }
 
 /** The cells of every metric that was measured with at least one seed. */
-export function computeCells(measured: readonly (ReadonlyMap<string, MetricValue> | null)[]): Map<string, TableCell> {
-  const ids = new Set(measured.flatMap((metrics) => [...(metrics?.keys() ?? [])]));
-  return new Map([...ids].map((id) => [id, computeCell(measured.map((metrics) => metrics?.get(id) ?? null))!]));
+export function computeCells(measured: readonly ReadonlyMap<string, MetricValue>[]): Map<string, TableCell> {
+  const ids = new Set(measured.flatMap((metrics) => [...metrics.keys()]));
+  return new Map([...ids].map((id) => [id, computeCell(measured.map((metrics) => metrics.get(id) ?? null))!]));
 }
 
 export function computeCell(measured: readonly (Pick<MetricValue, "value" | "examples"> | null)[]): TableCell | null {

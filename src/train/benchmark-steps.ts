@@ -32,7 +32,7 @@ export interface StepBenchmark {
 export interface BenchmarkOptions {
   readonly stepsPerEpoch: number;
   /** Larger steps are only measured within this time. Default: up to the largest batch of the run. */
-  readonly seconds?: number;
+  readonly seconds?: number | undefined;
   readonly now?: () => number;
 }
 
@@ -59,10 +59,7 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
   const { train, sizes } = createSteps(job);
   const isCpu = job.deviceConfig.device === "cpu";
   const { batchSize } = job.settings;
-  const flopsOf = (indices: Int32Array): number => countBatchFlops(job, train, indices);
-  const preparation = createStopwatch(now, (from, to) =>
-    Array.from({ length: to - from }, (_, i) => flopsOf(Int32Array.of(from + i))).reduce((sum, each) => sum + each, 0),
-  );
+  const passes = new Map<string, { readonly time: number; readonly done: number }[]>();
   const training = await createTrainingContext({
     ...job,
     train,
@@ -73,13 +70,13 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     },
     dryRun: { stepsPerEpoch },
     onEvent(event) {
-      if (event.type === "progress") preparation.onProgress(event.stage, event.done);
-      else job.onEvent?.(event);
+      if (event.type !== "progress") return job.onEvent?.(event);
+      const batches = passes.get(event.stage) ?? [];
+      passes.set(event.stage, [...batches, { time: now(), done: event.done }]);
     },
   });
   const runner = createStepRunner(training);
   try {
-    const prepareRate = preparation.computeRate();
     // The steps compute everything, but change no weights.
     training.optimizer.setLearningRateFactor(0);
     // Preparation takes as long as it does: with its time, only the smallest step would be measured.
@@ -87,45 +84,57 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     const kinds = listStepKinds(training);
     const steps: MeasuredStep[] = [];
     for (const [i, batches] of sizes.entries()) {
-      const flops = batches.reduce((sum, indices) => sum + flopsOf(indices), 0);
+      const flops = batches.reduce((sum, indices) => sum + countBatchFlops(job, train, indices), 0);
       const last = steps.at(-1);
       if (last && now() + 1000 * last.seconds * (flops / last.flops) * kinds.length > deadline) break;
       const warmups = isCpu && i > 0 ? 0 : warmupSteps[isCpu ? "cpu" : "gpu"];
       let mean = 0;
       for (const { stepIndex, fraction } of kinds) {
-        for (let k = 0; k < warmups; k++) timeStep(training, runner, stepIndex, batches, now);
-        const times = [timeStep(training, runner, stepIndex, batches, now)];
-        while (times[0]! < quickSeconds && times.length < quickRepetitions)
-          times.push(timeStep(training, runner, stepIndex, batches, now));
+        const time = (): number => timeStep(training, runner, stepIndex, batches, now);
+        for (let k = 0; k < warmups; k++) time();
+        const times = [time()];
+        while (times[0]! < quickSeconds && times.length < quickRepetitions) times.push(time());
         mean += fraction * times.sort((a, b) => a - b)[Math.floor(times.length / 2)]!;
         // Signals and timers get a turn.
         await new Promise(setImmediate);
       }
-      const length = Math.max(...batches.flatMap((indices) => [...indices].map((index) => train.lengths[index]!)));
-      const rows = batches.reduce((sum, indices) => sum + indices.length, 0);
-      steps.push({ batchSize: rows, length, flops, seconds: mean, memoryBytes: readPeakMemory(job) });
+      const indices = batches.flatMap((batch) => [...batch]);
+      const length = Math.max(...indices.map((index) => train.lengths[index]!));
+      steps.push({ batchSize: indices.length, length, flops, seconds: mean, memoryBytes: readPeakMemory(job) });
     }
     // Metrics of methods can take longer than a step, so the texts are not those of the largest one.
     const evaluatedSize = Math.max(0, steps.length - 2);
-    const evaluated = sizes[evaluatedSize]!.flatMap((indices) => [...indices].map((index) => train.items[index]!));
-    const time = async (work: () => Promise<unknown>): Promise<number> => {
+    const items = sizes[evaluatedSize]!.flatMap((indices) => [...indices].map((index) => train.items[index]!));
+    const measureRate = async (work: () => Promise<unknown>): Promise<number> => {
       const started = now();
       await work();
       return (now() - started) / 1000 / steps[evaluatedSize]!.flops;
     };
-    const encodings = evaluated.map(({ encoding }) => encoding);
-    const sample = { ...train, items: evaluated };
+    const { model, deviceConfig } = job;
+    const encodings = items.map(({ encoding }) => encoding);
     return {
       parameters: countParameters(training.parameters),
       steps,
-      prepareRate,
-      validateRate: job.validation ? await time(() => evaluateModel(training, sample)) : 0,
-      predictRate: await time(() => predictProbabilities(job.model, job.model.weights, encodings, job.deviceConfig)),
+      prepareRate: [...passes.values()].reduce((sum, batches) => sum + computePassRate(job, train, batches), 0),
+      validateRate: job.validation ? await measureRate(() => evaluateModel(training, { ...train, items })) : 0,
+      predictRate: await measureRate(() => predictProbabilities(model, model.weights, encodings, deviceConfig)),
     };
   } finally {
     runner.dispose();
     training.close();
   }
+}
+
+/** The rate of a pass over the data from the time after its first batch. */
+function computePassRate(
+  job: TrainingJob,
+  train: Dataset,
+  batches: readonly { readonly time: number; readonly done: number }[],
+): number {
+  const [first, last] = [batches[0]!, batches.at(-1)!];
+  let flops = 0;
+  for (let index = first.done; index < last.done; index++) flops += countBatchFlops(job, train, Int32Array.of(index));
+  return flops === 0 ? 0 : (last.time - first.time) / 1000 / flops;
 }
 
 /** A training set for the benchmark, and the batches of each step. */
@@ -211,27 +220,6 @@ function readPeakMemory({ deviceConfig: { device } }: TrainingJob): number {
   return device === "cpu"
     ? process.resourceUsage().maxRSS * 1024
     : nativeCuda().deviceMemory(getGpuIndex(device)).peakBytes;
-}
-
-/** Times the passes over the data. The first batch of a pass is not counted. */
-function createStopwatch(
-  now: () => number,
-  countFlops: (from: number, to: number) => number,
-): { onProgress(label: string, done: number): void; computeRate(): number } {
-  const passes = new Map<string, { firstDone: number; started: number; now: number; done: number }>();
-  return {
-    onProgress(label, done) {
-      const pass = passes.get(label);
-      if (pass) Object.assign(pass, { now: now(), done });
-      else passes.set(label, { firstDone: done, started: now(), now: now(), done });
-    },
-    computeRate: () =>
-      [...passes.values()].reduce(
-        (sum, { firstDone, started, now: end, done }) =>
-          sum + (done > firstDone ? (end - started) / 1000 / countFlops(firstDone, done) : 0),
-        0,
-      ),
-  };
 }
 
 /** The rate is at least this fraction of the one without a constant. */

@@ -1,11 +1,9 @@
 import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { stringify } from "yaml";
 import { Run } from "../../src/actions/run.js";
 import { loadModel } from "../../src/models/index.js";
 import { evaluationResultSchema } from "../../src/runs/results.js";
-import { RunFolder } from "../../src/runs/run-folder.js";
 import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { computeDistance, expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -118,42 +116,10 @@ describe("train", () => {
     ["nothing to resume", ["--resume", "--out", "no-such-run"], /no-such-run is not a run/],
     ["--resume without a folder", ["--resume"], /--resume: which run\? Pass --out FOLDER/],
     ["a config that does not exist", ["--config", "none.yaml"], /none\.yaml: there is no such file/],
-    ["a sweep and a config", ["--sweep", "x.yaml", "--config", "y.yaml"], /cannot be used with option '--config/],
   ])("%s", async (_name, args, expected) => {
     const { code, stdout, stderr } = await invoke(["train", ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(expected);
-  });
-
-  test("--sweep trains one cell of a table", async () => {
-    const sweep = join(folder, "sweep.yaml");
-    const [model, data] = [flags[1]!, flags[3]!];
-    writeFileSync(
-      sweep,
-      stringify({
-        ...{ title: "Two rows", model, data, textColumn: ["text"], labelColumn: "label", device: "cpu", threads: 1 },
-        columns: { short: { maxLength: 8 }, long: {} },
-        rows: { standard: {}, "r-drop": { methods: ["r-drop"], grid: { "train.learningRate": [0.01, 0.02] } } },
-        seeds: [0, 1],
-      }),
-    );
-    const cell = ["--sweep", sweep, "--row", "r-drop", "--column", "short", "--seed", "1"];
-    const path = join(folder, "cell");
-    const open = await invoke(["train", ...cell, "--out", path]);
-    expect(open).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining("--set train.learningRate=VALUE") as string,
-    });
-    const set = ["--set", "train.learningRate=0.02", "--set", "train.epochs=0.5", "--batch-size", "8"];
-    const trained = await invoke(["train", ...cell, ...set, "--out", path, "--quiet", "--json"]);
-    expect(trained).toMatchObject({ code: 0, stderr: "" });
-    expect(JSON.parse(trained.stdout)).toMatchObject({ methods: [{ name: "r-drop" }], seed: 1, steps: 6 });
-    expect((await RunFolder.open(path)).config).toMatchObject({
-      maxLength: 8,
-      train: { learningRate: 0.02, epochs: 0.5, batchSize: 8 },
-    });
-    const unknown = await invoke(["train", "--sweep", sweep, "--row", "rdrop", "--column", "short", "--seed", "1"]);
-    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean "r-drop"?') as string });
   });
 
   describe("bad data", () => {

@@ -83,7 +83,7 @@ describe("the estimate of a sweep", () => {
     const seconds = 2 * secondsPerRun(8, 1) + 8 * secondsPerRun(8, 2);
     expect(outcome).toMatchObject({
       ...{ concurrentRuns: 1, device: "cpu", step: { batchSize: 4, length: 10 } },
-      ...{ diskBytes: 4000 + 10 * 4000, memoryBytes: 5000 + 100 * 8, scaled: { methods: [], data: [] } },
+      ...{ diskBytes: 4000 + 10 * 4000, scaled: { methods: [], data: [] } },
     });
     const { seconds: estimated, low, high } = outcome as { seconds: number; low: number; high: number };
     expectClose(estimated, seconds, { format: "float64" });

@@ -4,8 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
 import { createMethods, methods } from "../../src/methods/index.js";
-import { readRun } from "../../src/settings/read-config.js";
-import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
+import { countRuns } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { getPublishedValue, readPublishedTable } from "../../src/sweeps/render-table.js";
@@ -149,18 +148,6 @@ describe("the experiments", () => {
     expect(plan.settings.seeds).toEqual([0, 1, 2, 3, 4]);
     expect(countRuns(await readSweep({ file }))).toBe(16_800);
     expect(plan.runs).toHaveLength(16_800);
-  });
-
-  it("are trained one cell at a time, too", async () => {
-    const cell = { file: join(folder, "rose-table-1.yaml"), row: "rose-first", column: "base-sst2", seed: 1 };
-    const plan = await readPlan(cell.file, "published");
-    const planned = plan.cells.find(({ row, column }) => row === cell.row && column === cell.column);
-    const { config } = await readRun({ base: await readSweepCell({ ...cell, profile: "published" }) });
-    expect(config).toEqual(plan.configs[planned!.points[0]!.runs[1]!]);
-    expect(config).toMatchObject({ model: "FacebookAI/roberta-base", seed: 1, train: { learningRate: 2e-5 } });
-    await expect(readSweepCell(cell)).rejects.toThrow(
-      /--set train\.learningRate=.*\n.*--set methods\.rose\.updateRatio=/,
-    );
   });
 
   // The paper prints the averages, too, so a typing error would show. All numbers have two decimals, so an average may

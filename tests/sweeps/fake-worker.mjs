@@ -28,7 +28,6 @@ function countWork({ train: { batchSize, epochs } }) {
     steps: stepsPerEpoch * epochs,
     evaluations: 0,
     flops: { step: 100 * batchSize, train: 8000, validation: 0, test: 1000 },
-    maxBatchTokens: 10 * batchSize,
   };
 }
 
@@ -43,7 +42,8 @@ function measure({ methods }) {
     ...{ seconds: 1 + batchSize * (1 + methods.length), memoryBytes: 5000 + 100 * batchSize },
   }));
   const rates = { prepareRate: 0, validateRate: 0, predictRate: 0 };
-  return { ...rates, parameters: 1000, modelParameters: 1000, device: "cpu", steps };
+  const place = /** @type {const} */ ({ device: "cpu", precision: "fp32", threads: 1 });
+  return { ...rates, ...place, parameters: 1000, modelParameters: 1000, steps };
 }
 
 /** @param {import("../../src/jobs/work-request.js").WorkFiles} files */

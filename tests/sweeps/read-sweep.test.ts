@@ -4,8 +4,7 @@ import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { acquireLock } from "../../src/base/lock.js";
 import type { Trust } from "../../src/base/trust.js";
-import { readRun } from "../../src/settings/read-config.js";
-import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
+import { countRuns, type ExpandedSweep, expandSweep } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, sweep } from "../../src/sweeps/run-sweep.js";
@@ -330,58 +329,6 @@ describe("the files of the documentation", () => {
   });
 });
 
-describe("a cell of a sweep", () => {
-  const text = `${base}maxTrainSamples: 10
-seeds: [3, 4]
-select: {}
-grid: { train.learningRate: [1e-5, 2e-5] }
-columns: { a: null, b: { task: rte } }
-rows:
-  plain: { maxTrainSamples: 20 }
-  rose: { methods: [rose], grid: { methods.rose.updateRatio: [0.4, 0.6], train.epochs: [2] } }
-profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
-`;
-  const readCell = async (request: object, content = text) =>
-    (await readRun({ base: await readSweepCell({ file: writeSweep(content), ...request }) })).config;
-
-  it("is the run that the sweep trains", async () => {
-    const set = ["train.learningRate=2e-5", "methods.rose.updateRatio=0.6"];
-    const config = await readCell({ row: "rose", column: "b", seed: 4, set });
-    const { cells, configs } = await read(text);
-    const cell = cells.find(({ row, column }) => row === "rose" && column === "b");
-    const point = cell?.points.find(
-      ({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6),
-    );
-    expect(config).toEqual(configs[point!.runs[1]!]);
-    expect(config).toMatchObject({ task: "rte", seed: 4, train: { epochs: 2, learningRate: 2e-5 } });
-  });
-
-  it("lists the keys of its grid that have no value", async () => {
-    await expect(readCell({ row: "rose", column: "a" })).rejects.toThrow(
-      /row rose has a grid\. Choose a value for each key:\n {2}--set train\.learningRate=VALUE with VALUE one of 1e-5, 2e-5\n {2}--set methods\.rose\.updateRatio=VALUE with VALUE one of 0\.4, 0\.6$/,
-    );
-    await expect(readCell({ row: "plain", column: "a", set: ["train.learningRate=1"] })).resolves.toMatchObject({
-      seed: 3,
-      train: { learningRate: 1 },
-    });
-  });
-
-  it("is overridden by the profile and, last, by assignments", async () => {
-    const cell = { row: "plain", column: "a", profile: "small" };
-    expect(await readCell(cell)).toMatchObject({ maxLength: 32, maxTrainSamples: 20 });
-    expect(await readCell({ ...cell, set: ["maxTrainSamples=30"] })).toMatchObject({ maxTrainSamples: 30 });
-    await expect(readCell({ ...cell, set: ["maxTrainSamples=many"] })).rejects.toThrow(/^--set: maxTrainSamples: /);
-  });
-
-  it("must exist", async () => {
-    await expect(readCell({ column: "a" })).rejects.toThrow(/pass --row\. The rows are plain, rose\./);
-    await expect(readCell({ row: "ros", column: "a" })).rejects.toThrow(
-      /--row: there is no row ros.*did you mean "rose"/,
-    );
-    await expect(readCell({ row: "plain", column: "c" })).rejects.toThrow(/--column: there is no column c/);
-  });
-});
-
 describe("code in a sweep file", () => {
   it.each([
     ["list", "[./list/method.mjs]"],
@@ -403,10 +350,6 @@ describe("code in a sweep file", () => {
     const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
     expect(dry).toMatchObject({ code: 0, stderr: `estimate: checks ${file}\n` });
     expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
-    expect(await invoke(["train", "--sweep", file])).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining("--allow-code"),
-    });
     // Without the attack, the method alone is refused.
     const alone = writeSweep(text.replace(/evaluation.*/, ""));
     expect(await invoke(["sweep", alone])).toMatchObject({

@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, getRunFolder, readPlannedConfig, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
@@ -131,16 +130,6 @@ describe("the stages of a sweep", () => {
     const file = await writeTinySweep(out, { stages, rows, baseline: null, ...changes });
     await expect(sweep({ file, out: join(out, "sweep") })).rejects.toThrow(message as RegExp);
     expect(existsSync(join(out, "sweep"))).toBe(false);
-  });
-
-  it("are not available to a single cell, which names the way out", async () => {
-    const { file } = await plan();
-    await expect(readSweepCell({ file, row: "robust" })).rejects.toThrow(
-      /starts from stage second.*--set model=FOLDER/,
-    );
-    await expect(readSweepCell({ file, row: "robust", set: ["model=m"] })).resolves.toMatchObject({
-      value: { model: "m" },
-    });
   });
 
   testLong("train real models that later runs start from", async () => {

@@ -205,6 +205,13 @@ describe("a table", () => {
     expect([create(["x"]), create(["x", "y"])]).toEqual([true, false]);
   });
 
+  it("names the number of texts once, or in each cell if they differ", () => {
+    const [few, many] = [row("a", measured([0.5], 12)), row("b", measured([0.5], 40))];
+    expect(toMarkdown(table([few, few]))).toMatch(/Test examples: .* 12\./);
+    expect(toMarkdown(table([few, many]))).toMatch(/ of 12 .*\n.* of 40 /);
+    expect(toMarkdown(table([few, many]))).not.toContain("Test examples");
+  });
+
   it("escapes Markdown and CSV, and lists its notes", () => {
     const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, selected: { x: { "train.learningRate": 1e-5 } } }];
     const rendered = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { z } from "zod";
 import type { Callbacks } from "../../base/events.js";
 import { readJson } from "../../base/files.js";
@@ -5,10 +8,11 @@ import { validate } from "../../base/validate.js";
 import { countModelParameters } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../settings/config.js";
 import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
+import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import { benchmarkSteps, fitStepTime, type StepBenchmark } from "../../train/index.js";
-import { type PreparedRun, prepareRun } from "./prepare-run.js";
-import { countRunWork, type RunWork, sampleSplit } from "./run-work.js";
+import { prepareRun } from "./prepare-run.js";
+import { countWork, type RunWork } from "./run-work.js";
 import { deferTextAttack } from "./train.js";
 
 /**
@@ -30,8 +34,7 @@ export interface RunEstimate extends Pick<RunWork, "examples" | "steps" | "evalu
 }
 
 /** A benchmark of a run: on which device, and with a model of how many parameters. */
-export interface RunBenchmark extends StepBenchmark {
-  readonly device: string;
+export interface RunBenchmark extends StepBenchmark, Pick<RuntimeConfig, "device" | "precision" | "threads"> {
   readonly modelParameters: number;
 }
 
@@ -47,34 +50,30 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
 
 /** Estimates a run whose settings were checked. Its largest batch is measured, too. */
 export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = {}): Promise<RunEstimate> {
-  const { config } = run;
-  const prepared = await prepareRun(run, callbacks);
-  const { runtime, examples, job } = prepared;
-  const { device, precision, threads } = runtime;
-  const { architecture } = job.model;
+  const folder = await mkdtemp(join(tmpdir(), "temper-estimate-"));
   try {
-    const work = countRunWork(config, architecture, examples, job.train, {
-      validation: job.validation && { tokenized: job.validation, count: job.validation.items.length },
-      test: sampleSplit(job.model, examples.test),
-    });
-    const benchmark = await benchmarkPrepared(prepared, work.stepsPerEpoch, callbacks);
+    const sample = join(folder, "sample.json");
+    const [work] = (await countWork([run], sample, callbacks)) as [RunWork];
+    const benchmark = await measureRun(run, { sample, stepsPerEpoch: work.stepsPerEpoch }, callbacks);
+    const { device, precision, threads, parameters } = benchmark;
+    const { examples, steps, evaluations, diskBytes } = work;
     const seconds = computeRunSeconds(work, benchmark);
     return {
-      config,
+      config: run.config,
       device,
       precision,
       threads,
-      examples: work.examples,
-      parameters: benchmark.parameters,
-      steps: work.steps,
-      evaluations: work.evaluations,
+      examples,
+      parameters,
+      steps,
+      evaluations,
       memoryBytes: benchmark.steps.at(-1)!.memoryBytes,
-      diskBytes: work.diskBytes,
-      secondsPerStep: seconds.train / work.steps,
+      diskBytes,
+      secondsPerStep: seconds.train / steps,
       seconds,
     };
   } finally {
-    free(job.model.weights);
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -85,40 +84,23 @@ const sampleSchema = z.array(z.object({ id: z.string(), texts: z.array(z.string(
  * of the run is not read.
  */
 export async function measureRun(
-  config: RunConfig,
-  {
-    sample,
-    stepsPerEpoch,
-    seconds,
-  }: { readonly sample: string; readonly stepsPerEpoch: number; readonly seconds: number },
+  run: ResolvedRun,
+  options: { readonly sample: string; readonly stepsPerEpoch: number; readonly seconds?: number },
   callbacks: Callbacks = {},
 ): Promise<RunBenchmark> {
-  const run = await resolveRun(config, userModules);
+  const { sample, stepsPerEpoch, seconds } = options;
   const texts = validate(sampleSchema, await readJson(sample, "the sample of texts"), sample);
   const prepared = await prepareRun(run, callbacks, { train: texts, validation: texts, test: [] });
+  const { runtime, job } = prepared;
   try {
-    return await benchmarkPrepared(prepared, stepsPerEpoch, callbacks, seconds);
+    const attackTexts = deferTextAttack(prepared, callbacks);
+    const measured = { ...job, files: null, resume: false, attackTexts, onEvent: callbacks.onEvent };
+    const benchmark = await benchmarkSteps(measured, { stepsPerEpoch, seconds });
+    const { device, precision, threads } = runtime;
+    return { ...benchmark, device, precision, threads, modelParameters: countModelParameters(job.model.architecture) };
   } finally {
-    free(prepared.job.model.weights);
+    free(job.model.weights);
   }
-}
-
-async function benchmarkPrepared(
-  prepared: PreparedRun,
-  stepsPerEpoch: number,
-  callbacks: Callbacks,
-  seconds?: number,
-): Promise<RunBenchmark> {
-  const job = {
-    ...prepared.job,
-    files: null,
-    resume: false,
-    attackTexts: deferTextAttack(prepared, callbacks),
-    onEvent: callbacks.onEvent,
-  };
-  const benchmark = await benchmarkSteps(job, { stepsPerEpoch, ...(seconds !== undefined && { seconds }) });
-  const modelParameters = countModelParameters(job.model.architecture);
-  return { ...benchmark, device: prepared.runtime.device, modelParameters };
 }
 
 /**

@@ -39,7 +39,7 @@ export async function prepareRun(
   callbacks: TaskCallbacks = {},
   given: PreparedRun["examples"] | null = null,
 ): Promise<PreparedRun> {
-  const { config, data } = run;
+  const { config } = run;
   const { onEvent } = callbacks;
   for (const note of run.notes) warn(callbacks, note);
   const methods = createResolvedMethods(run.methods);
@@ -47,7 +47,7 @@ export async function prepareRun(
   const runtime = applyRuntime(config, { use: "training", requiresFloat32: precise !== undefined });
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(callbacks, `${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
-  const task = await (data ? loadTask({ data, onEvent }) : loadConfiguredTask(config, callbacks));
+  const task = await loadRunTask(run, callbacks);
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = given ?? (await loadExamples(config, task, callbacks));
   const { head, headInit, headFromModel, pooling, tokenization, normalize, maxLength, seed, substitutions } = config;
@@ -67,7 +67,7 @@ export async function prepareRun(
   const transform = (split: "train" | "validation", list: readonly Example[]): readonly Example[] =>
     transformExamples(methods, list, task, new Rng(seed).fork(split));
   const train = toDataset(model, transform("train", examples.train));
-  if (train.truncatedCount > 0)
+  if (train.truncatedCount > 0 && !given)
     warn(
       callbacks,
       `${formatCount(train.truncatedCount)} of ${formatCount(train.items.length)} training texts were truncated to ` +
@@ -98,6 +98,11 @@ export async function prepareRun(
       }),
     },
   };
+}
+
+/** Loads the task of a run, whose data may be an array of a program. */
+export function loadRunTask({ config, data }: ResolvedRun, callbacks: TaskCallbacks): Promise<Task> {
+  return data ? loadTask({ data, onEvent: callbacks.onEvent }) : loadConfiguredTask(config, callbacks);
 }
 
 /** The certified model around the trained one; null if it classifies complete texts. */

@@ -205,7 +205,7 @@ function formatCosts({ plan, unfinished, estimate }: PlannedSweep): string[][] {
 }
 
 function formatEstimate(estimate: SweepEstimate): string[][] {
-  const { seconds, low, high, concurrentRuns, device, step, scaled, memoryBytes, diskBytes } = estimate;
+  const { seconds, low, high, concurrentRuns, device, step, scaled, diskBytes } = estimate;
   const format = (value: number): string => formatRoughDuration(value / concurrentRuns);
   const missing = [
     ...(scaled.methods.length > 0 ? [`methods ${scaled.methods.join(", ")}`] : []),
@@ -222,7 +222,6 @@ function formatEstimate(estimate: SweepEstimate): string[][] {
       ? [["scaled", `${missing.join("; ")}: not measured, because the ${estimateSeconds} s for it were used up`]]
       : []),
     ...(device === "cpu" ? [] : [["GPU-hours", `about ${formatNumber(seconds / 3600, 2)}`]]),
-    ...(memoryBytes === null ? [] : [["memory", `about ${formatBytes(memoryBytes)} per run`]]),
     ["disk", `up to ${formatBytes(diskBytes)}`],
   ];
 }

@@ -3,14 +3,11 @@ import { addPublishedNumbers, table, toCsv, toMarkdown } from "../../sweeps/inde
 import { type Io, removeEscapes, write } from "../io.js";
 import { printJson } from "../output.js";
 
-export const examples = [
-  "temper table runs/rose-table-1-small --paper",
-  "temper table runs/sst2-standard-seed0 runs/sst2-rose-seed0",
-];
+export const examples = ["temper table runs/rose-table-1-small --paper"];
 
 export function define(command: Command, io: Io): void {
   command
-    .argument("<folder...>", "sweep folders, run folders, or folders of runs")
+    .argument("<folder...>", "folders of sweeps")
     .option("--paper", "add the published numbers, with their confidence intervals")
     .addOption(
       new Option("--format <name>", "output format").choices(["markdown", "csv"] as const).default("markdown" as const),

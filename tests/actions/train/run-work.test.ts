@@ -2,10 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { computeRunSeconds, measureRun } from "../../../src/actions/train/estimate-run.js";
-import { countWork } from "../../../src/actions/train/run-work.js";
+import { countWork as countResolvedWork, type RunWork } from "../../../src/actions/train/run-work.js";
 import { train } from "../../../src/actions/train/train.js";
 import { listen } from "../../../src/base/events.js";
 import type { RunConfig } from "../../../src/settings/config.js";
+import { resolveRun, userModules } from "../../../src/settings/read-config.js";
 import { getMemoryStats } from "../../../src/tensor/index.js";
 import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
@@ -14,6 +15,10 @@ import { tinyRun, writeReviews } from "../../tiny-run.js";
 const folder = temporaryFolder();
 const config = await tinyRun(folder, { train: { epochs: 2 } });
 const sample = join(folder, "sample.json");
+
+const resolve = (settings: RunConfig) => resolveRun(settings, userModules);
+const countWork = async (configs: readonly RunConfig[], path: string): Promise<RunWork[]> =>
+  countResolvedWork(await Promise.all(configs.map(resolve)), path);
 
 /** The same run with other settings of the training. */
 const withTrain = (changes: Partial<RunConfig["train"]>, more: Partial<RunConfig> = {}): RunConfig => ({
@@ -63,7 +68,7 @@ test("a run is measured on the sample, without its data and without a trace", as
   const [work] = await countWork([config], sample);
   const before = getMemoryStats().tensors;
   const moved = { ...config, maxTrainSamples: 1 };
-  const measured = await measureRun(moved, { sample, stepsPerEpoch: work!.stepsPerEpoch, seconds: 0 });
+  const measured = await measureRun(await resolve(moved), { sample, stepsPerEpoch: work!.stepsPerEpoch, seconds: 0 });
   expect(getMemoryStats().tensors).toBe(before);
   expect(measured).toMatchObject({ device: "cpu", modelParameters: work!.parameters, steps: [{ batchSize: 2 }] });
 });
@@ -72,7 +77,8 @@ test("the time of a run is scaled by its steps, its FLOPs and the size of its mo
   const [work] = await countWork([config], sample);
   const step = { batchSize: 1, length: 1, memoryBytes: 0 };
   const benchmark = {
-    ...{ parameters: 1, modelParameters: work!.parameters, device: "cpu" },
+    ...({ device: "cpu", precision: "fp32", threads: 1 } as const),
+    ...{ parameters: 1, modelParameters: work!.parameters },
     ...{ prepareRate: 3, validateRate: 5, predictRate: 7 },
     steps: [
       { ...step, flops: 1, seconds: 12 },
