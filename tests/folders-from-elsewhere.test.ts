@@ -255,7 +255,6 @@ test("control characters of a config do not reach the terminal", async () => {
   writeFileSync(config, stringify({ ...parse(readFileSync(config, "utf8")), tags }));
   for (const command of [
     ["runs", run],
-    ["table", run],
     ["runs", run, "--json"],
   ]) {
     const { stdout, stderr, code } = await invoke(command);

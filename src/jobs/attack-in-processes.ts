@@ -6,8 +6,9 @@ import { z } from "zod";
 import type { RunParts } from "../actions/attack/attack-request.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { UserError } from "../base/errors.js";
-import { createFolder, writeFileAtomic } from "../base/files.js";
+import { createFolder } from "../base/files.js";
 import { interruptedExitCode, onStopSignals } from "../base/processes.js";
+import { writeJson } from "../base/read-json.js";
 import { formatCommandLine, shellQuote } from "../base/shell.js";
 import { processOptions } from "./rendezvous.js";
 import { cancelJobs, checkSlurm, listQueuedJobs, type SlurmSettings, slurmSchema, submitWorkers } from "./slurm.js";
@@ -34,29 +35,22 @@ type StartWorkers = (
 /** The request of a worker, by the kind of its work. */
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
+/** Attacks the shards of a request with several workers, which take the next free shard. Null: this process does all. */
 export function createRequestedShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
-  request: z.input<typeof shardRequestSchema>,
+  options: z.input<typeof shardRequestSchema>,
 ): RunParts<RequestOf<Kind>> | null {
-  const { processes, backend, slurm } = shardRequestSchema.parse(request);
-  if (backend === "local") {
-    const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
+  const { processes, backend, slurm } = shardRequestSchema.parse(options);
+  if (backend === "slurm") checkSlurm(slurm.partition);
+  else {
+    const given = Object.entries(options.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
     if (given !== undefined) {
       const flag = given === "options" ? "sbatch" : given;
       throw new UserError(`--${flag} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`);
     }
-    return processes === 1 ? null : createShardRunner(kind, processes, startLocally);
+    if (processes === 1) return null;
   }
-  checkSlurm(slurm.partition);
-  return createShardRunner(kind, processes, createSlurmStarter(slurm));
-}
-
-/** Attacks the shards of a request with several workers, which take the next free shard. */
-function createShardRunner<Kind extends "attack-shards" | "exact-parts">(
-  kind: Kind,
-  processes: number,
-  startWorkers: StartWorkers,
-): RunParts<RequestOf<Kind>> {
+  const startWorkers = backend === "slurm" ? createSlurmStarter(slurm) : startLocally;
   return async (request, folder, countOpenShards) => {
     if (isEndpoint(request.model))
       throw new UserError(
@@ -66,7 +60,7 @@ function createShardRunner<Kind extends "attack-shards" | "exact-parts">(
     createFolder(folder);
     const requestPath = join(folder, "request.json");
     const resultPaths = Array.from({ length: processes }, (_, i) => join(folder, `result-${i}.json`));
-    await writeFileAtomic(requestPath, `${JSON.stringify(work, null, 2)}\n`);
+    await writeJson(requestPath, work);
     for (let round = 1; ; round++) {
       for (const path of resultPaths) await rm(path, { force: true });
       const results = await startWorkers(work, requestPath, resultPaths);

@@ -2,7 +2,7 @@ export type { SweepInputs } from "./check-sweep.js";
 export { table } from "./create-tables.js";
 export { estimateSeconds, type SweepEstimate } from "./estimate.js";
 export { listShippedSweeps } from "./read-sweep.js";
-export { addPublishedNumbers, toCsv, toMarkdown } from "./render-table.js";
+export { addPublishedNumbers, toMarkdown } from "./render-table.js";
 export { getSweepFolder, planSweep, type SweepRequest, sweep, sweepRequestSchema } from "./run-sweep.js";
 export type { WorkItemResult } from "./run-work.js";
 export { runPhase } from "./slurm.js";

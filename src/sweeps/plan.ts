@@ -18,7 +18,8 @@ export const sweepFiles = {
   runs: "runs",
   lock: "sweep.lock",
   slurm: "slurm",
-  table: "table",
+  table: "table.md",
+  tableData: "table.json",
   report: "report.html",
 } as const;
 

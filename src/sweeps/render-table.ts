@@ -75,10 +75,9 @@ function formatMark({ better, warning }: TableCell): string | false {
 
 const escapeMarkdown = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-function listTableColumns({ columns }: ResultsTable): { column: string; key: string; title: string; metric: string }[] {
+function listTableColumns({ columns }: ResultsTable): { key: string; title: string; metric: string }[] {
   return columns.flatMap(({ id, title, metrics }) =>
     metrics.map((metric) => ({
-      column: id,
       key: `${id}/${metric}`,
       title: title === "all" ? metric : `${title} ${metric}`,
       metric,
@@ -168,33 +167,6 @@ const testDescriptions: Readonly<Record<NonNullable<TableCell["test"]>, string>>
 function listTests(table: ResultsTable): string {
   const used = [...new Set(listCells(table).flatMap(({ test }) => test ?? []))];
   return used.length > 0 ? used.map((test) => testDescriptions[test]).join(", ") : "no cell can be tested";
-}
-
-/** Tests over the seeds are not corrected. */
-const listCsvColumns = ({ significance }: ResultsTable): string[] => [
-  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high"],
-  ...[significance === "seeds" ? "p" : "p_holm", "test", "better", "warning"],
-  ...["published", "published_low", "published_high", "examples"],
-];
-
-/** One line per cell, for other programs. Numbers are fractions, not percent. */
-export function toCsv(table: ResultsTable, published: PublishedTable | null = null): string {
-  const lines = table.rows.flatMap((row) =>
-    listTableColumns(table).flatMap(({ column, key, metric }) => {
-      const cell = row.cells[key];
-      if (!cell) return [];
-      const { mean, std, interval, p, test, better, warning } = cell;
-      const seeds = cell.values.filter((value) => value !== null).length;
-      const theirs = published && getPublishedValue(published, row.id, key);
-      const ours = [row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p, test, better, warning];
-      return [[...ours, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high, cell.examples]];
-    }),
-  );
-  const quoteCsv = (value: unknown): string => {
-    const text = value === null || value === undefined ? "" : String(value);
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return `${[listCsvColumns(table), ...lines].map((line) => line.map(quoteCsv).join(",")).join("\n")}\n`;
 }
 
 export type ComparedTable = ResultsTable & { readonly source?: string };

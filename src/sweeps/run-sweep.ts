@@ -7,6 +7,7 @@ import { createFolder, exists, writeFileAtomic } from "../base/files.js";
 import { formatCount } from "../base/format.js";
 import { acquireLock } from "../base/lock.js";
 import { claimFolder } from "../base/owned-folder.js";
+import { writeJson } from "../base/read-json.js";
 import { isModulePath, rejectSlurmOptions, type Trust } from "../base/trust.js";
 import { countSchema, orNull, validate } from "../base/validate.js";
 import { checkSlurm, type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm.js";
@@ -25,7 +26,7 @@ import {
   writeSweepPlan,
 } from "./plan.js";
 import { readSweep } from "./read-sweep.js";
-import { addPublishedNumbers, type ComparedTable, readPublishedTable, toCsv, toMarkdown } from "./render-table.js";
+import { addPublishedNumbers, type ComparedTable, readPublishedTable, toMarkdown } from "./render-table.js";
 import { runLocally, type WorkItemFailure } from "./run-local.js";
 import type { SweepPlan } from "./schema.js";
 import { runOnSlurm } from "./slurm.js";
@@ -105,7 +106,8 @@ export async function sweep(request: SweepRequest, callbacks: SweepCallbacks = {
   try {
     // Another sweep may have finished there since the first check.
     await checkSweepFolder(out, resume);
-    if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", listSweepOutputs());
+    const { lock: _, ...outputs } = sweepFiles;
+    if (!(await exists(join(out, sweepFiles.plan)))) await claimFolder(out, "sweep", Object.values(outputs));
     await writeSweepPlan(out, sweep);
     await forgetLostModels(out, plan, callbacks);
     onEvent?.({ type: "sweep-start" });
@@ -201,25 +203,13 @@ async function estimatePlan(
   return { out, plan, unfinished, estimate };
 }
 
-function listSweepOutputs(): string[] {
-  const { plan, runs, slurm, table, report } = sweepFiles;
-  return [plan, runs, slurm, report, ...tableFormats.map((format) => `${table}.${format}`)];
-}
-
-const tableFormats = ["md", "csv", "json"] as const;
-
-/** Writes the table in three formats, and the report of the runs in it. */
+/** Writes the table as Markdown and as JSON, and the report of the runs in it. */
 async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResult, "table" | "report">> {
   const own = await collectResults(out, plan);
   const published = own.publishedTable === null ? null : await readPublishedTable(own.publishedTable);
   const table = addPublishedNumbers(own, published);
-  const getPath = (extension: string): string => join(out, `${sweepFiles.table}.${extension}`);
-  const contents: Record<(typeof tableFormats)[number], string> = {
-    md: toMarkdown(own, published),
-    csv: toCsv(own, published),
-    json: `${JSON.stringify(table, null, 2)}\n`,
-  };
-  for (const format of tableFormats) await writeFileAtomic(getPath(format), contents[format]);
+  await writeFileAtomic(join(out, sweepFiles.table), toMarkdown(own, published));
+  await writeJson(join(out, sweepFiles.tableData), table);
   const folders = await listSelectedFolders(out, plan);
   const report = folders.length > 0 ? join(out, sweepFiles.report) : null;
   if (report) {

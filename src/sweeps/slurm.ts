@@ -13,17 +13,10 @@ import { temperProgram } from "../jobs/temper-program.js";
 import { formatTrust, Worker } from "../jobs/worker-process.js";
 import { readSweepPlan, sweepFiles } from "./plan.js";
 import type { WorkItemFailure } from "./run-local.js";
-import { forgetFailures, getLockPath, readEnding, runWorkItem, type WorkItemResult } from "./run-work.js";
+import { forgetFailures, getLockPath, readItemEnding, runWorkItem, type WorkItemResult } from "./run-work.js";
 import type { SweepPlan } from "./schema.js";
 import type { SweepCallbacks } from "./sweep-events.js";
-import {
-  formatWorkItem,
-  isBlocked,
-  listNeededRuns,
-  listWorkPhases,
-  resolveWorkItem,
-  type WorkItem,
-} from "./work-item.js";
+import { formatWorkItem, listNeededRuns, listWorkPhases, resolveWorkItem, type WorkItem } from "./work-item.js";
 
 export interface SlurmOptions {
   readonly settings: SlurmSettings;
@@ -82,12 +75,11 @@ async function submitPhases(out: string, plan: SweepPlan, name: string, options:
   for (const [index, { items }] of listWorkPhases(plan).entries()) {
     let open = 0;
     for (const item of items) {
-      const work = await resolveWorkItem(out, plan, item);
-      const isWaiting = !work || (await isBlocked(out, plan, item));
-      if (isWaiting ? after === null : await readEnding(work)) continue;
+      const ending = await readItemEnding(out, plan, item);
+      if (ending?.state === "blocked" ? after === null : ending) continue;
       open++;
       // The worker of an earlier job has ended, but other hosts see that only after a while.
-      while (work && findLivingOwner(getLockPath(work)) && !stop?.aborted) await delay(pollMilliseconds);
+      while ((await isTaken(out, plan, item)) && !stop?.aborted) await delay(pollMilliseconds);
     }
     if (open === 0) continue;
     const tasks = Math.min(open, jobs ?? maxTasks);
@@ -95,6 +87,12 @@ async function submitPhases(out: string, plan: SweepPlan, name: string, options:
     after = submitWorkers({ name, tasks, command, folder, after, settings });
   }
   return after !== null;
+}
+
+/** Returns true if a process works on an item. */
+async function isTaken(out: string, plan: SweepPlan, item: WorkItem): Promise<boolean> {
+  const work = await resolveWorkItem(out, plan, item);
+  return work !== null && findLivingOwner(getLockPath(work)) !== null;
 }
 
 /** Most clusters allow arrays of this size. */
@@ -124,12 +122,11 @@ async function followJobs(out: string, plan: SweepPlan, name: string, options: S
         warn(options, `Slurm does not start job ${id}: ${reason}. It may need more than the partition has.`);
       }
       for (const item of open) {
-        const work = await resolveWorkItem(out, plan, item);
-        const result = work && (await readEnding(work));
-        if (result) {
+        const result = await readItemEnding(out, plan, item);
+        if (result && result.state !== "blocked") {
           open.delete(item);
           onEvent?.({ type: "item-end", item, result });
-        } else if (work && !started.has(item) && findLivingOwner(getLockPath(work))) {
+        } else if (!started.has(item) && (await isTaken(out, plan, item))) {
           started.add(item);
           onEvent?.({ type: "item-start", item });
         }
@@ -156,9 +153,9 @@ export async function runPhase(
   try {
     for (const item of phase.items) {
       if (stop.aborted) return;
-      const work = await resolveWorkItem(out, plan, item);
       // A run that is still missing may change which run an evaluation is for.
-      if (!work || (await readEnding(work)) || !(await haveEnded(out, plan, listNeededRuns(plan, item)))) continue;
+      const neededRuns = listNeededRuns(plan, item).map((run) => ({ kind: "train", run }) as const);
+      if ((await readItemEnding(out, plan, item)) || !(await haveEnded(out, plan, neededRuns))) continue;
       const result = await runWorkItem(out, plan, item, worker, { stop, waits: false });
       if (result) onEnd(formatWorkItem(item), result);
     }
@@ -167,12 +164,8 @@ export async function runPhase(
   }
 }
 
-async function haveEnded(out: string, plan: SweepPlan, runs: readonly string[]): Promise<boolean> {
-  for (const run of runs) {
-    const item: WorkItem = { kind: "train", run };
-    const work = await resolveWorkItem(out, plan, item);
-    if (work && !(await isBlocked(out, plan, item)) && !(await readEnding(work))) return false;
-  }
+async function haveEnded(out: string, plan: SweepPlan, items: readonly WorkItem[]): Promise<boolean> {
+  for (const item of items) if ((await readItemEnding(out, plan, item)) === null) return false;
   return true;
 }
 
@@ -180,15 +173,12 @@ async function listFailures(out: string, plan: SweepPlan): Promise<WorkItemFailu
   const failures: WorkItemFailure[] = [];
   for (const [index, { items }] of listWorkPhases(plan).entries())
     for (const item of items) {
-      const work = await resolveWorkItem(out, plan, item);
-      if (!work || (await isBlocked(out, plan, item))) continue;
-      const result = await readEnding(work);
+      const result = await readItemEnding(out, plan, item);
       if (result?.state === "failed") failures.push({ item, ...result });
       if (result) continue;
-      const logs = join(out, sweepFiles.slurm);
       const error = `${formatWorkItem(item)} left the queue without a result. If --time is too short for one step, increase it.`;
       const command = formatCommandLine(["temper", ...createWorkerArguments(out, index, "data")]);
-      failures.push({ item, state: "failed", error, command, log: logs });
+      failures.push({ item, state: "failed", error, command, log: join(out, sweepFiles.slurm) });
     }
   return failures;
 }

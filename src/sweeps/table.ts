@@ -51,7 +51,7 @@ export interface TableColumn {
   readonly metrics: readonly string[];
 }
 
-/** A table as data. Markdown, CSV and the comparison with a paper are rendered from it. */
+/** A table as data. Markdown and the comparison with a paper are rendered from it. */
 export interface ResultsTable {
   readonly format: 2;
   readonly name: string;
@@ -229,11 +229,5 @@ export function addSeedTests(rows: readonly TableRow[], baselines: readonly stri
     const warning = cell.warning ?? others.find((other) => other.warning !== null)?.warning ?? null;
     return { ...cell, p, test: "one-tailed t-test", better: p < significanceLevel && warning === null, warning };
   };
-  return rows.map((row) => {
-    if (references.includes(row)) return row;
-    return {
-      ...row,
-      cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, test(key, cell)])),
-    };
-  });
+  return rows.map((row) => (references.includes(row) ? row : mapCells(row, test)));
 }

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { z } from "zod";
+import type { z } from "zod";
 import { analyses as knownAnalyses } from "../analysis/definitions.js";
 import { exists } from "../base/files.js";
 import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
@@ -11,23 +11,28 @@ import { getRunFolder, readPlannedConfig } from "./plan.js";
 import { attackOptionsSchema, type SweepCell, type SweepPlan } from "./schema.js";
 import { listTrainingLevels } from "./stages.js";
 
+/** The evaluations of one row in one column, for one seed. */
+interface EvaluationItem {
+  readonly kind: "advglue" | "attack" | "exact";
+  readonly row: string;
+  readonly column: string;
+  readonly seed: number;
+}
+
+/** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
+interface AnalysisItem {
+  readonly kind: "analyze";
+  readonly index: number;
+  readonly column: string;
+  readonly row?: string;
+  readonly seed?: number;
+}
+
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
  * the runs of its cell have finished; then the item becomes a request.
  */
-export const workItemSchema = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("train"), run: z.string() }),
-  z.object({ kind: z.enum(["advglue", "attack", "exact"]), row: z.string(), column: z.string(), seed: z.number() }),
-  /** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
-  z.object({
-    kind: z.literal("analyze"),
-    index: z.number(),
-    column: z.string(),
-    row: z.string().optional(),
-    seed: z.number().optional(),
-  }),
-]);
-export type WorkItem = z.output<typeof workItemSchema>;
+export type WorkItem = { readonly kind: "train"; readonly run: string } | EvaluationItem | AnalysisItem;
 
 /** Items that may be executed concurrently. A phase needs the ones before. */
 export interface WorkPhase {
@@ -38,8 +43,6 @@ export interface WorkPhase {
 /** The phases of a sweep. Runs that start from the model of a stage are trained after it. */
 export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   const { seeds, evaluation } = plan.settings;
-  // Seed by seed, so that a sweep that is stopped here has all rows.
-  const evaluations = seeds.flatMap((seed) => plan.cells.flatMap((cell) => listEvaluations(plan, cell, seed)));
   const analyses = evaluation.analyses.flatMap((analysis, index) =>
     (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
       knownAnalyses.get(analysis.kind)!.isPerRun
@@ -48,32 +51,33 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
     ),
   );
   const phases: WorkPhase[] = [
-    ...listTrainingLevels(plan).map(
-      (runs): WorkPhase => ({
-        kind: "train",
-        items: runs.map((run) => ({ kind: "train", run })),
-      }),
-    ),
-    { kind: "evaluate", items: evaluations },
+    ...listTrainingLevels(plan).map((runs) => ({
+      kind: "train" as const,
+      items: runs.map((run) => ({ kind: "train" as const, run })),
+    })),
+    // Seed by seed, so that a sweep that is stopped here has all rows.
+    {
+      kind: "evaluate",
+      items: seeds.flatMap((seed) => plan.cells.flatMap((cell) => listEvaluations(plan, cell, seed))),
+    },
     { kind: "analyze", items: analyses },
   ];
   return phases.filter(({ items }) => items.length > 0);
 }
 
 /** The evaluations of the selected run of a cell, for one seed. */
-function listEvaluations(
-  plan: SweepPlan,
-  { row, column }: Pick<SweepCell, "row" | "column">,
-  seed: number,
-): WorkItem[] {
+function listEvaluations(plan: SweepPlan, { row, column }: CellName, seed: number): EvaluationItem[] {
   const { advglue, attacks, exact } = plan.settings.evaluation;
-  const kinds = [
-    ...(advglue ? (["advglue"] as const) : []),
-    ...(Object.keys(attacks).length > 0 ? (["attack"] as const) : []),
-    ...(exact && (exact.columns?.includes(column) ?? true) ? (["exact"] as const) : []),
-  ];
+  const isWanted = {
+    advglue,
+    attack: Object.keys(attacks).length > 0,
+    exact: exact !== null && (exact.columns?.includes(column) ?? true),
+  };
+  const kinds = (["advglue", "attack", "exact"] as const).filter((kind) => isWanted[kind]);
   return kinds.map((kind) => ({ kind, row, column, seed }));
 }
+
+type CellName = Pick<SweepCell, "row" | "column">;
 
 /**
  * The same work for a scheduler that knows what each item needs. Column by column, the evaluations of
@@ -135,82 +139,55 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
   }
   if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
   const run = await findSelectedRun(out, plan, item);
-  if (run === null) return null;
-  const config = await readPlannedConfig(out, run);
-  if (item.kind === "attack") return createAttackWork(out, plan, run, item.column, config);
-  if (item.kind === "exact") return createExactWork(out, plan, run, item.column, config);
-  // Columns of other tasks have no AdvGLUE part.
-  return advglueParts.some((part) => part === config.task) ? createAdvglueWork(out, run, config) : null;
+  return run === null ? null : createEvaluation(out, plan, run, item, await readPlannedConfig(out, run));
 }
 
-function createAdvglueWork(out: string, run: string, config: RunConfig): ResolvedWork {
-  const folder = getRunFolder(out, run);
-  const { data, device, precision, threads } = config;
-  const request = { model: folder, data, out: getRunPath(folder, "advglue"), device, precision, threads };
-  return createWork(folder, "advglue", { kind: "advglue", ...request });
-}
-
-export function createAttackWork(
+/** The evaluation of a run; null if AdvGLUE has no part for its task. Proofs have the substitutions of the attacks. */
+export function createEvaluation(
   out: string,
   plan: SweepPlan,
   run: string,
-  column: string,
-  { device, precision, threads }: Pick<RunConfig, "device" | "precision" | "threads">,
-): ResolvedWork {
+  { kind, column }: Pick<EvaluationItem, "kind" | "column">,
+  { task, data, device, precision, threads }: RunConfig,
+): ResolvedWork | null {
   const folder = getRunFolder(out, run);
-  const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
-  return createWork(folder, "attack", {
-    ...attackOptionsSchema.parse({ ...options, ...columns[column] }),
-    kind: "attack",
-    model: folder,
-    out: getRunPath(folder, "attacks"),
-    attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
-    numExamples,
-    seed,
-    device,
-    precision,
-    threads,
-  });
-}
-
-/** The exact evaluation of one run, with the substitutions of its attacks. */
-function createExactWork(
-  out: string,
-  plan: SweepPlan,
-  run: string,
-  column: string,
-  { device, precision, threads }: RunConfig,
-): ResolvedWork {
-  const folder = getRunFolder(out, run);
-  const { exact, seed, options, columns } = plan.settings.evaluation;
-  const { maxChanges, numExamples } = exact!;
-  const merged = attackOptionsSchema.parse({ ...options, ...columns[column] });
-  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder, minContextSimilarity } = merged;
-  return createWork(folder, "exact", {
-    kind: "exact",
-    model: folder,
+  const place = { model: folder, device, precision, threads };
+  if (kind === "advglue") {
+    if (!advglueParts.some((part) => part === task)) return null;
+    return createWork(folder, kind, { kind, data, out: getRunPath(folder, "advglue"), ...place });
+  }
+  const { attacks, exact, numExamples, seed, options, columns } = plan.settings.evaluation;
+  const attackOptions = attackOptionsSchema.parse({ ...options, ...columns[column] });
+  if (kind === "attack")
+    return createWork(folder, kind, {
+      ...attackOptions,
+      kind,
+      out: getRunPath(folder, "attacks"),
+      attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
+      numExamples,
+      seed,
+      ...place,
+    });
+  const { substitutions, inVocabSubstitutes, caseSensitiveSubstitutes, sentenceEncoder, minContextSimilarity } =
+    attackOptions;
+  return createWork(folder, kind, {
+    kind,
     out: getRunPath(folder, "exact"),
     result: getRunPath(folder, "exactResult"),
-    maxChanges,
+    maxChanges: exact!.maxChanges,
+    numExamples: exact!.numExamples,
     seed,
-    numExamples,
     substitutions,
     inVocabSubstitutes,
     caseSensitiveSubstitutes,
     sentenceEncoder,
     minContextSimilarity,
-    device,
-    precision,
-    threads,
+    ...place,
   });
 }
 
 /** The figures of an analysis go into the first run, where the report finds them. */
-async function resolveAnalysis(
-  out: string,
-  plan: SweepPlan,
-  item: Extract<WorkItem, { kind: "analyze" }>,
-): Promise<ResolvedWork | null> {
+async function resolveAnalysis(out: string, plan: SweepPlan, item: AnalysisItem): Promise<ResolvedWork | null> {
   const { analyses } = plan.settings.evaluation;
   const { kind, options } = analyses[item.index]!;
   const cells = item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
@@ -230,8 +207,8 @@ async function resolveAnalysis(
   const dependsOn: string[] = [];
   if (analysis.readsAttacks)
     for (const run of names) {
-      const work = createAttackWork(out, plan, run, item.column, await readPlannedConfig(out, run));
-      dependsOn.push(hashRequest(work.request));
+      const attack = { kind: "attack", column: item.column } as const;
+      dependsOn.push(hashRequest(createEvaluation(out, plan, run, attack, await readPlannedConfig(out, run))!.request));
     }
   return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
     ...request,
@@ -328,6 +305,6 @@ async function listUnfinished(out: string, plan: SweepPlan, items: readonly Work
   return unfinished;
 }
 
-function isSameCell(cell: SweepCell, { row, column }: Pick<SweepCell, "row" | "column">): boolean {
+function isSameCell(cell: SweepCell, { row, column }: CellName): boolean {
   return cell.row === row && cell.column === column;
 }

@@ -138,7 +138,8 @@ const commandLines: Record<string, ((run: string, out: string) => string[]) | nu
   report: (run, out) => ["report", run, "--out", join(out, "report.html")],
   runs: (run) => ["runs", run],
   show: (run) => ["show", run],
-  table: (run) => ["table", run],
+  // It reads plans of sweeps and the runs in them, as compare does.
+  table: null,
   train: (run) => ["train", "--resume", "--out", run],
   verify: (run) => ["verify", run, "--repeat", "2", ...cpu],
   // They read texts and models only.

@@ -3,7 +3,7 @@ import type { RunConfig } from "../../src/settings/config.js";
 import { createSweepPlan, type NewSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import type { SweepPlan } from "../../src/sweeps/schema.js";
-import { createAttackWork, listWorkPhases } from "../../src/sweeps/work-item.js";
+import { createEvaluation, listWorkPhases } from "../../src/sweeps/work-item.js";
 
 // Every value here is typed from the papers: RIFT sections 3.1, 3.2 and A.1, ROSE sections 3.3 to
 // 4.2 and A.1. Lines marked with "released" are from the released code, because the paper is silent.
@@ -289,7 +289,7 @@ const listMethods = ({ methods }: RunConfig): unknown => methods.map(({ name, op
 
 /** The attacks of RIFT 3.1. */
 function expectRiftAttacks(plan: SweepPlan, column: string, run: string, config: RunConfig): void {
-  const { request } = createAttackWork("out", plan, run, column, config);
+  const { request } = createEvaluation("out", plan, run, { kind: "attack", column }, config)!;
   expect(request).toMatchObject({
     attacks: [
       { name: "genetic", options: { population: 60, iterations: 40 } },

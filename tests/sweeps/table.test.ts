@@ -8,7 +8,6 @@ import {
   getPublishedValue,
   hasDisjointIntervals,
   readPublishedTable,
-  toCsv,
   toMarkdown,
 } from "../../src/sweeps/render-table.js";
 import {
@@ -130,7 +129,6 @@ describe("a table", () => {
     expect(rendered).toContain(
       "\\*: significantly better than A, B (one-tailed paired t-test over the seeds, against each",
     );
-    expect(toCsv(table(rows, { significance: "seeds" }))).toContain(",high,p,test,");
   });
 
   it("tests for lower values of a metric whose lower values are better", () => {
@@ -212,17 +210,13 @@ describe("a table", () => {
     expect(toMarkdown(table([few, many]))).not.toContain("Test examples");
   });
 
-  it("escapes Markdown and CSV, and lists its notes", () => {
+  it("escapes Markdown, and lists its notes", () => {
     const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, selected: { x: { "train.learningRate": 1e-5 } } }];
     const rendered = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));
     expect(rendered).toMatch(/\| I\(S;T\\\|Y\) \| – \|/);
     expect(rendered).toContain("–: not measured.");
     expect(rendered).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
     expect(rendered).toMatch(/Profile small/);
-    const cell = measured([0.25, 0.75], 4);
-    expect(toCsv(table([{ ...rows[0]!, cells: { "x/accuracy": cell } }])).split("\n")[1]).toMatch(
-      /^"a,""b""",x,accuracy,2,0\.5,0\.35355/,
-    );
   });
 
   it("adds the published numbers with the interval for the size of their test set", async () => {

@@ -110,8 +110,7 @@ async function execute(io: Io, request: SweepRequest, options: SweepCommandOptio
     throw new ExitCode(interruptedExitCode);
   }
   await (json ? printJson(io, table) : write(io.stdout, toMarkdown(table!)));
-  if (!quiet)
-    io.stderr.write(`Table: ${join(out, "table.md")}, .csv and .json${report ? `\nReport: ${report}` : ""}\n`);
+  if (!quiet) io.stderr.write(`Table: ${join(out, "table.md")} and .json${report ? `\nReport: ${report}` : ""}\n`);
   for (const { item, error, command, log } of failures)
     await write(
       io.stderr,
