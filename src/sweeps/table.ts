@@ -170,28 +170,16 @@ function mapCells(row: TableRow, map: (key: string, cell: TableCell) => TableCel
 
 /** Corrects all p-values (Holm), and marks the cells that are better and still significant. */
 function correctPValues(rows: readonly TableRow[]): TableRow[] {
-  const family = new Map<TableCell, number>();
-  for (const { cells } of rows)
-    for (const [key, cell] of Object.entries(cells))
-      if (cell.p !== null && !findSameTest(cells, key)) family.set(cell, cell.p);
-  const corrected = holmCorrection([...family.values()]);
-  const adjusted = new Map([...family.keys()].map((cell, i) => [cell, corrected[i]!]));
+  const tested = rows.flatMap(({ cells }) => Object.values(cells)).filter(({ p }) => p !== null);
+  const corrected = holmCorrection(tested.map(({ p }) => p!));
+  const adjusted = new Map(tested.map((cell, i) => [cell, corrected[i]!]));
   return rows.map((row) =>
-    mapCells(row, (key, cell) => {
-      const p = adjusted.get(findSameTest(row.cells, key) ?? cell);
+    mapCells(row, (_, cell) => {
+      const p = adjusted.get(cell);
       if (p === undefined) return cell;
       return { ...cell, p, better: cell.better && p < significanceLevel && cell.warning === null };
     }),
   );
-}
-
-/** The worst case of a column with one attack is the test of that attack, not another one. */
-function findSameTest(cells: TableRow["cells"], key: string): TableCell | undefined {
-  if (getMetric(key) !== worstCaseId) return undefined;
-  const column = key.slice(0, -worstCaseId.length);
-  const isAttack = (other: string): boolean => other.startsWith(column) && isAttackMetric(getMetric(other));
-  const [attack, ...others] = Object.keys(cells).filter(isAttack);
-  return attack !== undefined && others.length === 0 && cells[attack]!.p === cells[key]!.p ? cells[attack] : undefined;
 }
 
 /** Metrics with outcomes per example are compared by these, not over the seeds. */

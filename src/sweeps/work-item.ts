@@ -282,7 +282,6 @@ export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkIt
   const { checkpoints, models } = plan.settings.artifacts;
   if (item.kind === "train" && !checkpoints) await removeRunFiles(folder, ["checkpoints"]);
   if (item.kind === "train" || item.kind === "analyze" || models === "all") return;
-  const open = models === "none" ? await listUnfinished(out, plan, listEvaluations(plan, item, item.seed)) : null;
   // Another cell may have selected a run that it shares with this one, or start from its model.
   const shared = new Set([
     ...Object.values(plan.stages),
@@ -291,18 +290,8 @@ export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkIt
   for (const { runs } of plan.cells.find((cell) => isSameCell(cell, item))?.points ?? []) {
     const run = runs[plan.settings.seeds.indexOf(item.seed)]!;
     const other = getRunFolder(out, run);
-    if (!shared.has(run) && (other !== folder || open?.length === 0)) await removeRunFiles(other, ["model"]);
+    if (other !== folder && !shared.has(run)) await removeRunFiles(other, ["model"]);
   }
-}
-
-/** The items that are not done and that the column has: AdvGLUE has no part for some tasks. */
-async function listUnfinished(out: string, plan: SweepPlan, items: readonly WorkItem[]): Promise<WorkItem[]> {
-  const unfinished: WorkItem[] = [];
-  for (const item of items) {
-    const work = await resolveWorkItem(out, plan, item);
-    if (work && !(await isWorkDone(work))) unfinished.push(item);
-  }
-  return unfinished;
 }
 
 function isSameCell(cell: SweepCell, { row, column }: CellName): boolean {

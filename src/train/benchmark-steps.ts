@@ -22,8 +22,8 @@ export interface StepBenchmark {
   readonly parameters: number;
   /** Steps of increasing size. The first one is always measured. */
   readonly steps: readonly MeasuredStep[];
-  /** The methods' passes over the training data before the first step. */
-  readonly prepareRate: number;
+  /** How often the methods pass over the training data before the first step. */
+  readonly passes: number;
   /** Evaluations on the validation split, with the metrics of the methods. */
   readonly validateRate: number;
   readonly predictRate: number;
@@ -39,7 +39,7 @@ export interface BenchmarkOptions {
 /** Steps smaller than those of the run, from which larger ones can be extrapolated. */
 const shortLength = 32;
 const shortBatchSizes = [2, 8, 32];
-/** On a CPU, passes over the data before training are timed with such batches. */
+/** On a CPU, passes over the data before training have such batches. */
 const dryRunBatchSize = 8;
 
 /** Shorter steps are timed more than once, because they are noisy. */
@@ -59,7 +59,7 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
   const { train, sizes } = createSteps(job);
   const isCpu = job.deviceConfig.device === "cpu";
   const { batchSize } = job.settings;
-  const passes = new Map<string, { readonly time: number; readonly done: number }[]>();
+  const passes = new Set<string>();
   const training = await createTrainingContext({
     ...job,
     train,
@@ -70,9 +70,8 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     },
     dryRun: { stepsPerEpoch },
     onEvent(event) {
-      if (event.type !== "progress") return job.onEvent?.(event);
-      const batches = passes.get(event.stage) ?? [];
-      passes.set(event.stage, [...batches, { time: now(), done: event.done }]);
+      if (event.type === "progress") passes.add(event.stage);
+      else job.onEvent?.(event);
     },
   });
   const runner = createStepRunner(training);
@@ -115,7 +114,7 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     return {
       parameters: countParameters(training.parameters),
       steps,
-      prepareRate: [...passes.values()].reduce((sum, batches) => sum + computePassRate(job, train, batches), 0),
+      passes: passes.size,
       validateRate: job.validation ? await measureRate(() => evaluateModel(training, { ...train, items })) : 0,
       predictRate: await measureRate(() => predictProbabilities(model, model.weights, encodings, deviceConfig)),
     };
@@ -123,18 +122,6 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
     runner.dispose();
     training.close();
   }
-}
-
-/** The rate of a pass over the data from the time after its first batch. */
-function computePassRate(
-  job: TrainingJob,
-  train: Dataset,
-  batches: readonly { readonly time: number; readonly done: number }[],
-): number {
-  const [first, last] = [batches[0]!, batches.at(-1)!];
-  let flops = 0;
-  for (let index = first.done; index < last.done; index++) flops += countBatchFlops(job, train, Int32Array.of(index));
-  return flops === 0 ? 0 : (last.time - first.time) / 1000 / flops;
 }
 
 /** A training set for the benchmark, and the batches of each step. */

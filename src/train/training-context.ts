@@ -22,8 +22,8 @@ export interface ActiveTraining extends BatchTraining {
   close(): void;
 }
 
-/** In a dry run, `averageOverBatches` visits only these batches: one to warm up and two to time. */
-const dryRunBatches = 3;
+/** In a dry run, `averageOverBatches` visits only these batches. */
+const dryRunBatches = 1;
 
 export async function createTrainingContext(
   job: TrainingJob,

@@ -41,7 +41,7 @@ function measure({ methods }) {
     ...{ batchSize, length: 10, flops: 100 * batchSize },
     ...{ seconds: 1 + batchSize * (1 + methods.length), memoryBytes: 5000 + 100 * batchSize },
   }));
-  const rates = { prepareRate: 0, validateRate: 0, predictRate: 0 };
+  const rates = { passes: 0, validateRate: 0, predictRate: 0 };
   const place = /** @type {const} */ ({ device: "cpu", precision: "fp32", threads: 1 });
   return { ...rates, ...place, parameters: 1000, modelParameters: 1000, steps };
 }

@@ -228,11 +228,6 @@ profiles:
       /:6:36: distance: unknown key foo.*png/,
     ],
     [
-      "an analysis of models that are removed",
-      "artifacts: { models: none }\nevaluation: { analyses: [{ kind: tradeoff }] }\n",
-      /:3:14: analyses need the models\. Use selected instead of none\./,
-    ],
-    [
       "a missing option of an analysis",
       "evaluation: { analyses: [{ kind: ablation }] }\n",
       /:3:26: ablation: by: expected string, received nothing/,

@@ -103,6 +103,9 @@ export async function measureRun(
   }
 }
 
+/** A pass over the data computes gradients, which takes about as long as so many forward passes. */
+const forwardPasses = 3;
+
 /**
  * The time of a run with the costs of a benchmark, which may be of another run. A benchmark with one
  * step does not know the constant part of a step, which is then `perStepGuess`.
@@ -117,7 +120,7 @@ export function computeRunSeconds(
   // The constant part is mostly the update of the parameters.
   const perStep = (fit.perStep * work.parameters) / benchmark.modelParameters;
   return {
-    prepare: benchmark.prepareRate * flops.train,
+    prepare: benchmark.passes * forwardPasses * benchmark.predictRate * flops.train,
     train: steps * (perStep + fit.rate * flops.step),
     evaluate: evaluations * benchmark.validateRate * flops.validation + benchmark.predictRate * flops.test,
   };

@@ -9,8 +9,6 @@ import type { TrainingContext, TrainingJob } from "../../train/index.js";
 
 /** Texts per cache entry. An entry depends only on its texts, so runs with more data reuse it. */
 const chunkSize = 512;
-/** A dry run computes only a few chunks of the size of a batch, to time them. */
-const dryRunChunks = 3;
 
 /**
  * Computes the pre-trained model's features of the training texts by position. They never change,
@@ -26,7 +24,8 @@ export async function computeTeacherFeatures(
   const encodings = job.train.items.map((item) => item.encoding);
   const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
   const size = job.dryRun ? job.settings.batchSize : chunkSize;
-  const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
+  // A dry run computes one batch.
+  const end = job.dryRun ? Math.min(size, encodings.length) : encodings.length;
   const starts = Array.from({ length: Math.ceil(end / size) }, (_, i) => i * size);
   const chunks = await training.computeRows(starts, async (own) => {
     const computed: Float32Array[] = [];

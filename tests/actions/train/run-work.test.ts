@@ -79,7 +79,7 @@ test("the time of a run is scaled by its steps, its FLOPs and the size of its mo
   const benchmark = {
     ...({ device: "cpu", precision: "fp32", threads: 1 } as const),
     ...{ parameters: 1, modelParameters: work!.parameters },
-    ...{ prepareRate: 3, validateRate: 5, predictRate: 7 },
+    ...{ passes: 2, validateRate: 5, predictRate: 7 },
     steps: [
       { ...step, flops: 1, seconds: 12 },
       { ...step, flops: 2, seconds: 14 },
@@ -87,7 +87,7 @@ test("the time of a run is scaled by its steps, its FLOPs and the size of its mo
   };
   const { flops, steps, evaluations } = work!;
   const seconds = computeRunSeconds(work!, benchmark);
-  expectClose(seconds.prepare, 3 * flops.train, { format: "float64" });
+  expectClose(seconds.prepare, 2 * 3 * 7 * flops.train, { format: "float64" });
   expectClose(seconds.train, steps * (10 + 2 * flops.step), { format: "float64" });
   expectClose(seconds.evaluate, 5 * evaluations * flops.validation + 7 * flops.test, { format: "float64" });
   const small = { ...benchmark, modelParameters: work!.parameters / 3 };
