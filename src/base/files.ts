@@ -1,18 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { accessSync, constants, type Dirent, existsSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
-import {
-  access,
-  type FileHandle,
-  lstat,
-  open,
-  readdir,
-  realpath,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  unlink,
-} from "node:fs/promises";
+import { access, type FileHandle, lstat, open, readdir, realpath, rename, rm, rmdir, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
@@ -122,9 +110,7 @@ export async function measurePath(path: string): Promise<number> {
  * The path always has either the old or the complete new content.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  await removeAbandoned(dirname(path));
-  const temporary = createTemporaryPath(path);
-  try {
+  await writeBeside(path, async (temporary) => {
     const file = await open(temporary, "wx");
     try {
       await write(file);
@@ -132,15 +118,7 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
     } finally {
       await file.close();
     }
-    await rename(temporary, path);
-    await syncFolder(dirname(path));
-  } catch (error) {
-    await unlink(temporary).catch(() => undefined);
-    // Explain only system errors. Errors of the caller's `write` function pass through.
-    throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
-  } finally {
-    temporaries.delete(temporary);
-  }
+  });
 }
 
 /**
@@ -150,21 +128,26 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
 export async function createFolderAtomic(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const target = resolve(path);
   createFolder(dirname(target));
-  await removeAbandoned(dirname(target));
-  const temporary = createTemporaryPath(target);
-  try {
+  await writeBeside(target, async (temporary) => {
     mkdirSync(temporary);
     await write(temporary);
     // A rename replaces an empty folder only. Windows does not even do that.
     await rmdir(target).catch(() => undefined);
-    await rename(temporary, target);
-    await syncFolder(dirname(target));
+    if (await exists(target))
+      throw new UserError(`${path}: something was written there meanwhile. It stays. Choose a different folder.`);
+  });
+}
+
+async function writeBeside(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+  await removeAbandoned(dirname(path));
+  const temporary = createTemporaryPath(path);
+  try {
+    await write(temporary);
+    await rename(temporary, path);
+    await syncFolder(dirname(path));
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
-    if (["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error) ?? "") && (await exists(target)))
-      throw new UserError(`${path}: something was written there meanwhile. It stays. Choose a different folder.`, {
-        cause: error,
-      });
+    // Explain only system errors. Errors of the caller's `write` function pass through.
     throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
   } finally {
     temporaries.delete(temporary);

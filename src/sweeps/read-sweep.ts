@@ -161,10 +161,12 @@ function checkNames(
 
 /** Checks options before hours of training. Returns the names of the attacks' metrics. */
 async function checkEvaluation(
-  { evaluation }: SweepSettings,
+  { evaluation, artifacts }: SweepSettings,
   { trust }: ModulePolicy,
   locate: (path: KeyPath) => string,
 ): Promise<string[]> {
+  if (artifacts.models === "none" && evaluation.analyses.length > 0)
+    throw new UserError(`${locate(["artifacts", "models"])}: analyses need the models. Use selected instead of none.`);
   const names: string[] = [];
   for (const [attack, options] of Object.entries(evaluation.attacks)) {
     const canCheck = !(isModulePath(attack) && trust === "none");

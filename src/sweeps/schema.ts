@@ -151,8 +151,8 @@ export const sweepSettingsSchema = z.strictObject({
     .strictObject({
       /** Keep checkpoints. Analyses over the course of training need them. */
       checkpoints: z.boolean().default(false),
-      /** selected: only models of selected runs stay. */
-      models: z.enum(["all", "selected"]).default("all"),
+      /** selected: only models of selected runs stay. none: remove them, too, after evaluation. */
+      models: z.enum(["all", "selected", "none"]).default("all"),
     })
     .prefault({}),
   slurm: slurmSchema.prefault({}),

@@ -290,8 +290,17 @@ export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkIt
   for (const { runs } of plan.cells.find((cell) => isSameCell(cell, item))?.points ?? []) {
     const run = runs[plan.settings.seeds.indexOf(item.seed)]!;
     const other = getRunFolder(out, run);
-    if (other !== folder && !shared.has(run)) await removeRunFiles(other, ["model"]);
+    const isUsed = other === folder && (models === "selected" || (await hasOpenEvaluations(out, plan, item)));
+    if (!shared.has(run) && !isUsed) await removeRunFiles(other, ["model"]);
   }
+}
+
+async function hasOpenEvaluations(out: string, plan: SweepPlan, { seed, ...cell }: EvaluationItem): Promise<boolean> {
+  for (const item of listEvaluations(plan, cell, seed)) {
+    const work = await resolveWorkItem(out, plan, item);
+    if (work && !(await isWorkDone(work))) return true;
+  }
+  return false;
 }
 
 function isSameCell(cell: SweepCell, { row, column }: CellName): boolean {

@@ -1,13 +1,10 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
-import { parse, stringify } from "yaml";
 import { rejectModules, rejectSlurmOptions } from "../../src/base/trust.js";
 import { studio as startStudio } from "../../src/studio/studio.js";
-import { planSweep, sweep as runSweep } from "../../src/sweeps/run-sweep.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
-import { tinyRun } from "../tiny-run.js";
 
 const folder = temporaryFolder();
 const evil = join(folder, "evil.mjs");
@@ -16,40 +13,9 @@ let victim: TinyVictim;
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "victim"));
-  writeFileSync(evil, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(`${evil}.ran`)}, "");`);
 });
 
-/** A copy of a run whose config names a module. */
-function writeEvilRun(name: string, methods: unknown): string {
-  const run = join(folder, name);
-  cpSync(victim.run, run, { recursive: true });
-  const config = join(run, "config.yaml");
-  writeFileSync(config, stringify({ ...parse(readFileSync(config, "utf8")), methods }));
-  return run;
-}
-
-function writeSweep(name: string, content: object): string {
-  const path = join(folder, name);
-  writeFileSync(path, stringify(content));
-  return path;
-}
-
-test("a dry run of a sweep imports nothing, also if methods is one string", async () => {
-  const file = writeSweep("dry.yaml", { ...(await tinyRun(folder)), methods: evil });
-  await planSweep({ file, out: join(folder, "dry"), allowCode: true });
-  expect(existsSync(`${evil}.ran`)).toBe(false);
-});
-
-test("a sweep file chooses no output files and no options of sbatch that run code or write", async () => {
-  const victimFile = join(folder, "victim.json");
-  writeFileSync(victimFile, "mine");
-  const evaluation = { attacks: ["greedy"], options: { saveDataset: victimFile } };
-  const file = writeSweep("outputs.yaml", { ...(await tinyRun(folder)), evaluation });
-  await expect(runSweep({ file, out: join(folder, "outputs"), estimate: false })).rejects.toThrow("saveDataset");
-  const columns = { ...evaluation, options: {}, columns: { reviews: { saveDataset: victimFile } } };
-  const other = writeSweep("columns.yaml", { ...(await tinyRun(folder)), evaluation: columns });
-  await expect(runSweep({ file: other, out: join(folder, "outputs"), estimate: false })).rejects.toThrow();
-  expect(readFileSync(victimFile, "utf8")).toBe("mine");
+test("a sweep file chooses no options of sbatch that run code or write", () => {
   expect(() => rejectSlurmOptions(["--wrap=ls"], "data", "sweep.yaml")).toThrow("--sbatch=--wrap=ls");
   rejectSlurmOptions([], "data", "sweep.yaml");
   rejectSlurmOptions(["--export=ALL"], "user", "sweep.yaml");
@@ -80,7 +46,6 @@ test("the studio continues no job that runs code or writes elsewhere, and shows 
     "20260101000000-aaaaaa": { ...attack, attacks: [evil] },
     "20260101000000-aaaaab": { ...attack, saveDataset: join(folder, "elsewhere.jsonl") },
     "20260101000000-aaaaac": { ...attack, out: join(folder, "elsewhere") },
-    "20260101000000-aaaaad": { kind: "train", config: null, out: writeEvilRun("studio/evil", [{ [evil]: {} }]) },
   };
   for (const [id, request] of Object.entries(jobs)) {
     const job = join(runs, ".studio", "jobs", id);
@@ -93,7 +58,6 @@ test("the studio continues no job that runs code or writes elsewhere, and shows 
     const { status, error } = await ask("/api/jobs/change", { id, action: "resume" });
     expect([status, error]).toEqual([400, expect.stringContaining("This job cannot be continued here")]);
   }
-  expect(existsSync(`${evil}.ran`)).toBe(false);
   const { JobStore } = await import("../../src/studio/jobs.js");
   const rows = await new JobStore(join(runs, ".studio", "jobs"), [runs]).list(async () => null);
   expect(rows.find(({ id }) => id.endsWith("aaaaaa"))?.command).toContain("evil.mjs");

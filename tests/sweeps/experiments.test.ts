@@ -35,30 +35,11 @@ const readPlan = (file: string, profile: string | null = null): Promise<Sweep> =
 
 describe("the experiments", () => {
   it("contain a sweep for every table and figure of both papers, three examples and the published numbers", () => {
-    const rift = [
-      "table-1",
-      "table-2",
-      "table-3",
-      "table-4",
-      "table-5",
-      "table-6",
-      "fig-2",
-      "fig-3",
-      "fig-4",
-      "clean-gain",
-    ];
-    const rose = ["table-1", "table-2", "table-3", "table-4", "fig-1", "fig-2", "fig-3", "fig-4"];
-    const names = [...rift.map((name) => `rift-${name}`), ...rose.map((name) => `rose-${name}`)];
-    expect(files.map((file) => basename(file, ".yaml")).sort()).toEqual(names.sort());
-    expect(readdirSync(folder).filter((name) => !files.includes(join(folder, name)))).toEqual([
-      "ascc-cheaper.yaml",
-      "benchmark.yaml",
-      "minilm-rift.yaml",
-      "published.yaml",
-      "robust-transfer.yaml",
-      "spam.yaml",
-      "teacher.yaml",
-    ]);
+    const rift = "table-1 table-2 table-3 table-4 table-5 table-6 fig-2 fig-3 fig-4 clean-gain".split(" ");
+    const rose = "table-1 table-2 table-3 table-4 fig-1 fig-2 fig-3 fig-4".split(" ");
+    const others = "ascc-cheaper benchmark minilm-rift published robust-transfer spam teacher".split(" ");
+    const names = [...rift.map((name) => `rift-${name}`), ...rose.map((name) => `rose-${name}`), ...others];
+    expect(readdirSync(folder).sort()).toEqual(names.map((name) => `${name}.yaml`).sort());
   });
 
   it.each(files)("%s: every run is valid, in the paper's size and in its profiles", async (file) => {

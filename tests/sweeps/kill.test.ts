@@ -50,19 +50,9 @@ it.runIf(chooseExtent(0, 1) === 1)(
   async () => {
     const rng = new Rng("kills");
     const out = join(folder, "killed");
+    const args = ["sweep", file, "--out", out, "--jobs", "2", "--no-estimate", "--quiet"];
     for (const [round, victim] of ["sweep", "run", "sweep"].entries()) {
-      const args = [
-        "sweep",
-        file,
-        "--out",
-        out,
-        "--jobs",
-        "2",
-        "--no-estimate",
-        "--quiet",
-        ...(existsSync(out) ? ["--resume"] : []),
-      ];
-      const running = startTemper(args);
+      const running = startTemper(existsSync(out) ? [...args, "--resume"] : args);
       for (let i = 0; i < 100 && findWorkers(out).length === 0; i++) await delay(50);
       await delay(rng.integer(400));
       const [worker] = findWorkers(out);
@@ -74,10 +64,7 @@ it.runIf(chooseExtent(0, 1) === 1)(
       // Otherwise nothing was left to kill.
       if (round === 0) expect(finished(out)).toBeLessThan(runs);
     }
-    expect(temper(["sweep", file, "--out", out, "--resume", "--jobs", "2", "--no-estimate", "--quiet"])).toMatchObject({
-      status: 0,
-      stderr: "",
-    });
+    expect(temper([...args, "--resume"])).toMatchObject({ status: 0, stderr: "" });
     expect(readTable(out)).toEqual(readTable(join(folder, "whole")));
   },
 );

@@ -329,4 +329,27 @@ describe("a sweep on this host", () => {
     expect([selected, other].map((folder) => existsSync(join(folder!, "checkpoints")))).toEqual([false, false]);
     expect([selected, other].map((folder) => existsSync(join(folder!, "results.json")))).toEqual([true, true]);
   });
+
+  it("removes the models of evaluated runs with models: none, after the last evaluation", async () => {
+    const at = join(out, "none");
+    const evaluation = { attacks: { greedy: null }, exact: { maxChanges: 1 } };
+    const settings = { rows: { standard: null }, seeds: [0], artifacts: { models: "none" }, evaluation };
+    const unnamed = await writePlan(at, settings);
+    const model = join(getRunFolder(at, unnamed.runs[0]!), "model");
+    fake({});
+    const kept: [string, boolean][] = [];
+    const failures = await runLocally(at, unnamed, {
+      ...{ jobs: 1, program, isCpuOnly: true },
+      onEvent: (event) => event.type === "item-end" && kept.push([event.item.kind, existsSync(model)]),
+    });
+    expect(failures).toEqual([]);
+    expect(kept).toEqual([
+      ["train", true],
+      ["attack", true],
+      ["exact", false],
+    ]);
+    // Nothing is left to do.
+    fake({ alwaysFail: 0 });
+    expect(await runLocally(at, unnamed, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
+  });
 });

@@ -157,26 +157,18 @@ ${printJob()}`,
     expect(calls("sbatch")).toHaveLength(1);
   });
 
-  it("names the partitions if one is missing, before it writes or submits anything", async () => {
-    const out = join(folder, "missing");
-    const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", "--partition", "gpus"];
-    const { code, stderr } = await invoke(args);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(
-      /--partition gpus: there is no such partition \(did you mean "gpu"\?\)\. The partitions are gpu, cpu/,
-    );
+  it.each([
+    [
+      ["--partition", "gpus"],
+      /gpus: there is no such partition \(did you mean "gpu"\?\)\. The partitions are gpu, cpu/,
+    ],
+    [["--time", "soon"], /slurm\.time: expected a time in Slurm's format/],
+  ])("rejects %o before it writes or submits anything", async (flags, message) => {
+    const out = join(folder, "never");
+    const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", ...flags];
+    expect(await invoke(args)).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
     expect(existsSync(out)).toBe(false);
     expect(calls("sbatch")).toEqual([]);
-  });
-
-  it("rejects invalid Slurm settings before it writes anything", async () => {
-    const out = join(folder, "never");
-    const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", "--time", "soon"];
-    expect(await invoke(args)).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(/slurm\.time: expected a time in Slurm's format/),
-    });
-    expect(existsSync(out)).toBe(false);
   });
 
   it("reports why sbatch rejected a job, the command and what to do", async () => {
