@@ -91,11 +91,6 @@ test-onnx: export TEMPER_BACKEND := onnx
 test-onnx: setup
 	@node_modules/.bin/vitest run tests/actions/gate tests/cli/attack tests/cli/exact tests/cli/compare tests/cli/serve tests/cli/verify tests/actions/attack/attack.test.ts tests/serve
 
-# Cross-compile the addon for Linux on arm64 and run the tests of tensors and layers under qemu
-# (needs Debian's g++-aarch64-linux-gnu, qemu-user, libc6-arm64-cross)
-test-arm64: setup
-	@node tools/arm64/test.mjs
-
 # Run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host
 # (installs Slurm, as root)
 test-slurm: export TEMPER_TEST_SLURM := 1

@@ -1,20 +1,9 @@
-/** A small random generator whose sequence depends only on its seed. */
-export class Random {
-  #state;
-  constructor(seed) {
-    let hash = 0x811c9dc5;
-    for (const character of String(seed)) hash = Math.imul(hash ^ character.codePointAt(0), 0x01000193);
-    this.#state = hash >>> 0 || 1;
-    for (let i = 0; i < 8; i++) this.next();
-  }
-  next() {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  }
+import { Rng } from "../../dist/base/rng.js";
+
+/** Random choices that depend only on a name. */
+export class Random extends Rng {
   int(limit) {
-    return Math.floor(this.next() * Math.max(1, limit));
+    return this.integer(Math.max(1, limit));
   }
   pick(list) {
     return list[this.int(list.length)];
