@@ -63,10 +63,7 @@ export async function audit(
   await using opened = await openAudit(model, parsed, callbacks);
   const { out } = parsed;
   await claimFolder(out, "audit", Object.values(auditFiles));
-  const release = acquireLock(
-    join(out, "audit.lock"),
-    (owner) => new UserError(`${out}: ${owner} runs an audit there. Wait for it, or choose a different --out.`),
-  );
+  const release = acquireLock(join(out, "audit.lock"));
   try {
     const progress = await AuditProgress.open(
       out,

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "./errors.js";
@@ -37,25 +37,23 @@ const staleMilliseconds = 120_000;
 const maxLockBytes = 1 << 16;
 
 /**
- * Acquires a lock file and returns a function that releases it. If a running process owns the lock,
- * throws the error that `createError` returns. The lock of a dead process is removed.
+ * Acquires a lock file and returns a function that releases it. Throws if a running process owns the
+ * lock. The lock of a dead process is removed.
  */
-export function acquireLock(path: string, createError: (owner: string) => Error): () => void {
+export function acquireLock(path: string): () => void {
   const result = tryLock(path);
   if (typeof result === "function") return result;
-  throw createError(`process ${result.pid}${result.host === hostname() ? "" : ` on ${result.host}`}`);
+  const owner = `process ${result.pid}${result.host === hostname() ? "" : ` on ${result.host}`}`;
+  throw new UserError(`${dirname(path)}: ${owner} is writing there. Wait for it, or choose a different --out.`);
 }
 
 /**
  * Creates an output folder and keeps other processes out until the returned function is called.
  * `action` is a verb for the error message.
  */
-export function lockFolder(folder: string, lock: string, action: string): () => void {
+export function lockFolder(folder: string, lock: string, action?: string): () => void {
   createFolder(folder, action);
-  return acquireLock(
-    join(folder, lock),
-    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-  );
+  return acquireLock(join(folder, lock));
 }
 
 /** Acquires a lock file and returns a function that releases it, or returns the owner. */

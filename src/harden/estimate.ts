@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { computeRunSeconds, measureRun, type RunBenchmark } from "../actions/train/estimate-run.js";
-import { countWork, type RunWork } from "../actions/train/run-work.js";
+import { type CountedWork, countWork, type RunWork } from "../actions/train/run-work.js";
 import { Interrupted } from "../base/errors.js";
 import { type Callbacks, reportProgress } from "../base/events.js";
 import { mean } from "../evaluation/statistics.js";
@@ -46,26 +43,20 @@ export class HardenEstimator {
       standard: await resolveRun(plan.settings, userModules),
       robust: await resolveRun({ ...plan.settings, methods: [plan.method] }, userModules),
     };
-    const folder = await mkdtemp(join(tmpdir(), "temper-harden-"));
-    try {
-      const sample = join(folder, "sample.json");
-      const works = await countWork(Object.values(runs), sample);
-      const seconds = { standard: 0, robust: 0, attacks: 0 };
-      for (const [i, name] of modelNames.entries()) {
-        const work = works[i]!;
-        const benchmark = await this.#measure(runs[name], work, sample);
-        const { prepare, train, evaluate } = computeRunSeconds(work, benchmark);
-        if (!finished.has(name)) seconds[name] = prepare + train + evaluate;
-        seconds.attacks += this.#estimateAttacks(plan, work, benchmark);
-      }
-      return { ...seconds, total: seconds.standard + seconds.robust + seconds.attacks };
-    } finally {
-      await rm(folder, { recursive: true, force: true });
+    const { works, sample } = await countWork(Object.values(runs));
+    const seconds = { standard: 0, robust: 0, attacks: 0 };
+    for (const [i, name] of modelNames.entries()) {
+      const work = works[i]!;
+      const benchmark = await this.#measure(runs[name], work, sample);
+      const { prepare, train, evaluate } = computeRunSeconds(work, benchmark);
+      if (!finished.has(name)) seconds[name] = prepare + train + evaluate;
+      seconds.attacks += this.#estimateAttacks(plan, work, benchmark);
     }
+    return { ...seconds, total: seconds.standard + seconds.robust + seconds.attacks };
   }
 
   /** Measures one method once: the benchmark scales to other lengths and numbers of steps. */
-  async #measure(run: ResolvedRun, { stepsPerEpoch }: RunWork, sample: string): Promise<RunBenchmark> {
+  async #measure(run: ResolvedRun, { stepsPerEpoch }: RunWork, sample: CountedWork["sample"]): Promise<RunBenchmark> {
     const key = JSON.stringify(run.config.methods);
     const known = this.#benchmarks.get(key);
     if (known) return known;

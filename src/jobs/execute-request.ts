@@ -39,7 +39,7 @@ export async function executeRequest(
       return null;
     }
     case "count-work":
-      return countWork(await Promise.all(request.configs.map(resolveNamed)), request.sample, callbacks);
+      return countWork(await Promise.all(request.configs.map(resolveNamed)), callbacks);
     case "measure":
       return measureRun(await resolveNamed(request.config), request, callbacks);
     case "advglue": {

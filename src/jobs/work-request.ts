@@ -13,13 +13,13 @@ import { runtimeOptions } from "../settings/runtime-config.js";
 export const workRequestSchema = z.discriminatedUnion("kind", [
   /** Trains a run, or continues it. Without a config, that of the run folder counts. */
   z.strictObject({ kind: z.literal("train"), config: orNull(runConfigSchema), out: z.string() }),
-  /** Counts the work of runs on the same data, and writes a sample of their texts to a file. */
-  z.strictObject({ kind: z.literal("count-work"), configs: z.array(runConfigSchema).min(1), sample: z.string() }),
+  /** Counts the work of runs on the same data, and takes a sample of their texts. */
+  z.strictObject({ kind: z.literal("count-work"), configs: z.array(runConfigSchema).min(1) }),
   /** Measures a few steps of a run on such a sample, within so many seconds. */
   z.strictObject({
     kind: z.literal("measure"),
     config: runConfigSchema,
-    sample: z.string(),
+    sample: z.array(z.object({ id: z.string(), texts: z.array(z.string()), label: z.int() })),
     stepsPerEpoch: z.number(),
     seconds: z.number(),
   }),

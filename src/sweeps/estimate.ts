@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { computeRunSeconds, type RunBenchmark } from "../actions/train/estimate-run.js";
-import type { RunWork } from "../actions/train/run-work.js";
+import type { CountedWork, RunWork } from "../actions/train/run-work.js";
 import { Interrupted, UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../base/events.js";
 import { groupBy } from "../base/group-by.js";
@@ -53,8 +53,8 @@ interface RunKind {
   /** Equal for runs with the same texts and the same tokens. */
   readonly data: string;
   work?: RunWork;
-  /** The file with texts to measure. */
-  sample?: string;
+  /** The texts to measure. */
+  sample?: Extract<WorkRequest, { kind: "measure" }>["sample"];
   benchmark?: RunBenchmark;
 }
 
@@ -81,10 +81,10 @@ export async function estimateSweep(
   };
   const count = async (index: number): Promise<void> => {
     const same = datasets[index]!;
-    const sample = join(folder, `sample-${index}.json`);
-    const request: WorkRequest = { kind: "count-work", configs: same.map(({ config }) => config), sample };
-    const works = await execute(`reads ${formatDataName(same[0]!.config)}`, request);
-    for (const [i, work] of ((works as RunWork[] | null) ?? []).entries()) Object.assign(same[i]!, { work, sample });
+    const request: WorkRequest = { kind: "count-work", configs: same.map(({ config }) => config) };
+    const counted = (await execute(`reads ${formatDataName(same[0]!.config)}`, request)) as CountedWork | null;
+    for (const [i, kind] of same.entries())
+      if (counted) Object.assign(kind, { work: counted.works[i], sample: counted.sample });
   };
   const measure = async (index: number): Promise<void> => {
     const same = stacks[index]!;

@@ -3,9 +3,9 @@ import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
-import { createFolder, exists, writeFileAtomic } from "../base/files.js";
+import { exists, writeFileAtomic } from "../base/files.js";
 import { formatCount } from "../base/format.js";
-import { acquireLock } from "../base/lock.js";
+import { lockFolder } from "../base/lock.js";
 import { claimFolder } from "../base/owned-folder.js";
 import { writeJson } from "../base/read-json.js";
 import { isModulePath, rejectSlurmOptions, type Trust } from "../base/trust.js";
@@ -92,11 +92,7 @@ export async function sweep(request: SweepRequest, callbacks: SweepCallbacks = {
   checkInputFiles(sweep);
   const planned = await estimatePlan(out, sweep, !slurm && parsed.estimate, { ...callbacks, jobs, trust });
   if (planned.estimate) onEvent?.({ type: "estimate", planned });
-  createFolder(out);
-  const release = acquireLock(
-    join(out, sweepFiles.lock),
-    (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
-  );
+  const release = lockFolder(out, sweepFiles.lock);
   const isCpuOnly = usesOnlyCpu(configs);
   const trainJobs = parsed.trainJobs ?? (await chooseTrainJobs(sweep, isCpuOnly));
   const unfinished = { out, failures: [], table: null, report: null };

@@ -27,7 +27,7 @@ describe("locks", () => {
   it("exclude a second owner until they are released", () => {
     const release = tryLock(path) as () => void;
     expect(findLivingOwner(path)).toMatchObject({ pid: process.pid, host: hostname() });
-    expect(() => acquireLock(path, (owner) => new Error(`held by ${owner}`))).toThrow(`held by process ${process.pid}`);
+    expect(() => acquireLock(path)).toThrow(`${folder}: process ${process.pid} is writing there`);
     release();
     expect(existsSync(path)).toBe(false);
     (tryLock(path) as () => void)();

@@ -60,8 +60,7 @@ function execute({ requestPath, resultPath }) {
     // The parent process ends a worker that takes too long.
     if (label === hangAt) return void setTimeout(() => undefined, 60_000);
     if (request.kind === "measure") return finish("done", { result: measure(request.config) });
-    writeFileSync(request.sample, "[]");
-    return finish("done", { result: request.configs.map(countWork) });
+    return finish("done", { result: { works: request.configs.map(countWork), sample: [] } });
   }
   const folder =
     request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;

@@ -183,10 +183,7 @@ async function runInProcesses(
 async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
   const plan = planProof(prepared);
   const { path } = plan;
-  const release = acquireLock(
-    `${path}.lock`,
-    (owner) => new UserError(`${path} is being written by ${owner}. Wait until it ends, or choose a different --out.`),
-  );
+  const release = acquireLock(`${path}.lock`);
   try {
     await runAttacks(prepared, path, callbacks);
     const parted = await createPartedProof(prepared, plan, () => undefined);

@@ -92,10 +92,7 @@ async function openGateFolder({ out, model, baseline }: ParsedGateRequest): Prom
         throw new UserError(`--out ${out}: the gate writes to ${join(out, name)}, but ${reference} is there.`);
   }
   await claimFolder(out, "gate", Object.values(files));
-  const release = acquireLock(
-    join(out, "gate.running"),
-    (owner) => new UserError(`${out}: ${owner} runs a gate there. Wait for it, or choose a different --out.`),
-  );
+  const release = acquireLock(join(out, "gate.running"));
   return { [Symbol.asyncDispose]: async () => release() };
 }
 

@@ -1,14 +1,9 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { z } from "zod";
 import type { Callbacks } from "../../base/events.js";
-import { readJson } from "../../base/files.js";
-import { validate } from "../../base/validate.js";
 import { countModelParameters } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../settings/config.js";
 import { type ResolvedRun, resolveRun, userModules } from "../../settings/read-config.js";
 import type { RuntimeConfig } from "../../settings/runtime-config.js";
+import type { Example } from "../../tasks/index.js";
 import { free } from "../../tensor/index.js";
 import { benchmarkSteps, fitStepTime, type StepBenchmark } from "../../train/index.js";
 import { prepareRun } from "./prepare-run.js";
@@ -50,47 +45,35 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
 
 /** Estimates a run whose settings were checked. Its largest batch is measured, too. */
 export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = {}): Promise<RunEstimate> {
-  const folder = await mkdtemp(join(tmpdir(), "temper-estimate-"));
-  try {
-    const sample = join(folder, "sample.json");
-    const [work] = (await countWork([run], sample, callbacks)) as [RunWork];
-    const benchmark = await measureRun(run, { sample, stepsPerEpoch: work.stepsPerEpoch }, callbacks);
-    const { device, precision, threads, parameters } = benchmark;
-    const { examples, steps, evaluations, diskBytes } = work;
-    const seconds = computeRunSeconds(work, benchmark);
-    return {
-      config: run.config,
-      device,
-      precision,
-      threads,
-      examples,
-      parameters,
-      steps,
-      evaluations,
-      memoryBytes: benchmark.steps.at(-1)!.memoryBytes,
-      diskBytes,
-      secondsPerStep: seconds.train / steps,
-      seconds,
-    };
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const { works, sample } = await countWork([run], callbacks);
+  const { examples, steps, stepsPerEpoch, evaluations, diskBytes } = works[0]!;
+  const benchmark = await measureRun(run, { sample, stepsPerEpoch }, callbacks);
+  const { device, precision, threads, parameters } = benchmark;
+  const seconds = computeRunSeconds(works[0]!, benchmark);
+  return {
+    config: run.config,
+    device,
+    precision,
+    threads,
+    examples,
+    parameters,
+    steps,
+    evaluations,
+    memoryBytes: benchmark.steps.at(-1)!.memoryBytes,
+    diskBytes,
+    secondsPerStep: seconds.train / steps,
+    seconds,
+  };
 }
 
-const sampleSchema = z.array(z.object({ id: z.string(), texts: z.array(z.string()), label: z.int() }));
-
-/**
- * Measures a few steps of a run, within a time, on the texts that `countWork` has written. The data
- * of the run is not read.
- */
+/** Measures a few steps of a run, within a time, on the texts of a sample. The data of the run is not read. */
 export async function measureRun(
   run: ResolvedRun,
-  options: { readonly sample: string; readonly stepsPerEpoch: number; readonly seconds?: number },
+  options: { readonly sample: readonly Example[]; readonly stepsPerEpoch: number; readonly seconds?: number },
   callbacks: Callbacks = {},
 ): Promise<RunBenchmark> {
   const { sample, stepsPerEpoch, seconds } = options;
-  const texts = validate(sampleSchema, await readJson(sample, "the sample of texts"), sample);
-  const prepared = await prepareRun(run, callbacks, { train: texts, validation: texts, test: [] });
+  const prepared = await prepareRun(run, callbacks, { train: sample, validation: sample, test: [] });
   const { runtime, job } = prepared;
   try {
     const attackTexts = deferTextAttack(prepared, callbacks);

@@ -1,4 +1,3 @@
-import { writeFileAtomic } from "../../base/files.js";
 import { Rng } from "../../base/rng.js";
 import { createResolvedMethods } from "../../methods/index.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
@@ -34,15 +33,14 @@ interface CountedSplit {
 /** Texts per split that are tokenized to estimate the lengths of all. */
 const maxTokenized = 512;
 
-/**
- * Counts the work of runs that have the same data and the same model, which is not loaded. Writes
- * the longest texts of a sample to the file `sample`, for `measureRun`.
- */
-export async function countWork(
-  runs: readonly ResolvedRun[],
-  samplePath: string,
-  callbacks: TaskCallbacks = {},
-): Promise<RunWork[]> {
+/** The work of several runs, and the texts of a sample for `measureRun`, the longest first. */
+export interface CountedWork {
+  readonly works: readonly RunWork[];
+  readonly sample: readonly Example[];
+}
+
+/** Counts the work of runs that have the same data and the same model, which is not loaded. */
+export async function countWork(runs: readonly ResolvedRun[], callbacks: TaskCallbacks = {}): Promise<CountedWork> {
   const { config: first } = runs[0]!;
   const task = await loadRunTask(runs[0]!, callbacks);
   const examples = await loadExamples(first, task, callbacks);
@@ -64,14 +62,14 @@ export async function countWork(
   const plain = sampleSplits();
   const { tokenized } = plain.train;
   const order = [...tokenized.items.keys()].sort((a, b) => tokenized.lengths[b]! - tokenized.lengths[a]!);
-  await writeFileAtomic(samplePath, JSON.stringify(order.map((index) => tokenized.items[index]!.example)));
-  return runs.map((run) => {
+  const works = runs.map((run) => {
     const methods = createResolvedMethods(run.methods);
     const splits = methods.some((method) => method.transformExamples)
       ? sampleSplits((sample) => transformExamples(methods, sample, task, new Rng("work")))
       : plain;
     return countRunWork(run.config.train, architecture, examples, { ...splits, test });
   });
+  return { works, sample: order.map((index) => tokenized.items[index]!.example) };
 }
 
 type Transform = (sample: readonly Example[]) => readonly Example[];

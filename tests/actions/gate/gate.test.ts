@@ -181,7 +181,7 @@ test("two gates never share a folder, from the first attack until the verdict", 
   expect((await gate(settings, { onEvent })).verdict).toBe("passed");
   expect(refused.length).toBeGreaterThan(0);
   for (const error of await Promise.all(refused))
-    expect(error).toMatchObject({ message: expect.stringContaining(`process ${process.pid} runs a gate there`) });
+    expect(error).toMatchObject({ message: expect.stringContaining(`process ${process.pid} is writing there`) });
   expect((await gate(settings)).verdict).toBe("passed");
 });
 

@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { computeRunSeconds, measureRun } from "../../../src/actions/train/estimate-run.js";
-import { countWork as countResolvedWork, type RunWork } from "../../../src/actions/train/run-work.js";
+import { type CountedWork, countWork as countResolvedWork } from "../../../src/actions/train/run-work.js";
 import { train } from "../../../src/actions/train/train.js";
 import { listen } from "../../../src/base/events.js";
 import type { RunConfig } from "../../../src/settings/config.js";
@@ -14,11 +13,10 @@ import { tinyRun, writeReviews } from "../../tiny-run.js";
 
 const folder = temporaryFolder();
 const config = await tinyRun(folder, { train: { epochs: 2 } });
-const sample = join(folder, "sample.json");
 
 const resolve = (settings: RunConfig) => resolveRun(settings, userModules);
-const countWork = async (configs: readonly RunConfig[], path: string): Promise<RunWork[]> =>
-  countResolvedWork(await Promise.all(configs.map(resolve)), path);
+const countWork = async (configs: readonly RunConfig[]): Promise<CountedWork> =>
+  countResolvedWork(await Promise.all(configs.map(resolve)));
 
 /** The same run with other settings of the training. */
 const withTrain = (changes: Partial<RunConfig["train"]>, more: Partial<RunConfig> = {}): RunConfig => ({
@@ -36,7 +34,7 @@ test("the steps that are counted are those that a run takes", async () => {
     withTrain({ evalEpochs: [1] }),
     withTrain({}, { methods: [{ name: "random-windows", options: { size: 2, copies: 3 } }] }),
   ];
-  const works = await countWork(configs, sample);
+  const { works, sample } = await countWork(configs);
   for (const [i, changed] of configs.entries()) {
     let [steps, evaluations] = [0, 0];
     const out = join(folder, `run-${i}`);
@@ -44,17 +42,15 @@ test("the steps that are counted are those that a run takes", async () => {
     await train({ ...changed, out }, events);
     expect(works[i]).toMatchObject({ steps, evaluations, examples: { validation: 12, test: 12 } });
   }
-  const lengths = (JSON.parse(readFileSync(sample, "utf8")) as { texts: string[] }[]).map(
-    ({ texts }) => texts[0]!.split(" ").length,
-  );
+  const lengths = sample.map(({ texts }) => texts[0]!.split(" ").length);
   expect(lengths).toEqual([...lengths].sort((a, b) => b - a));
 });
 
 test("a sample of the texts gives nearly the work of all", async () => {
   const count = async (examples: number, maxTrainSamples: number | null) => {
     const data = writeReviews(join(folder, `many-${examples}.tsv`), examples);
-    const [work] = await countWork([withTrain({}, { data, maxTrainSamples })], sample);
-    return work!;
+    const { works } = await countWork([withTrain({}, { data, maxTrainSamples })]);
+    return works[0]!;
   };
   const [few, many] = [await count(480, 360), await count(3000, 2160)];
   expect(many.examples.train).toBe(6 * few.examples.train);
@@ -65,7 +61,8 @@ test("a sample of the texts gives nearly the work of all", async () => {
 });
 
 test("a run is measured on the sample, without its data and without a trace", async () => {
-  const [work] = await countWork([config], sample);
+  const { works, sample } = await countWork([config]);
+  const [work] = works;
   const before = getMemoryStats().tensors;
   const moved = { ...config, maxTrainSamples: 1 };
   const measured = await measureRun(await resolve(moved), { sample, stepsPerEpoch: work!.stepsPerEpoch, seconds: 0 });
@@ -74,7 +71,7 @@ test("a run is measured on the sample, without its data and without a trace", as
 });
 
 test("the time of a run is scaled by its steps, its FLOPs and the size of its model", async () => {
-  const [work] = await countWork([config], sample);
+  const [work] = (await countWork([config])).works;
   const step = { batchSize: 1, length: 1, memoryBytes: 0 };
   const benchmark = {
     ...({ device: "cpu", precision: "fp32", threads: 1 } as const),
