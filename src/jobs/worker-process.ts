@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, existsSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { getErrorMessage } from "../base/errors.js";
-import { createFileError, openForAppending, writeFileAtomic } from "../base/files.js";
+import { createFileError, openForAppending } from "../base/files.js";
 import { describeCrash } from "../base/processes.js";
+import { writeJson } from "../base/read-json.js";
 import type { Trust } from "../base/trust.js";
 import { temperProgram } from "./temper-program.js";
 import { hashRequest, readWorkResult, type WorkFiles, type WorkRequest, type WorkResult } from "./work-request.js";
@@ -55,6 +56,7 @@ export class Worker {
     const interrupted: WorkResult = { format: 1, hash, status: "interrupted" };
     if (signals.stop?.aborted) return interrupted;
     this.#log = openLog(log);
+    this.#print(`# ${new Date().toISOString()} ${requestPath}\n`);
     try {
       const ending = await this.#send({ requestPath, resultPath }, signals);
       const result = await readWorkResult(resultPath).catch(() => null);
@@ -62,7 +64,9 @@ export class Worker {
       if (result) return result;
       if (signals.stop?.aborted) return interrupted;
       const message = `The worker process ended without a result (${ending}). Its log is ${log}.`;
-      return await recordFailure(resultPath, hash, message);
+      const failure: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
+      await writeJson(resultPath, failure);
+      return failure;
     } finally {
       closeSync(this.#log);
       this.#log = null;
@@ -118,6 +122,15 @@ export class Worker {
     }
   }
 
+  /** If the disk is full, the worker reports it. */
+  #print(text: string | Buffer): void {
+    try {
+      if (this.#log !== null) appendFileSync(this.#log, text);
+    } catch {
+      return;
+    }
+  }
+
   #start(): ChildProcess {
     const { environment = {}, program = temperProgram, trust } = this.#settings;
     const [command, ...words] = [...program, "worker", ...formatTrust(trust)] as [string, ...string[]];
@@ -128,9 +141,8 @@ export class Worker {
       env: { ...process.env, ...environment },
       detached: true,
     });
-    const print = (chunk: Buffer): void => void (this.#log !== null && tryWrite(this.#log, chunk));
-    child.stdout!.on("data", print);
-    child.stderr!.on("data", print);
+    child.stdout!.on("data", (chunk: Buffer) => this.#print(chunk));
+    child.stderr!.on("data", (chunk: Buffer) => this.#print(chunk));
     this.#ending = new Promise((resolve) => {
       child.on("error", (error) => resolve(getErrorMessage(error)));
       // After its exit, and after all that it printed has been read.
@@ -160,23 +172,8 @@ function openLog(path: string): number {
   }
 }
 
-/** If the disk is full, the worker reports it. */
-function tryWrite(file: number, chunk: Buffer): void {
-  try {
-    writeSync(file, chunk);
-  } catch {
-    return;
-  }
-}
-
 export function formatTrust(trust: Trust = "data"): string[] {
   return trust === "user" ? ["--allow-code"] : [];
-}
-
-async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
-  const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
-  await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
-  return result;
 }
 
 /** The environment of each concurrent worker: its own GPU, or its part of the cores. */

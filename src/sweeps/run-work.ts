@@ -1,4 +1,3 @@
-import { appendFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -109,7 +108,6 @@ async function runWithRetry(work: ResolvedWork, worker: Worker, signals: WorkSig
     if (await isWorkDone(work)) return { state: "done" };
     if (stop?.aborted) return { state: "interrupted" };
     await prepareRequest(work);
-    appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
     const { status, error } = await worker.execute(work, log, signals);
     if (status === "done") return { state: "done" };
     if (stop?.aborted) return { state: "interrupted" };
@@ -148,13 +146,4 @@ export function listOutdatedAttacks(
     .filter((spec) => !unchanged.has(JSON.stringify(spec)))
     .filter(({ name }) => !hasSameExamples || attacks.some((spec) => spec.name === name))
     .map(({ name }) => basename(name, extname(name)));
-}
-
-/** If the disk is full, the worker reports it. */
-function appendToLog(log: string, line: string): void {
-  try {
-    appendFileSync(log, line);
-  } catch {
-    return;
-  }
 }
