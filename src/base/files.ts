@@ -4,7 +4,7 @@ import { access, type FileHandle, lstat, open, readdir, realpath, rename, rm, rm
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
-import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
+import { JsonError, parseJson } from "./json.js";
 import { isAlive, readStartTime, readSystem } from "./processes.js";
 
 const errorExplanations: Readonly<Record<string, string>> = {
@@ -375,27 +375,13 @@ export async function readText(path: string, what: string, file?: FolderFile): P
 /** Reads a JSON file. `what` names it in messages. Errors have the form file:line:column. */
 export async function readJson(path: string, what: string, file?: FolderFile): Promise<unknown> {
   const text = await readText(path, what, file);
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
-    throw new UserError(
-      `${path}:${locateJsonError(text)} (${what} must be JSON; the file may be truncated or damaged)`,
-      { cause: error },
-    );
-  }
-  if (isNestedTooDeeply(value))
-    throw new UserError(`${path}: ${what} is nested more than ${maxJsonDepth} levels deep. The file may be damaged.`);
-  return value;
-}
-
-/** JSON.parse is fast but often does not report the position, so our parser finds it. */
-function locateJsonError(text: string): string {
-  try {
-    parseJson(text);
-    return "1:1: not valid JSON";
-  } catch (error) {
-    return error instanceof JsonError ? error.message : `1:1: ${getErrorMessage(error)}`;
+    const problem = error instanceof JsonError ? error.message : `1:1: ${getErrorMessage(error)}`;
+    throw new UserError(`${path}:${problem} (${what} must be JSON; the file may be truncated or damaged)`, {
+      cause: error,
+    });
   }
 }
 

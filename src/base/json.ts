@@ -15,8 +15,10 @@ export class JsonError extends Error {
 /** Deep enough for any real file. The limit keeps a malicious one from exhausting the stack. */
 export const maxJsonDepth = 256;
 
+const tooDeep = `nested more than ${maxJsonDepth} levels deep`;
+
 /** Returns true if a value has more levels than `maxJsonDepth`. It does not use the stack. */
-export function isNestedTooDeeply(value: unknown): boolean {
+function isNestedTooDeeply(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > maxJsonDepth) return true;
@@ -46,57 +48,38 @@ const problems: Readonly<Record<string, string>> = {
   InvalidCharacter: "a control character must be escaped inside a string",
 };
 
-/**
- * Parses strict JSON. Throws a JsonError with the position of the error. Duplicate keys are errors
- * too.
- */
+/** Parses JSON. Throws a JsonError with the position of the first mistake. */
 export function parseJson(text: string): unknown {
+  let value: unknown;
   try {
-    const value: unknown = JSON.parse(text);
-    // JSON.parse keeps the last of several values with the same key.
-    checkSyntax(text, true);
-    return value;
+    value = JSON.parse(text);
   } catch (error) {
-    if (error instanceof JsonError) throw error;
-    checkSyntax(text, false);
+    findMistake(text);
     throw error;
   }
+  if (isNestedTooDeeply(value)) throw new JsonError(tooDeep, 1, 1);
+  return value;
 }
 
-/** Throws at the first mistake: a syntax error, too many levels, or a key that occurs twice. */
-function checkSyntax(text: string, isValid: boolean): void {
-  const fail = (problem: string, line: number, column: number): never => {
-    throw new JsonError(problem, line + 1, column + 1);
-  };
-  const keys: Set<string>[] = [];
+/** Throws at the first mistake: a syntax error, or too many levels, which would exhaust the stack. */
+function findMistake(text: string): void {
   let depth = 0;
-  const enter = (line: number, column: number): void => {
-    if (++depth > maxJsonDepth) fail(`nested more than ${maxJsonDepth} levels deep`, line, column);
+  const enter = (_offset: number, _length: number, line: number, column: number): void => {
+    if (++depth > maxJsonDepth) throw new JsonError(tooDeep, line + 1, column + 1);
   };
+  const leave = (): void => void depth--;
   visit(
     text,
     {
-      onObjectBegin(_offset, _length, line, column) {
-        enter(line, column);
-        keys.push(new Set());
-      },
-      onObjectEnd() {
-        depth--;
-        keys.pop();
-      },
-      onArrayBegin: (_offset, _length, line, column) => enter(line, column),
-      onArrayEnd: () => void depth--,
-      onObjectProperty(key, _offset, _length, line, column) {
-        const seen = keys.at(-1)!;
-        if (seen.has(key)) fail(`duplicate key ${JSON.stringify(key.slice(0, 200))}`, line, column);
-        seen.add(key);
-      },
+      onObjectBegin: enter,
+      onObjectEnd: leave,
+      onArrayBegin: enter,
+      onArrayEnd: leave,
       onError(code: ParseErrorCode, offset, length, line, column) {
-        if (isValid) return;
         const problem = problems[printParseErrorCode(code)] ?? "syntax error";
         const found =
           length === 0 ? "the end of the text" : JSON.stringify(text.slice(offset, offset + Math.min(length, 40)));
-        fail(`${problem}, found ${found}`, line, column);
+        throw new JsonError(`${problem}, found ${found}`, line + 1, column + 1);
       },
     },
     { disallowComments: true, allowTrailingComma: false },

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { JsonError, parseJson } from "../../src/base/json.js";
+import { parseJson } from "../../src/base/json.js";
 import { chooseExtent } from "../extent.js";
 
 test("parses the same values as JSON.parse", () => {
@@ -10,14 +10,14 @@ test("parses the same values as JSON.parse", () => {
   expect(Object.getPrototypeOf(parseJson(text))).toBe(Object.prototype);
 });
 
-test("accepts the same texts as JSON.parse, except duplicate keys", () => {
+test("accepts the same texts as JSON.parse", () => {
   const alphabet = [...'{}[],:"\\1-0.e \n\u0001', '"a"', "\\u12", "true", "nul"];
   const accepts = (parse: (text: string) => unknown, text: string): boolean => {
     try {
       parse(text);
       return true;
-    } catch (error) {
-      return error instanceof JsonError && /duplicate/.test(error.problem);
+    } catch {
+      return false;
     }
   };
   fc.assert(
@@ -30,7 +30,6 @@ test("accepts the same texts as JSON.parse, except duplicate keys", () => {
 });
 
 test.each([
-  ['{\n  "a": 1,\n  "a": 2\n}', 3, 3, /duplicate key "a"/],
   ['{\n  "a": tru\n}', 2, 8, /expected a value, found "tru"/],
   ['["abc', 1, 2, /unterminated/],
   ["[1,\n\n2", 3, 2, /expected "," or "]", found the end of the text/],
