@@ -9,7 +9,7 @@ import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, type ResolvedMethod } from "../methods/index.js";
 import { formatTaskName } from "../runs/run-files.js";
 import { formatConfigIdentity, formatMethodNames, type RunConfig } from "../settings/config.js";
-import { resolveRun, type SettingsSource } from "../settings/read-config.js";
+import { resolveRun } from "../settings/read-config.js";
 import { ConfigOverlay } from "./config-overlay.js";
 import type { SweepFile } from "./read-sweep.js";
 import type { Grid, GridPoint, SweepCell, SweepPlan } from "./schema.js";
@@ -46,8 +46,8 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
       const points: GridPoint[] = [];
       for (const values of combinations) {
         // Nothing else depends on the seed, and checking a config takes longer than all the rest.
-        const { value, locate } = createCellSettings(sweep, row, column, values, seeds[0]!);
-        const { config: written, methods: resolved } = await resolveRun(value, sweep.modules, locate);
+        const { settings, locate } = createCellSettings(sweep, row, column, values, seeds[0]!);
+        const { config: written, methods: resolved } = await resolveRun(settings, sweep.modules, locate);
         const linked = linkToStageRuns(written, seeds, stageRuns, allStages, locate(["model"]));
         const names = linked.map(createRunName);
         for (const [i, name] of names.entries()) configs[name] = linked[i]!;
@@ -109,7 +109,7 @@ function createCellSettings(
   column: string,
   values: GridValues,
   seed: number,
-): SettingsSource {
+): { readonly settings: object; readonly locate: (path: KeyPath) => string } {
   const { title: _, grid: rowGrid, columns: rowColumns = {}, ...rowSettings } = sweep.settings.rows[row]!;
   const { title: __, ...columnSettings } = sweep.settings.columns[column]!;
   const overlay = new ConfigOverlay()
@@ -122,7 +122,7 @@ function createCellSettings(
     overlay.set(key, value, origin, sweep.locate);
   }
   const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
-  return { value: { ...overlay.config, seed }, locate, ...sweep.modules };
+  return { settings: { ...overlay.config, seed }, locate };
 }
 
 function getGrid({ settings: { grid, rows } }: SweepFile, row: string): Grid {

@@ -58,17 +58,16 @@ const setFlag = "--set";
 /** Maps in which a profile or an assignment removes an entry by setting it to null. */
 const removableMaps = ["stages", "rows", "columns", "grid", "averages"];
 
-/** A sweep: a file, a profile, and assignments such as `evaluation.numExamples=20`. */
-export interface SweepSource {
+/**
+ * Reads a sweep file. The profile overrides the file, and the assignments (`evaluation.numExamples=20`)
+ * override both. Modules that the file names are refused by default.
+ */
+export async function readSweep(source: {
   readonly file: string;
-  readonly profile?: string | null | undefined;
-  readonly set?: readonly string[] | undefined;
-  /** True if the modules that the file names may be imported. Default: they are refused. */
-  readonly trust?: Trust | undefined;
-}
-
-/** Reads a sweep file. The profile overrides the file, and the assignments override both. */
-export async function readSweep(source: SweepSource): Promise<SweepFile> {
+  readonly profile?: string | null;
+  readonly set?: readonly string[];
+  readonly trust?: Trust;
+}): Promise<SweepFile> {
   const { profile = null, set = [], trust = "data" } = source;
   const file = findSweepFile(source.file);
   const yaml = await readYaml(file);
@@ -142,20 +141,21 @@ function checkNames(
   locate: (path: KeyPath) => string,
 ): void {
   const [rowNames, columnNames] = [Object.keys(rows), Object.keys(columns)];
-  for (const row of listBaselines({ baseline })) checkName(row, rowNames, "row", locate(["baseline"]));
+  const check = (names: readonly string[], known: readonly string[], what: string, path: KeyPath): void => {
+    for (const name of names) checkName(name, known, what, locate(path));
+  };
+  check(listBaselines({ baseline }), rowNames, "row", ["baseline"]);
   for (const column of Object.keys(evaluation.columns))
-    checkName(column, allColumns, "column", locate(["evaluation", "columns", column]));
-  for (const column of evaluation.exact?.columns ?? [])
-    checkName(column, allColumns, "column", locate(["evaluation", "exact", "columns"]));
+    check([column], allColumns, "column", ["evaluation", "columns", column]);
+  check(evaluation.exact?.columns ?? [], allColumns, "column", ["evaluation", "exact", "columns"]);
   for (const [name, list] of Object.entries(averages))
-    for (const [i, column] of list.entries()) checkName(column, columnNames, "column", locate(["averages", name, i]));
+    for (const [i, column] of list.entries()) check([column], columnNames, "column", ["averages", name, i]);
   for (const [row, settings] of Object.entries(rows))
     for (const column of Object.keys(settings.columns ?? {}))
-      checkName(column, allColumns, "column", locate(["rows", row, "columns", column]));
+      check([column], allColumns, "column", ["rows", row, "columns", column]);
   for (const [i, analysis] of evaluation.analyses.entries()) {
-    const path = ["evaluation", "analyses", i];
-    for (const row of analysis.rows ?? []) checkName(row, rowNames, "row", locate([...path, "rows"]));
-    for (const column of analysis.columns ?? []) checkName(column, columnNames, "column", locate([...path, "columns"]));
+    check(analysis.rows ?? [], rowNames, "row", ["evaluation", "analyses", i, "rows"]);
+    check(analysis.columns ?? [], columnNames, "column", ["evaluation", "analyses", i, "columns"]);
   }
 }
 

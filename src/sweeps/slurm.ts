@@ -109,31 +109,25 @@ const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit Begi
 async function followJobs(out: string, plan: SweepPlan, name: string, options: SlurmOptions): Promise<void> {
   const { onEvent, stop, pollMilliseconds = defaultPollMilliseconds } = options;
   const reportedReasons = new Set(normalReasons);
-  for (const phase of listWorkPhases(plan)) {
-    const open = new Set(phase.items);
-    const started = new Set<WorkItem>();
-    onEvent?.({ type: "phase", phase, done: 0 });
-    for (;;) {
-      const jobs = listQueuedJobs(name);
-      if (stop?.aborted) return cancelJobs(jobs.map(({ id }) => id));
-      for (const { id, state, reason } of jobs) {
-        if (state !== "PENDING" || reportedReasons.has(reason)) continue;
-        reportedReasons.add(reason);
-        warn(options, `Slurm does not start job ${id}: ${reason}. It may need more than the partition has.`);
-      }
-      for (const item of open) {
-        const result = await readItemEnding(out, plan, item);
-        if (result && result.state !== "blocked") {
-          open.delete(item);
-          onEvent?.({ type: "item-end", item, result });
-        } else if (!started.has(item) && (await isTaken(out, plan, item))) {
-          started.add(item);
-          onEvent?.({ type: "item-start", item });
-        }
-      }
-      if (jobs.length === 0 || open.size === 0) break;
-      await delay(pollMilliseconds);
+  const items = listWorkPhases(plan).flatMap((phase) => phase.items);
+  const open = new Set(items);
+  onEvent?.({ type: "phase", phase: { kind: "sweep", items }, done: 0 });
+  for (;;) {
+    const jobs = listQueuedJobs(name);
+    if (stop?.aborted) return cancelJobs(jobs.map(({ id }) => id));
+    for (const { id, state, reason } of jobs) {
+      if (state !== "PENDING" || reportedReasons.has(reason)) continue;
+      reportedReasons.add(reason);
+      warn(options, `Slurm does not start job ${id}: ${reason}. It may need more than the partition has.`);
     }
+    for (const item of open) {
+      const result = await readItemEnding(out, plan, item);
+      if (!result || result.state === "blocked") continue;
+      open.delete(item);
+      onEvent?.({ type: "item-end", item, result });
+    }
+    if (jobs.length === 0) return;
+    await delay(pollMilliseconds);
   }
 }
 

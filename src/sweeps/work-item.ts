@@ -85,16 +85,16 @@ type CellName = Pick<SweepCell, "row" | "column">;
  */
 export function listWorkByCell(plan: SweepPlan): WorkPhase[] {
   const cells = plan.columns.flatMap(({ id }) => plan.cells.filter(({ column }) => column === id));
-  const ranks = new Map(Object.values(plan.stages).map((run) => [run, -1]));
-  for (const [rank, { points }] of cells.entries())
-    for (const run of points.flatMap(({ runs }) => runs)) if (!ranks.has(run)) ranks.set(run, rank);
-  const cellRanks = new Map(cells.map(({ row, column }, rank) => [JSON.stringify([row, column]), rank]));
-  const getRank = (item: WorkItem): number =>
-    item.kind === "train" ? ranks.get(item.run)! : cellRanks.get(JSON.stringify([item.row, item.column]))!;
-  const phases = listWorkPhases(plan);
-  const items = phases.flatMap(({ kind, items }) => (kind === "analyze" ? [] : items));
-  const sorted = items.sort((a, b) => getRank(a) - getRank(b));
-  return [{ kind: "sweep", items: sorted }, ...phases.filter(({ kind }) => kind === "analyze")];
+  const trained = new Set(Object.values(plan.stages));
+  const items: WorkItem[] = [...trained].map((run) => ({ kind: "train", run }));
+  for (const cell of cells) {
+    for (const run of cell.points.flatMap(({ runs }) => runs)) {
+      if (!trained.has(run)) items.push({ kind: "train", run });
+      trained.add(run);
+    }
+    items.push(...plan.settings.seeds.flatMap((seed) => listEvaluations(plan, cell, seed)));
+  }
+  return [{ kind: "sweep", items }, ...listWorkPhases(plan).filter(({ kind }) => kind === "analyze")];
 }
 
 /** The runs that must have ended before an item of training or evaluation starts. */
