@@ -7,7 +7,7 @@ import { countWork } from "../actions/train/run-work.js";
 import { trainResolved } from "../actions/train/train.js";
 import { getErrorMessage, Interrupted, UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
-import { writeFileAtomic } from "../base/files.js";
+import { writeJson } from "../base/read-json.js";
 import { rejectModules, rejectOutputs, type Trust } from "../base/trust.js";
 import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
@@ -43,45 +43,43 @@ export async function executeRequest(
     case "measure":
       return measureRun(await resolveNamed(request.config), request, callbacks);
     case "advglue": {
-      const { kind: _, out, ...rest } = request;
+      const { out, ...rest } = omitKind(request);
       const result = await evaluateAdvglue(rest, callbacks);
-      await writeFileAtomic(out, `${JSON.stringify(result, null, 2)}\n`);
+      await writeJson(out, result);
       return result;
     }
     case "exact": {
-      const { kind: _, result: path, ...rest } = request;
-      const { texts: _texts, ...report } = await exact(rest, callbacks);
-      await writeFileAtomic(path, `${JSON.stringify({ proof: basename(report.proof) })}\n`);
+      const { result: path, ...rest } = omitKind(request);
+      const { texts: _, ...report } = await exact(rest, callbacks);
+      await writeJson(path, { proof: basename(report.proof) });
       return report;
     }
-    case "exact-parts": {
-      const { kind: _, ...rest } = request;
-      return exactParts(rest, callbacks);
-    }
+    case "exact-parts":
+      return exactParts(omitKind(request), callbacks);
     case "attack": {
-      const { kind: _, ...rest } = request;
       const processes = Number(process.env[attackProcessesVariable] ?? 1);
       const runShards = createRequestedShardRunner("attack-shards", { processes });
-      return attack({ ...rest, resume: true }, { ...callbacks, ...(runShards && { runShards }) });
+      return attack({ ...omitKind(request), resume: true }, { ...callbacks, ...(runShards && { runShards }) });
     }
     case "harden": {
-      const { kind: _, ...rest } = request;
       const { hardenFromFlags } = await import("../harden/harden.js");
-      const { standard, robust, verdict } = await hardenFromFlags({ ...rest, resume: true }, callbacks);
+      const { standard, robust, verdict } = await hardenFromFlags({ ...omitKind(request), resume: true }, callbacks);
       return { standard, robust, verdict };
     }
-    case "attack-shards": {
-      const { kind: _, ...rest } = request;
-      return attackShards(rest, callbacks);
-    }
+    case "attack-shards":
+      return attackShards(omitKind(request), callbacks);
     case "analyze": {
-      const { kind: _, dependsOn: __, ...rest } = request;
+      const { dependsOn: _, ...rest } = omitKind(request);
       // Most workers train: they start faster without the analyses.
       const { analysisRequestSchema, analyze } = await import("../analysis/index.js");
       const { name, summary, files } = await analyze(validate(analysisRequestSchema, rest, "request"), callbacks);
       return { name, summary, files };
     }
   }
+}
+
+function omitKind<Request extends WorkRequest>({ kind: _, ...rest }: Request): Omit<Request, "kind"> {
+  return rest;
 }
 
 export async function executeToResult(
