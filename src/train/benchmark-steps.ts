@@ -1,3 +1,4 @@
+import { groupBy } from "../base/group-by.js";
 import { countForwardFlops, predictProbabilities } from "../models/index.js";
 import { free, getGpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
@@ -170,19 +171,14 @@ function countBatchFlops({ model }: TrainingJob, { lengths }: Dataset, indices: 
   return countForwardFlops(model.architecture.config, indices.length, longest);
 }
 
-/** One step of each kind of work, and how frequent the kind is. */
+/** One step of each kind of work, the most frequent kind first, and how frequent the kind is. */
 function listStepKinds({ stack, totalSteps }: ActiveTraining): { stepIndex: number; fraction: number }[] {
-  const kinds = new Map<string, { stepIndex: number; count: number }>();
-  const listed = Math.min(totalSteps, maxListedSteps);
-  for (let stepIndex = 0; stepIndex < listed; stepIndex++) {
-    const key = stack.getGraphKey(stepIndex);
-    const count = kinds.get(key)?.count ?? 0;
-    kinds.set(key, { stepIndex: kinds.get(key)?.stepIndex ?? stepIndex, count: count + 1 });
-  }
-  const [first, ...others] = [...kinds.values()].sort((a, b) => b.count - a.count);
-  const frequent = [first!, ...others.filter(({ count }) => count >= minFraction * listed)];
-  const total = frequent.reduce((sum, { count }) => sum + count, 0);
-  return frequent.map(({ stepIndex, count }) => ({ stepIndex, fraction: count / total }));
+  const listed = Array.from({ length: Math.min(totalSteps, maxListedSteps) }, (_, stepIndex) => stepIndex);
+  const kinds = [...groupBy(listed, (stepIndex) => stack.getGraphKey(stepIndex)).values()];
+  const [first, ...others] = kinds.sort((a, b) => b.length - a.length);
+  const frequent = [first!, ...others.filter(({ length }) => length >= minFraction * listed.length)];
+  const total = frequent.reduce((sum, { length }) => sum + length, 0);
+  return frequent.map((steps) => ({ stepIndex: steps[0]!, fraction: steps.length / total }));
 }
 
 function timeStep(

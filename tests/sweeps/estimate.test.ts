@@ -9,10 +9,9 @@ import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
-import { writeTinySweep } from "./tiny-sweep.js";
+import { fakeProgram as program, readCalls, writeTinySweep } from "./tiny-sweep.js";
 
 const parent = temporaryFolder();
-const program = [process.execPath, join(import.meta.dirname, "fake-worker.mjs")];
 let number = 0;
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -49,8 +48,7 @@ async function estimate(
           .then(onHang);
     },
   }).catch((error: unknown) => error);
-  const lines = readFileSync(calls, "utf8").trim().split("\n");
-  const executed = lines.map((line) => JSON.parse(line) as { label: string; pid: number; threads?: string });
+  const executed = readCalls(folder);
   return {
     outcome,
     events,

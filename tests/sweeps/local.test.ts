@@ -14,10 +14,9 @@ import type { SweepEvent } from "../../src/sweeps/sweep-events.js";
 import { formatWorkItem, listWorkByCell, listWorkPhases, resolveWorkItem } from "../../src/sweeps/work-item.js";
 import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
-import { writeTinySweep } from "./tiny-sweep.js";
+import { type Execution, fakeProgram as program, readCalls, writeTinySweep } from "./tiny-sweep.js";
 
 const parent = temporaryFolder();
-const program = [process.execPath, join(import.meta.dirname, "fake-worker.mjs")];
 let number = 0;
 let out: string;
 let plan: SweepPlan;
@@ -37,20 +36,7 @@ async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
 }
 const fake = (behavior: object): void =>
   void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
-type Execution = {
-  kind: string;
-  seed: number;
-  pid: number;
-  gpu?: string;
-  threads?: string;
-  shared?: string;
-  processes?: string;
-};
-const calls = (): Execution[] =>
-  readFileSync(join(out, "calls"), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Execution);
+const calls = (): Execution[] => readCalls(out);
 
 /** Waits until so many workers run. */
 async function waitForCalls(count: number): Promise<void> {
@@ -161,8 +147,7 @@ describe("a sweep on this host", () => {
       fake({});
       const changed = await writePlan(out, { ...changes, ...settings });
       expect(await runLocally(out, changed, { jobs: 1, program, isCpuOnly: true })).toEqual([]);
-      const content = readFileSync(join(out, "calls"), "utf8").trim();
-      return content === "" ? [] : calls().map(({ kind }) => kind);
+      return calls().map(({ kind }) => kind);
     };
     expect(await run(attack(10))).toEqual(["train", "attack", "analyze", "analyze"]);
     expect(await run(attack(10))).toEqual([]);

@@ -32,82 +32,70 @@ const finished = (out: string): number =>
   readdirSync(join(out, "runs")).filter((name) => existsSync(join(out, "runs", name, "results.json"))).length;
 
 // `make test-slurm` starts Slurm first.
-describe.skipIf(!cluster)("sweeps on a real Slurm cluster (make test-slurm)", () => {
+describe.skipIf(!cluster)("sweeps on a real Slurm cluster (make test-slurm)", { timeout: 6 * minutes }, () => {
   const folder = temporaryFolder();
   const options = ["--backend", "slurm", "--partition", "temper", "--time", "10", "--quiet"];
 
-  it(
-    "--resume completes a sweep after a canceled job and a killed submitter",
-    async () => {
-      const file = await writeTinySweep(folder, {
-        train: { epochs: 12, batchSize: 8, learningRate: 1e-2, saveSteps: 20 },
-        evaluation: { attacks: { greedy: null }, numExamples: 10 },
-      });
-      expect(temper(["sweep", file, "--out", join(folder, "local"), "--no-estimate", "--quiet"])).toMatchObject({
-        status: 0,
-        stderr: "",
-      });
+  it("--resume completes a sweep after a canceled job and a killed submitter", async () => {
+    const file = await writeTinySweep(folder, {
+      train: { epochs: 12, batchSize: 8, learningRate: 1e-2, saveSteps: 20 },
+      evaluation: { attacks: { greedy: null }, numExamples: 10 },
+    });
+    expect(temper(["sweep", file, "--out", join(folder, "local"), "--no-estimate", "--quiet"])).toMatchObject({
+      status: 0,
+      stderr: "",
+    });
 
-      const out = join(folder, "cluster");
-      const submitter = startTemper(["sweep", file, "--out", out, ...options]);
-      await waitUntil("two tasks run", () => tasks("RUNNING").length === 2);
-      submitter.kill();
-      slurm("scancel", tasks("RUNNING")[0]!);
-      await waitUntil("one run has finished without a submitter", () => finished(out) >= 1);
-      await submitter.ended;
-      const resumed = temper(["sweep", file, "--out", out, "--resume", ...options]);
-      expect(resumed).toMatchObject({ status: 0, stderr: "" });
-      expect(readTable(out)).toEqual(readTable(join(folder, "local")));
-    },
-    6 * minutes,
-  );
+    const out = join(folder, "cluster");
+    const submitter = startTemper(["sweep", file, "--out", out, ...options]);
+    await waitUntil("two tasks run", () => tasks("RUNNING").length === 2);
+    submitter.kill();
+    slurm("scancel", tasks("RUNNING")[0]!);
+    await waitUntil("one run has finished without a submitter", () => finished(out) >= 1);
+    await submitter.ended;
+    const resumed = temper(["sweep", file, "--out", out, "--resume", ...options]);
+    expect(resumed).toMatchObject({ status: 0, stderr: "" });
+    expect(readTable(out)).toEqual(readTable(join(folder, "local")));
+  });
 
-  it(
-    "a run that reaches its time limit saves its work, and another job continues it",
-    async () => {
-      const changes = {
-        rows: { standard: null },
-        seeds: [7],
-        // Long enough that the signal arrives during training on any host.
-        train: { epochs: 400, batchSize: 8, learningRate: 1e-2, saveSteps: 100_000 },
-      };
-      const file = await writeTinySweep(join(folder, "limit"), changes);
-      const out = join(folder, "limit", "out");
-      const submitter = startTemper(["sweep", file, "--out", out, ...options]);
-      const listRuns = (): string[] => (existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : []);
-      const getRunPath = (name: string): string => join(out, "runs", listRuns()[0] ?? "", name);
-      await waitUntil("it has started", () => listRuns().length > 0 && existsSync(getRunPath("events.jsonl")));
-      await delay(200);
-      // Slurm sends this signal one minute before the limit.
-      slurm("scancel", "--batch", "--signal=TERM", tasks("RUNNING")[0]!);
-      await waitUntil("it has saved a checkpoint", () =>
-        readdirSync(getRunPath("checkpoints")).some((name) => name.startsWith("step-")),
-      );
-      expect(await submitter.ended).toMatchObject({ status: 0, stderr: "" });
-      expect(readdirSync(join(out, "slurm")).length).toBeGreaterThan(1);
-      expect(readTable(out).rows[0]?.cells["all/accuracy"]?.values).toHaveLength(1);
-    },
-    6 * minutes,
-  );
+  it("a run that reaches its time limit saves its work, and another job continues it", async () => {
+    const changes = {
+      rows: { standard: null },
+      seeds: [7],
+      // Long enough that the signal arrives during training on any host.
+      train: { epochs: 400, batchSize: 8, learningRate: 1e-2, saveSteps: 100_000 },
+    };
+    const file = await writeTinySweep(join(folder, "limit"), changes);
+    const out = join(folder, "limit", "out");
+    const submitter = startTemper(["sweep", file, "--out", out, ...options]);
+    const listRuns = (): string[] => (existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : []);
+    const getRunPath = (name: string): string => join(out, "runs", listRuns()[0] ?? "", name);
+    await waitUntil("it has started", () => listRuns().length > 0 && existsSync(getRunPath("events.jsonl")));
+    await delay(200);
+    // Slurm sends this signal one minute before the limit.
+    slurm("scancel", "--batch", "--signal=TERM", tasks("RUNNING")[0]!);
+    await waitUntil("it has saved a checkpoint", () =>
+      readdirSync(getRunPath("checkpoints")).some((name) => name.startsWith("step-")),
+    );
+    expect(await submitter.ended).toMatchObject({ status: 0, stderr: "" });
+    expect(readdirSync(join(out, "slurm")).length).toBeGreaterThan(1);
+    expect(readTable(out).rows[0]?.cells["all/accuracy"]?.values).toHaveLength(1);
+  });
 
-  it(
-    "Ctrl-C cancels the jobs, whose work is saved",
-    async () => {
-      const changes = {
-        rows: { standard: null },
-        seeds: [3],
-        train: { epochs: 400, batchSize: 8, saveSteps: 100_000 },
-      };
-      const file = await writeTinySweep(join(folder, "stopped"), changes);
-      const out = join(folder, "stopped", "out");
-      const submitter = startTemper(["sweep", file, "--out", out, ...options]);
-      await waitUntil("a task runs", () => tasks("RUNNING").length === 1);
-      process.kill(submitter.pid, "SIGINT");
-      expect(await submitter.ended).toMatchObject({ status: 130 });
-      await waitUntil("no job is left", () => slurm("squeue", "--noheader").trim() === "");
-    },
-    6 * minutes,
-  );
+  it("Ctrl-C cancels the jobs, whose work is saved", async () => {
+    const changes = {
+      rows: { standard: null },
+      seeds: [3],
+      train: { epochs: 400, batchSize: 8, saveSteps: 100_000 },
+    };
+    const file = await writeTinySweep(join(folder, "stopped"), changes);
+    const out = join(folder, "stopped", "out");
+    const submitter = startTemper(["sweep", file, "--out", out, ...options]);
+    await waitUntil("a task runs", () => tasks("RUNNING").length === 1);
+    process.kill(submitter.pid, "SIGINT");
+    expect(await submitter.ended).toMatchObject({ status: 130 });
+    await waitUntil("no job is left", () => slurm("squeue", "--noheader").trim() === "");
+  });
 
   it("a missing partition and a rejected job are reported", async () => {
     const file = await writeTinySweep(join(folder, "bad"));

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { createSweepPlan, getRunFolder, readPlannedConfig, writeSweepPlan } from "../../src/sweeps/plan.js";
@@ -9,10 +9,9 @@ import type { SweepPlan } from "../../src/sweeps/schema.js";
 import { listWorkPhases } from "../../src/sweeps/work-item.js";
 import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
-import { readTable, writeTinySweep } from "./tiny-sweep.js";
+import { fakeProgram as program, readCalls, readTable, writeTinySweep } from "./tiny-sweep.js";
 
 const parent = temporaryFolder();
-const program = [process.execPath, join(import.meta.dirname, "fake-worker.mjs")];
 let number = 0;
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -35,8 +34,7 @@ async function run(out: string, written: Awaited<ReturnType<typeof plan>>["sweep
   vi.stubEnv("FAKE", JSON.stringify({ calls, ...behavior }));
   await writeSweepPlan(out, written);
   const failures = await runLocally(out, written.plan, { jobs: 3, program, isCpuOnly: true });
-  const lines = readFileSync(calls, "utf8").trim().split("\n").filter(Boolean);
-  return { failures, seeds: lines.map((line) => (JSON.parse(line) as { seed: number }).seed) };
+  return { failures, seeds: readCalls(out).map(({ seed }) => seed) };
 }
 
 describe("the stages of a sweep", () => {

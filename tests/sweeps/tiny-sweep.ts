@@ -45,6 +45,27 @@ export async function writeTinySweep(folder: string, changes: Tree = {}): Promis
   return file;
 }
 
+/** Stands for the program: its workers finish at once, as the variable FAKE says. */
+export const fakeProgram = [process.execPath, join(import.meta.dirname, "fake-worker.mjs")];
+
+/** What such a worker has recorded. */
+export interface Execution {
+  readonly label: string;
+  readonly kind: string;
+  readonly seed: number;
+  readonly pid: number;
+  readonly gpu?: string;
+  readonly threads?: string;
+  readonly shared?: string;
+  readonly processes?: string;
+}
+
+/** Reads what the workers of a folder have recorded in its file `calls`. */
+export function readCalls(folder: string): Execution[] {
+  const lines = readFileSync(join(folder, "calls"), "utf8").split("\n").slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as Execution);
+}
+
 interface Ended {
   readonly status: number | null;
   readonly stdout: string;
