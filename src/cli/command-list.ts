@@ -128,7 +128,7 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
   },
   table: {
     group: "Research",
-    summary: "print the table of a sweep or of runs, next to published results",
+    summary: "print the table of a sweep, next to published results",
     load: () => import("./commands/table.js"),
   },
   analyze: {

@@ -125,7 +125,7 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
     significance: settings.significance,
     seeds: settings.seeds,
     columns,
-    rows: isTestedOverSeeds ? addSeedTests(rows, baselines) : addSignificanceTests(rows, columns, baseline),
+    rows: isTestedOverSeeds ? addSeedTests(rows, baselines) : addSignificanceTests(rows, baseline),
     notes,
   };
 }

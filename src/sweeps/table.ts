@@ -143,17 +143,11 @@ export function averageCells(cells: readonly (TableCell | undefined)[]): TableCe
 
 /**
  * Tests every row against the baseline over the seeds, in cells that were not compared by example,
- * and corrects all shown p-values of the table together (Holm).
+ * and corrects all p-values of the table together (Holm).
  */
-export function addSignificanceTests(
-  rows: readonly TableRow[],
-  columns: readonly Pick<TableColumn, "id" | "metrics">[],
-  baseline: string | null,
-): TableRow[] {
+export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
-  const shown = new Set(columns.flatMap(({ id, metrics }) => metrics.map((metric) => `${id}/${metric}`)));
   const test = (row: TableRow, key: string, cell: TableCell): TableCell => {
-    if (!shown.has(key)) return { ...cell, ...untested, warning: cell.warning };
     const base = reference?.cells[key];
     if (!base || row === reference || isComparedByExample(rows, key)) return cell;
     const p = computePValue(cell, base, describeMetric(getMetric(key)).direction === "lower");

@@ -131,7 +131,7 @@ test("compare, table, report and studio never mark a degenerate model as better,
       ...{ id, title: id, selected: {} },
       cells: Object.fromEntries([...own].map(([metric, cell]) => [`c/${metric}`, cell])),
     });
-    const tableRows = addSignificanceTests([...compareColumn(rows, "m0", [])].map(toRow), columns, "m0");
+    const tableRows = addSignificanceTests([...compareColumn(rows, "m0", [])].map(toRow), "m0");
     const cells = new Map(
       tableRows.map((row) => [row.id, new Map(Object.entries(row.cells).map(([key, cell]) => [getMetric(key), cell]))]),
     );
