@@ -40,7 +40,7 @@ function hasSameTexts(a: ExampleOutcomes, b: ExampleOutcomes): boolean {
 type Outcomes = ReadonlyMap<string, ExampleOutcomes>;
 
 /** The attacks on the largest sample of texts that all seeds of all attacked models have. */
-export function listCommonAttacks(seeds: readonly Outcomes[]): string[] {
+function listCommonAttacks(seeds: readonly Outcomes[]): string[] {
   const attacked = seeds.map(selectLargestSample).filter(({ length }) => length > 0);
   const [first = [], ...others] = attacked;
   return first.filter((name) => others.every((names) => names.includes(name)));
