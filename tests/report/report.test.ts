@@ -232,17 +232,6 @@ test("an incomplete last line of events and timings is ignored", async () => {
   });
 });
 
-test("temper table names runs that are not finished, and is rejected if no run is finished", async () => {
-  const done = await writeRun(join(folder, "table-done"), {});
-  const open = await writeRun(join(folder, "table-open"), { finished: false, seed: 1 });
-  expect((await invoke(["table", done, open])).stdout).toContain(`- ${open}: not finished, left out\n`);
-  expect(await invoke(["table", open])).toMatchObject({
-    code: 2,
-    stdout: "",
-    stderr: expect.stringContaining("no run has finished"),
-  });
-});
-
 test("a report is a request: it has a title, counts what it contains, and rejects unknown keys", async () => {
   const runs = [await writeRun(join(folder, "request"), {})];
   const path = join(folder, "request.html");
