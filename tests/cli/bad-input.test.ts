@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SafetensorsTensor } from "../../src/models/checkpoint/safetensors-writer.js";
 import { temporaryFolder } from "../temporary.js";
-import { invoke } from "./invoke.js";
+import { getError } from "./invoke.js";
 import { tinyConfig, writeTinyClassifier } from "./tiny-model.js";
 
 const folder = temporaryFolder();
@@ -12,15 +12,6 @@ let tiny: string;
 beforeAll(async () => {
   tiny = await writeTinyClassifier(join(folder, "tiny"));
 });
-
-/** The message of a command line that must fail: exit code 2, nothing on stdout, no stack trace. */
-async function getError(argv: readonly string[], stdin: string | Uint8Array = "a film"): Promise<string> {
-  const { code, stdout, stderr } = await invoke(argv, stdin);
-  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-  expect(stderr).toMatch(/^temper: /);
-  expect(stderr).not.toMatch(/\n\s+at /);
-  return stderr;
-}
 
 /** A copy of the tiny model with some files replaced. */
 function copy(name: string, files: Readonly<Record<string, string | Uint8Array>>): string {

@@ -113,16 +113,6 @@ describe("the experiments", () => {
     }
   });
 
-  it("compare ascc with cheaper adversaries on the same data", async () => {
-    const { runs, configs, rows, settings } = await readPlan("experiments/ascc-cheaper.yaml");
-    expect(runs).toHaveLength(rows.length * settings.seeds.length);
-    const steps = Object.values(configs)
-      .filter(({ seed }) => seed === 0)
-      .map(({ methods }) => methods[0]!.options)
-      .map(({ innerSteps = 10 }) => innerSteps);
-    expect(steps).toEqual([10, 5, 3, 1]);
-  });
-
   it("count the runs of ROSE's grid: learning rates, thresholds, five seeds", async () => {
     const file = join(folder, "rose-table-1.yaml");
     const plan = await readPlan(file);

@@ -6,7 +6,7 @@ import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { sweep } from "../../src/sweeps/run-sweep.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { runOnSlurm, type SlurmOptions } from "../../src/sweeps/slurm.js";
-import { invoke } from "../cli/invoke.js";
+import { getError } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { readTable, writeTinySweep } from "./tiny-sweep.js";
 
@@ -166,7 +166,7 @@ ${printJob()}`,
   ])("rejects %o before it writes or submits anything", async (flags, message) => {
     const out = join(folder, "never");
     const args = ["sweep", await writeTinySweep(folder), "--out", out, "--backend", "slurm", ...flags];
-    expect(await invoke(args)).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+    expect(await getError(args)).toMatch(message);
     expect(existsSync(out)).toBe(false);
     expect(calls("sbatch")).toEqual([]);
   });
@@ -182,14 +182,11 @@ ${printJob()}`,
   it("reports that Slurm is missing or does not respond, and leaves no folder behind", async () => {
     const file = await writeTinySweep(folder);
     fakeCommand("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
-    const silent = await invoke(["sweep", file, "--out", join(folder, "silent"), "--backend", "slurm"]);
-    expect(silent).toMatchObject({ code: 2, stderr: expect.stringMatching(/squeue failed: .*Unable to contact/) });
+    const out = join(folder, "silent");
+    const args = ["sweep", file, "--out", out, "--backend", "slurm"];
+    expect(await getError(args)).toMatch(/squeue failed: .*Unable to contact/);
     vi.stubEnv("PATH", "/nowhere");
-    const none = await invoke(["sweep", file, "--out", join(folder, "none"), "--backend", "slurm"]);
-    expect(none).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(/this host has no sinfo\. Use a login node/),
-    });
-    for (const name of ["silent", "none"]) expect(existsSync(join(folder, name))).toBe(false);
+    expect(await getError(args)).toMatch(/this host has no sinfo\. Use a login node/);
+    expect(existsSync(out)).toBe(false);
   });
 });
