@@ -1,4 +1,4 @@
-import { appendFileSync, closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { appendFileSync, closeSync, ftruncateSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { createFileError } from "./files.js";
 
@@ -37,14 +37,7 @@ export function openResultCache<T>(path: string): ResultCache<T> {
       entries.set(name, value);
       explainErrors(() => appendFileSync(file, `${JSON.stringify([name, value])}\n`));
     },
-    close: () =>
-      explainErrors(() => {
-        try {
-          fsyncSync(file);
-        } finally {
-          closeSync(file);
-        }
-      }),
+    close: () => closeSync(file),
   };
 }
 
