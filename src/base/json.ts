@@ -61,7 +61,9 @@ export function parseJson(text: string): unknown {
   return value;
 }
 
-/** Throws at the first mistake: a syntax error, or too many levels, which would exhaust the stack. */
+/**
+ * Throws at the first mistake: a syntax error, or too many levels, which would exhaust the stack.
+ */
 function findMistake(text: string): void {
   let depth = 0;
   const enter = (_offset: number, _length: number, line: number, column: number): void => {

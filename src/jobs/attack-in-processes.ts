@@ -35,7 +35,10 @@ type StartWorkers = (
 /** The request of a worker, by the kind of its work. */
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
-/** Attacks the shards of a request with several workers, which take the next free shard. Null: this process does all. */
+/**
+ * Attacks the shards of a request with several workers, which take the next free shard. Null: this
+ * process does all.
+ */
 export function createRequestedShardRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   options: z.input<typeof shardRequestSchema>,

@@ -56,7 +56,10 @@ function toMark({ p, difference, warning }: MetricComparison): Pick<TableCell, "
   return { p: p.mcNemar ?? p.bootstrap, test, better: difference < 0, warning };
 }
 
-/** If the attacks of some rows have not finished, the worst case is over those that all attacked rows have. */
+/**
+ * If the attacks of some rows have not finished, the worst case is over those that all attacked rows
+ * have.
+ */
 function unifyWorstCases(rows: readonly ColumnRow[], notes: string[]): readonly ColumnRow[] {
   const models = unifyWorstCase(
     rows.map(({ row, seeds }) => toModelOutcomes(row, seeds)),

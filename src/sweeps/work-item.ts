@@ -142,7 +142,10 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
   return run === null ? null : createEvaluation(out, plan, run, item, await readPlannedConfig(out, run));
 }
 
-/** The evaluation of a run; null if AdvGLUE has no part for its task. Proofs have the substitutions of the attacks. */
+/**
+ * The evaluation of a run; null if AdvGLUE has no part for its task. Proofs have the substitutions
+ * of the attacks.
+ */
 export function createEvaluation(
   out: string,
   plan: SweepPlan,

@@ -66,7 +66,10 @@ export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = 
   };
 }
 
-/** Measures a few steps of a run, within a time, on the texts of a sample. The data of the run is not read. */
+/**
+ * Measures a few steps of a run, within a time, on the texts of a sample. The data of the run is not
+ * read.
+ */
 export async function measureRun(
   run: ResolvedRun,
   options: { readonly sample: readonly Example[]; readonly stepsPerEpoch: number; readonly seconds?: number },
@@ -80,7 +83,8 @@ export async function measureRun(
     const measured = { ...job, files: null, resume: false, attackTexts, onEvent: callbacks.onEvent };
     const benchmark = await benchmarkSteps(measured, { stepsPerEpoch, seconds });
     const { device, precision, threads } = runtime;
-    return { ...benchmark, device, precision, threads, modelParameters: countModelParameters(job.model.architecture) };
+    const modelParameters = countModelParameters(job.model.architecture);
+    return { ...benchmark, device, precision, threads, modelParameters };
   } finally {
     free(job.model.weights);
   }
