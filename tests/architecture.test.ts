@@ -275,7 +275,7 @@ test("the guard of browsers and workers loads nothing of Node.js", () => {
 
 test("files of runs, models, tokenizers and figures are opened only by files.ts, which checks links and sizes", () => {
   const guarded =
-    /^(runs|settings|models|report|analysis|studio(?!\/page)|onnx|actions\/(load|push|model-card|export|gate)|text\/(tokenizer|legacy))/;
+    /^(runs|settings|models|report|analysis|studio(?!\/page)|onnx|actions\/(load|push|model-card|export|gate)|text\/(tokenizer|vocab-txt|deberta))/;
   const reads =
     /\b(readFile|readFileSync|createReadStream|openSync|copyFile|cp)\(|import \{[^}]*\b(open|readFile|readFileSync|createReadStream|openAsBlob)\b[^}]*\} from "node:fs/;
   // These open files of this package or of this user's cache, or append to their own log.

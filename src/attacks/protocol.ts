@@ -96,21 +96,12 @@ export interface Search {
    * otherwise (`Unproven`). Such a search is scored exactly.
    */
   readonly proves?: boolean;
-  run(problem: Problem, rng: Rng): SearchGenerator<EditedText | Unproven | Sampled>;
+  run(problem: Problem, rng: Rng): SearchGenerator<EditedText | Unproven>;
 }
 
 /** The result of a search that has not tried everything. */
 export class Unproven {
   constructor(readonly text: EditedText) {}
-}
-
-/** The result of a search that samples texts without a stop, and counts those that reach the goal. */
-export class Sampled {
-  constructor(
-    readonly text: EditedText,
-    readonly samples: number,
-    readonly flipped: number,
-  ) {}
 }
 
 /** Scores candidates. Use it as `yield* score(…)`. */

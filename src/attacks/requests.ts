@@ -28,6 +28,25 @@ export function* request<Input, Output>(
   return (yield { resource: resource as unknown as Resource, inputs }) as readonly Output[];
 }
 
+/** Computes every distinct input once, and keeps about `maxKept` outputs. */
+export function computeOnce<Input, Output>(
+  getKey: (input: Input) => string,
+  compute: (inputs: readonly Input[]) => readonly Output[],
+  maxKept: number,
+): (inputs: readonly Input[]) => Promise<readonly Output[]> {
+  const kept = new Map<string, Output>();
+  return async (inputs) => {
+    const keys = inputs.map(getKey);
+    const missing = new Map(keys.map((key, i) => [key, inputs[i]!] as const).filter(([key]) => !kept.has(key)));
+    const computed = compute([...missing.values()]);
+    const fresh = new Map([...missing.keys()].map((key, i) => [key, computed[i]!]));
+    const outputs = keys.map((key) => fresh.get(key) ?? kept.get(key)!);
+    if (kept.size > maxKept) kept.clear();
+    for (const [key, output] of fresh) kept.set(key, output);
+    return outputs;
+  };
+}
+
 /** Computes the outputs of a resource for some inputs. */
 export type ComputeResource = (resource: Resource, inputs: readonly never[]) => Promise<readonly unknown[]>;
 

@@ -57,11 +57,6 @@ export interface MaskedLanguageModel extends Resource<MaskedQuery, readonly (rea
   readonly hash: string;
   /** log P(word | the other words): its tokens are masked together, and their logarithms added. */
   readonly likelihood: Resource<WordQuery, number>;
-  /**
-   * Mean log P(token | other tokens) of each text, its pseudo-log-likelihood per token. A seventh
-   * of the tokens is masked at a time.
-   */
-  measureFluency(texts: readonly string[]): Promise<number[]>;
 }
 
 /** A text, and how many words of the vocabulary to rank for each of its tokens. */

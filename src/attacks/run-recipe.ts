@@ -12,7 +12,6 @@ import {
   type HiddenWord,
   type Problem,
   type Recipe,
-  Sampled,
   type ScoredText,
   type SearchGenerator,
   Unproven,
@@ -87,16 +86,12 @@ export function* runRecipe(
   const { text, exhausted, isComplete } = found;
   const [after] = (yield [{ text, accuracy: "exact" }]) as readonly [Score];
   tally.checkTie(after);
-  // A text that keeps its class has not fooled the victim, however small it is.
-  const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
-  const exact = search.proves ? { exact: isComplete } : {};
-  const density = found.density ? { density: found.density } : {};
   return createAttackResult(id, label, {
     ...common,
     ...tally.counts,
-    ...exact,
-    ...density,
-    outcome,
+    ...(search.proves && { exact: isComplete }),
+    // A text that keeps its class has not fooled the victim, however small it is.
+    outcome: !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed",
     exhausted,
     text,
     after,
@@ -110,7 +105,6 @@ interface SearchEnd {
   readonly exhausted: boolean;
   /** True if it has tried everything, or has succeeded. */
   readonly isComplete: boolean;
-  readonly density?: AttackResult["density"];
 }
 
 interface DriveOptions {
@@ -125,7 +119,7 @@ interface DriveOptions {
 
 /** Answers the requests of a search until it ends or the budget is spent. */
 function* drive(
-  search: SearchGenerator<EditedText | Unproven | Sampled>,
+  search: SearchGenerator<EditedText | Unproven>,
   { recipe, tally, budget, draws, proves, isPauseDue }: DriveOptions,
 ): RecipeGenerator<SearchEnd> {
   const decision: Accuracy = proves ? "exact" : { label: tally.label };
@@ -151,12 +145,8 @@ function* drive(
     }
   }
   const { value } = step;
-  if (value instanceof Unproven) return { text: value.text, exhausted: false, isComplete: false };
-  if (value instanceof Sampled) {
-    const { samples, flipped } = value;
-    return { text: value.text, exhausted: false, isComplete: false, density: { samples, flipped } };
-  }
-  return { text: value, exhausted: false, isComplete: true };
+  const isComplete = !(value instanceof Unproven);
+  return { text: isComplete ? value : value.text, exhausted: false, isComplete };
 }
 
 /**

@@ -1,27 +1,19 @@
 import { type PartOfSpeech, tagPartsOfSpeech, tagUniversal, type UniversalTag } from "../text/part-of-speech.js";
-import type { Resource } from "./requests.js";
+import { computeOnce, type Resource } from "./requests.js";
 
 /** Lists of words to one tag per word. */
 type Tagger<Tag> = Resource<readonly string[], readonly Tag[]>;
 
 /** Lists of words whose tags are kept. */
-const maxCached = 100_000;
+const maxKept = 100_000;
 
-/** Every distinct list of words is tagged once. */
 function createTagger<Tag>(name: string, tag: (words: readonly string[]) => Tag[]): Tagger<Tag> {
-  const cache = new Map<string, readonly Tag[]>();
-  return {
-    name,
-    kind: "tagger",
-    compute: async (lists) =>
-      lists.map((words) => {
-        const key = words.join("\0");
-        const tags = cache.get(key) ?? tag(words);
-        if (cache.size > maxCached) cache.clear();
-        cache.set(key, tags);
-        return tags;
-      }),
-  };
+  const compute = computeOnce(
+    (words: readonly string[]) => words.join("\0"),
+    (lists) => lists.map(tag),
+    maxKept,
+  );
+  return { name, kind: "tagger", compute };
 }
 
 /** The universal tags of words in context. */

@@ -197,7 +197,7 @@ function readWords(texts: readonly string[], { findWords }: AbleVictim): EditedT
 }
 
 /** The facts that only a search can tell. A verification counts the lines whose search it has not repeated. */
-export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties", "space", "density"] as const;
+export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties", "space"] as const;
 
 /**
  * Computes what a line says about its texts and its goal, which all lines share. The model answers

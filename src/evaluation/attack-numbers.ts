@@ -24,7 +24,6 @@ const formatMark = ({ checks }: Pick<AttackSummary, "checks">): string =>
 const formatPart = (fraction: number, of: number): string => `${formatPercent(fraction)} of ${formatCount(of)}`;
 const formatCounts = (part: number, whole: number): string => `${formatCount(part)} of ${formatCount(whole)}`;
 const formatBounds = ({ low, high }: Interval): string => formatInterval(low, high);
-const formatRare = (fraction: number): string => formatPercent(fraction, 3);
 const formatSeconds = (seconds: number): string => formatDuration(1000 * seconds);
 
 const resources = [
@@ -74,21 +73,8 @@ const attackNumbers: readonly NumberFormat[] = [
   ["accuracy under valid texts", ({ validity }) => validity && formatPercent(validity.accuracyUnderAttack)],
   ["  valid of successful texts", ({ validity }) => validity && formatCounts(validity.valid, validity.successes)],
   ["  mean similarity", ({ validity }) => validity?.meanSimilarity != null && formatNumber(validity.meanSimilarity, 3)],
-  [
-    "  fluency, original and final",
-    ({ validity }) => validity?.fluency?.map((value) => formatNumber(value, 3)).join(" and "),
-  ],
   ["  time of the encoder", ({ validity }) => validity && formatSeconds(validity.seconds)],
   ["words left", ({ wordsLeft }) => wordsLeft !== undefined && formatPercent(wordsLeft)],
-  [
-    "random texts that fool the model",
-    ({ density }) =>
-      density && [
-        `${formatRare(density.fraction)} of ${formatCount(density.samples)}`,
-        `${formatRare(density.interval.low)} to ${formatRare(density.interval.high)}`,
-      ],
-  ],
-  ["  examples without such a text", ({ density }) => density && formatCount(density.unflipped)],
   ["words changed", ({ wordsChanged }) => formatPercent(wordsChanged)],
   ["queries per text", ({ queries }) => formatNumber(queries.mean)],
   ["  median", ({ queries }) => formatNumber(queries.median)],

@@ -8,7 +8,7 @@ import { attackCheckSchema, type CheckedAttack, type Controls, checkAttack } fro
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
-import { clopperPearsonInterval, intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
+import { intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
 import { combineAttacks, selectLargestSample, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
@@ -75,13 +75,6 @@ const attackSummarySchema = z.object({
   wordsLeft: number.optional(),
   /** The same over valid texts only, if their similarity was measured. */
   validity: attackValiditySchema.optional(),
-  /**
-   * The fraction of random texts that fool the model, over the attacked examples, with its
-   * Clopper-Pearson interval; and the examples none of whose random texts did.
-   */
-  density: z
-    .object({ samples: number, flipped: number, fraction: number, interval: intervalSchema, unflipped: number })
-    .optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
   /** The checks that say if the attack is strong enough for its number to be evidence (`isAdequate`). */
@@ -147,180 +140,134 @@ export interface JournalSummary {
 
 type JournalResults = Pick<JournalSummary, "results"> & Partial<Pick<JournalSummary, "target">>;
 
-/** Reads a journal once and counts what its summary needs. */
-async function readCounts(path: string) {
-  let header: JournalHeader | undefined;
-  const results: ExampleResult[] = [];
-  /** The queries of each result. */
-  const queryCounts: number[] = [];
-  const queries: Record<AttackResult["outcome"], number[]> = { skipped: [], success: [], failed: [] };
-  const changed: number[] = [];
-  const nearTies: string[] = [];
-  const probabilities: (readonly number[])[] = [];
-  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, ties: 0 };
-  const density = { samples: 0, flipped: 0, unflipped: 0 };
-  /** Fractions of words that input reduction left. */
-  const remaining: number[] = [];
-  /** Examples that the goal does not concern. */
-  let untargetedCount = 0;
-  let knowsExact = false;
-  let target: number | null = null;
-  for await (const entry of readJournal(path)) {
-    const { id, label, outcome, space, ...result } = entry.result;
-    header = entry.header;
-    target = readTarget(result.goal) ?? target;
-    results.push({ id, label, outcome });
-    queryCounts.push(result.queries);
-    probabilities.push(result.before);
-    queries[outcome].push(result.queries);
-    if (result.isAttacked === false) untargetedCount++;
-    if (outcome === "success") changed.push(result.edits.length / Math.max(1, result.words.length));
-    if (result.goal === "input-reduction" && outcome === "failed")
-      remaining.push(result.finalWords.length / Math.max(1, result.words.length));
-    if (result.density) {
-      density.samples += result.density.samples;
-      density.flipped += result.density.flipped;
-      density.unflipped += Number(result.density.flipped === 0);
-    }
-    if (result.nearTie) nearTies.push(id);
-    sums.ties += result.ties ?? 0;
-    sums.words += space.words;
-    sums.modifiable += space.modifiableWords;
-    sums.substitutes += space.substitutes * space.modifiableWords;
-    sums.log10 += space.log10Combinations;
-    knowsExact ||= result.exact !== undefined;
-    sums.exact += Number(outcome !== "failed" || result.exact === true);
-  }
-  if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
-  return {
-    header,
-    results,
-    queryCounts,
-    queries,
-    changed,
-    nearTies,
-    probabilities,
-    sums,
-    density,
-    remaining,
-    untargetedCount,
-    knowsExact,
-    target,
-  };
+/** A line of a journal without its texts. */
+interface SummaryLine
+  extends Pick<
+    AttackResult,
+    "id" | "label" | "outcome" | "queries" | "exact" | "nearTie" | "ties" | "before" | "space" | "goal" | "isAttacked"
+  > {
+  /** Fractions of the words that the attack changed, and that it left. */
+  readonly changed: number;
+  readonly left: number;
 }
 
 /** Reads a journal and summarizes it. */
 export async function summarizeJournal(path: string): Promise<JournalSummary> {
-  const counts = await readCounts(path);
-  const { header, results, queryCounts, queries, probabilities, sums, changed, nearTies, target } = counts;
-  const timing = await readTiming(path);
-  const count = results.length;
-  const attacked = [...queries.success, ...queries.failed];
-  const targeted = attacked.length - counts.untargetedCount;
-  const total = [...attacked, ...queries.skipped].reduce((sum, value) => sum + value, 0);
-  const { budget, hasBudget: searchHasBudget } = header.settings;
-  const hasBudget = searchHasBudget === true || (budget !== undefined && budget !== null);
-  const limit = typeof budget === "number" ? budget : median(queries.failed);
-  const maxQueries = queryCounts.reduce((a, b) => Math.max(a, b), 0);
-  const substitutes = safeRatio(sums.substitutes, sums.modifiable);
-  const modifiableWords = safeRatio(sums.modifiable, count);
+  let header: JournalHeader | undefined;
+  const lines: SummaryLine[] = [];
+  for await (const entry of readJournal(path)) {
+    ({ header } = entry);
+    const { edits, words, finalWords, texts: _, finalTexts: __, ...line } = entry.result;
+    const count = Math.max(1, words.length);
+    lines.push({ ...line, changed: edits.length / count, left: finalWords.length / count });
+  }
+  if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
+  const results = lines.map(({ id, label, outcome }) => ({ id, label, outcome }));
+  const target = lines.reduce<number | null>((found, { goal }) => readTarget(goal) ?? found, null);
+  const maxQueries = lines.reduce((most, { queries }) => Math.max(most, queries), 0);
   return {
     path,
     header,
-    finished: count === header.examples,
+    finished: lines.length === header.examples,
     results,
     target,
     maxQueries,
     confusionMatrix: confusionMatrix(
-      toPredictions(probabilities),
+      toPredictions(lines.map(({ before }) => before)),
       results.map(({ label }) => label),
-      probabilities[0]?.length ?? 0,
+      lines[0]!.before.length,
     ),
-    space: {
-      words: safeRatio(sums.words, count),
-      modifiableWords,
-      substitutes,
-      log10Combinations: safeRatio(sums.log10, count),
-      combinations: `${(substitutes + 1).toFixed(1)}^${Math.round(modifiableWords)}`,
-    },
-    summary: {
-      accuracyUnderAttack: safeRatio(queries.failed.length, count),
-      interval: wilsonInterval(queries.failed.length, count),
-      ...(target !== null && {
-        recall: computeRecall(results, target),
-        curve: computeCurve(results, queryCounts, target, typeof budget === "number" ? budget : maxQueries),
-      }),
-      successRate: safeRatio(queries.success.length, targeted),
-      attacked: targeted,
-      wordsChanged: changed.length > 0 ? mean(changed) : 0,
-      queries: {
-        mean: attacked.length > 0 ? mean(attacked) : 0,
-        median: attacked.length > 0 ? median(attacked) : 0,
-        p95: attacked.length > 0 ? quantile(attacked, 0.95) : 0,
-        total,
-        evaluated: timing.evaluations,
-      },
-      tokens: { queried: timing.queryTokens, evaluated: timing.evaluatedTokens },
-      ...(Object.keys(timing.resources).length > 0 && { resources: timing.resources }),
-      seconds: timing.seconds,
-      hasBudget,
-      lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
-      ...summarizeParts(counts),
-      nearTies,
-      ...(sums.ties > 0 && { ties: sums.ties }),
-    },
+    space: summarizeSpace(lines),
+    summary: summarizeLines(lines, header, target, maxQueries, await readTiming(path)),
   };
 }
 
-/** The parts of a summary that only some goals and models have. */
-function summarizeParts({ knowsExact, sums, remaining, density }: Awaited<ReturnType<typeof readCounts>>) {
+function summarizeLines(
+  lines: readonly SummaryLine[],
+  { settings: { budget, hasBudget: searchHasBudget } }: JournalHeader,
+  target: number | null,
+  maxQueries: number,
+  timing: Awaited<ReturnType<typeof readTiming>>,
+): AttackSummary {
+  const [failed, successes] = (["failed", "success"] as const).map((wanted) =>
+    lines.filter(({ outcome }) => outcome === wanted),
+  ) as [SummaryLine[], SummaryLine[]];
+  const queries = [...successes, ...failed].map((line) => line.queries);
+  const attacked = queries.length - lines.filter(({ isAttacked }) => isAttacked === false).length;
+  const hasBudget = searchHasBudget === true || (budget !== undefined && budget !== null);
+  const limit = typeof budget === "number" ? budget : median(failed.map((line) => line.queries));
+  const ties = sumOf(lines, (line) => line.ties ?? 0);
+  const reduced = failed.filter(({ goal }) => goal === "input-reduction");
+  const wanted = lines.filter(({ label }) => label !== target);
   return {
-    ...(knowsExact && { exact: sums.exact }),
-    ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
-    ...(density.samples > 0 && {
-      density: {
-        ...density,
-        fraction: density.flipped / density.samples,
-        interval: clopperPearsonInterval(density.flipped, density.samples),
-      },
+    accuracyUnderAttack: safeRatio(failed.length, lines.length),
+    interval: wilsonInterval(failed.length, lines.length),
+    ...(target !== null && {
+      recall: computeRecall(wanted),
+      curve: computeCurve(wanted, typeof budget === "number" ? budget : maxQueries),
     }),
+    successRate: safeRatio(successes.length, attacked),
+    attacked,
+    wordsChanged: successes.length > 0 ? mean(successes.map(({ changed }) => changed)) : 0,
+    queries: {
+      mean: queries.length > 0 ? mean(queries) : 0,
+      median: queries.length > 0 ? median(queries) : 0,
+      p95: queries.length > 0 ? quantile(queries, 0.95) : 0,
+      total: sumOf(lines, (line) => line.queries),
+      evaluated: timing.evaluations,
+    },
+    tokens: { queried: timing.queryTokens, evaluated: timing.evaluatedTokens },
+    ...(Object.keys(timing.resources).length > 0 && { resources: timing.resources }),
+    seconds: timing.seconds,
+    hasBudget,
+    lateSuccesses: hasBudget ? successes.filter((line) => line.queries > 0.9 * limit).length : 0,
+    ...(lines.some(({ exact }) => exact !== undefined) && {
+      exact: lines.filter(({ outcome, exact }) => outcome !== "failed" || exact === true).length,
+    }),
+    ...(reduced.length > 0 && { wordsLeft: mean(reduced.map(({ left }) => left)) }),
+    nearTies: lines.filter(({ nearTie }) => nearTie).map(({ id }) => id),
+    ...(ties > 0 && { ties }),
   };
 }
 
-function computeRecall(results: readonly ExampleResult[], target: number): NonNullable<AttackSummary["recall"]> {
-  const attacked = results.filter(({ label }) => label !== target);
-  const correct = attacked.filter(({ outcome }) => outcome === "failed").length;
-  const before = attacked.filter(({ outcome }) => outcome !== "skipped").length;
+function summarizeSpace(lines: readonly SummaryLine[]): AttackSuiteSummary["space"] {
+  const modifiable = sumOf(lines, ({ space }) => space.modifiableWords);
+  const substitutes = safeRatio(
+    sumOf(lines, ({ space }) => space.substitutes * space.modifiableWords),
+    modifiable,
+  );
+  const modifiableWords = modifiable / lines.length;
   return {
-    labels: [...new Set(attacked.map(({ label }) => label))].sort((a, b) => a - b),
-    examples: attacked.length,
-    before: safeRatio(before, attacked.length),
-    underAttack: safeRatio(correct, attacked.length),
-    interval: wilsonInterval(correct, attacked.length),
+    words: sumOf(lines, ({ space }) => space.words) / lines.length,
+    modifiableWords,
+    substitutes,
+    log10Combinations: sumOf(lines, ({ space }) => space.log10Combinations) / lines.length,
+    combinations: `${(substitutes + 1).toFixed(1)}^${Math.round(modifiableWords)}`,
+  };
+}
+
+/** The recall over texts of the attacked classes. */
+function computeRecall(lines: readonly SummaryLine[]): NonNullable<AttackSummary["recall"]> {
+  const correct = lines.filter(({ outcome }) => outcome === "failed").length;
+  const before = lines.filter(({ outcome }) => outcome !== "skipped").length;
+  return {
+    labels: [...new Set(lines.map(({ label }) => label))].sort((a, b) => a - b),
+    examples: lines.length,
+    before: safeRatio(before, lines.length),
+    underAttack: safeRatio(correct, lines.length),
+    interval: wilsonInterval(correct, lines.length),
   };
 }
 
 /** The budgets that a curve shows, with the complete one. */
 export const curveBudgets = [1, 10, 100, 1000, 10_000] as const;
 
-function computeCurve(
-  results: readonly ExampleResult[],
-  queryCounts: readonly number[],
-  target: number,
-  budget: number,
-): z.output<typeof curveSchema> {
-  const attacked = results.flatMap(({ label, outcome }, i) =>
-    label === target ? [] : [{ outcome, queries: queryCounts[i]! }],
-  );
+function computeCurve(lines: readonly SummaryLine[], budget: number): z.output<typeof curveSchema> {
   return [...curveBudgets.filter((queries) => queries < budget), budget].map((queries) => {
-    const found = attacked.filter(
-      (each) => each.outcome === "failed" || (each.outcome === "success" && each.queries > queries),
+    const found = lines.filter(
+      (line) => line.outcome === "failed" || (line.outcome === "success" && line.queries > queries),
     ).length;
-    return {
-      queries,
-      recall: safeRatio(found, attacked.length),
-      interval: wilsonInterval(found, attacked.length),
-    };
+    return { queries, recall: safeRatio(found, lines.length), interval: wilsonInterval(found, lines.length) };
   });
 }
 
@@ -417,6 +364,10 @@ export function findAttackedLabel(journals: Iterable<Pick<JournalSummary, "heade
 /** Returns whether two journals have the same examples in the same order. */
 export function hasSameExamples({ results: first }: JournalResults, { results: second }: JournalResults): boolean {
   return first.length === second.length && first.every(({ id }, i) => id === second[i]!.id);
+}
+
+function sumOf<T>(items: readonly T[], getValue: (item: T) => number): number {
+  return items.reduce((sum, item) => sum + getValue(item), 0);
 }
 
 function countCorrect(outcomes: ExampleOutcomes): number {

@@ -18,8 +18,6 @@ export const attackValiditySchema = z.object({
   interval: intervalSchema,
   /** Mean similarity of the texts that fooled the model; null if there are none. */
   meanSimilarity: number.nullable(),
-  /** Mean fluency of their originals and of these texts: log P per token, by an MLM. */
-  fluency: z.tuple([number, number]).nullable().default(null),
   /** Time of the encoder. */
   seconds: number,
 });
@@ -29,7 +27,6 @@ export type Validity = z.output<typeof attackValiditySchema>;
 export function summarizeValidity(
   counts: {
     readonly similarities: readonly number[];
-    readonly fluencies?: readonly (readonly [original: number, final: number])[];
     readonly failed: number;
     readonly total: number;
     readonly threshold: number;
@@ -37,7 +34,7 @@ export function summarizeValidity(
   },
   encoder: string,
 ): Validity {
-  const { similarities, fluencies = [], failed, total, threshold, seconds } = counts;
+  const { similarities, failed, total, threshold, seconds } = counts;
   const valid = similarities.filter((similarity) => similarity >= threshold).length;
   const correct = failed + similarities.length - valid;
   return {
@@ -48,10 +45,6 @@ export function summarizeValidity(
     accuracyUnderAttack: total === 0 ? 0 : correct / total,
     interval: wilsonInterval(correct, total),
     meanSimilarity: similarities.length > 0 ? mean(similarities) : null,
-    fluency:
-      fluencies.length > 0
-        ? [mean(fluencies.map(([value]) => value)), mean(fluencies.map(([, value]) => value))]
-        : null,
     seconds,
   };
 }

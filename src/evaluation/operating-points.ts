@@ -43,6 +43,14 @@ export interface LabeledScore {
 export type OperatingPoints = Readonly<z.output<typeof operatingPointsSchema>>;
 type OperatingPoint = Readonly<z.output<typeof pointSchema>>;
 
+/** The fraction of the flagged texts that have the positive label, at a point of the curve. */
+export function computePrecision(
+  { recall, falsePositiveRate }: Pick<OperatingPoint, "recall" | "falsePositiveRate">,
+  { positives, negatives }: Pick<OperatingPoints, "positives" | "negatives">,
+): number {
+  return (recall * positives) / (recall * positives + falsePositiveRate * negatives);
+}
+
 /** A figure needs no more points. */
 const maxPoints = 200;
 

@@ -144,28 +144,6 @@ export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Fl
   return rows;
 }
 
-/** Computes log p(target | text) of one token per position: values[text][place]. */
-export function scorePositions(
-  model: MaskedLm,
-  queries: readonly ({ readonly encoding: Encoding; readonly positions: readonly number[] } & {
-    readonly targetIds: readonly number[];
-  })[],
-): number[][] {
-  const values: number[][] = queries.map(() => []);
-  forEachBatch(
-    model,
-    queries.map(({ encoding }) => encoding),
-    (index) => queries[index]!.positions,
-    (logits, sources) => {
-      const targets = Int32Array.from(sources, ({ index, place }) => queries[index]!.targetIds[place]!);
-      const indices = tensor(targets, [targets.length, 1], { device: logits.device });
-      const found = logits.logSoftmax(-1).gather(1, indices).toFloat32Array();
-      for (const [row, { index, place }] of sources.entries()) values[index]![place] = found[row]!;
-    },
-  );
-  return values;
-}
-
 /** Predicts the most probable tokens at some positions of every text, the most probable first. */
 export function predictAtPositions(
   model: MaskedLm,

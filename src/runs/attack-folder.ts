@@ -112,9 +112,6 @@ async function readControls(folder: string, attack: string): Promise<Controls> {
 const similaritiesSchema = z.object({
   encoder: z.string(),
   similarities: z.record(z.string(), z.number()),
-  maskedLm: z.string().optional(),
-  /** Fluency of the original and of the final text. */
-  fluencies: z.record(z.string(), z.tuple([z.number(), z.number()]).readonly()).optional(),
 });
 
 function getSimilaritiesPath(folder: string, attack: string): string {
@@ -134,15 +131,6 @@ export async function readSimilarities(folder: string, attack: string): Promise<
   const path = getSimilaritiesPath(folder, attack);
   const found = await readJsonIfExists(path, similaritiesSchema, "the similarities");
   return new Map(Object.entries(found?.similarities ?? {}));
-}
-
-/** Reads the fluency of the original and the final texts, by example. None if not measured. */
-export async function readFluencies(
-  folder: string,
-  attack: string,
-): Promise<ReadonlyMap<string, readonly [original: number, final: number]>> {
-  const found = await readJsonIfExists(getSimilaritiesPath(folder, attack), similaritiesSchema, "the fluencies");
-  return new Map(Object.entries(found?.fluencies ?? {}));
 }
 
 /** Removes an attack's journal, so that the attack starts over. */

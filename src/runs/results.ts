@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { operatingPointsSchema } from "../evaluation/operating-points.js";
-import { precisionRecallSchema } from "../evaluation/precision-recall.js";
 import { sliceSchema } from "../evaluation/slices.js";
 import { intervalSchema } from "../evaluation/statistics.js";
 import { guardSummarySchema } from "../proofs/certificates/index.js";
@@ -36,8 +35,6 @@ export const evaluationResultSchema = z.object({
       windows: z.int().nullable().default(null),
     })
     .optional(),
-  /** The precision-recall curve of `positiveLabel`; null if there is none. */
-  precisionRecall: precisionRecallSchema.nullable().default(null),
   /** The area under the ROC curve of `positiveLabel`; null if only one side has texts. */
   auc: z.number().nullable().default(null),
   /** The recall of `positiveLabel` by the largest false-positive rate that is allowed. */

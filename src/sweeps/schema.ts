@@ -65,7 +65,6 @@ export const attackOptionsSchema = attackRequestSchema.omit({
   calibrated: true,
   // A sweep writes into its own folder only.
   saveDataset: true,
-  density: true,
   device: true,
   precision: true,
   threads: true,

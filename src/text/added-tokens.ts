@@ -22,8 +22,8 @@ const addedTokenSchema = z.object(addedTokenFields);
 export type AddedToken = Readonly<z.output<typeof addedTokenSchema>> & { readonly id: number };
 
 /** Creates an added token as transformers does for its special tokens. */
-export function createSpecialToken(content: string, id: number, lstrip = false): AddedToken {
-  return { id, content, single_word: false, lstrip, rstrip: false, normalized: false, special: true };
+export function createSpecialToken(content: string, id: number): AddedToken {
+  return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
 }
 
 const MAX_VOCAB_SIZE = 1 << 24;

@@ -25,7 +25,6 @@ const configSchema = specialTokensSchema.extend({
   strip_accents: option,
   tokenize_chinese_chars: option,
   add_prefix_space: option,
-  keep_accents: option,
   split_by_punct: option,
   added_tokens_decoder: z.record(z.string().regex(/^\d{1,7}$/), z.object(addedTokenFields)).nullish(),
 });
@@ -33,8 +32,6 @@ const configSchema = specialTokensSchema.extend({
 /** Settings of the tokenizer in the other files of its folder. */
 export interface TokenizerConfig {
   readonly options: z.output<typeof configSchema>;
-  /** The model type in config.json. */
-  readonly modelType: string | null;
   readonly specialTokens: { readonly [role in "pad_token" | "unk_token" | "mask_token"]: string | null };
   readonly additionalSpecialTokens: readonly string[];
 }
@@ -42,7 +39,6 @@ export interface TokenizerConfig {
 /** A folder that has only a tokenizer. */
 export const emptyTokenizerConfig: TokenizerConfig = {
   options: {},
-  modelType: null,
   specialTokens: { pad_token: null, unk_token: null, mask_token: null },
   additionalSpecialTokens: [],
 };
@@ -50,7 +46,7 @@ export const emptyTokenizerConfig: TokenizerConfig = {
 /** Classes of transformers that ignore tokenizer_config.json. Those of BERT and RoBERTa use it. */
 const genericTokenizerClasses = ["PreTrainedTokenizerFast", "TokenizersBackend"];
 
-/** Reads tokenizer_config.json, special_tokens_map.json and the model type in config.json. */
+/** Reads tokenizer_config.json and special_tokens_map.json. */
 export async function readTokenizerConfig(folder: string, names: ReadonlySet<string>): Promise<TokenizerConfig> {
   const read = async <Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema>> =>
     validate(
@@ -60,17 +56,12 @@ export async function readTokenizerConfig(folder: string, names: ReadonlySet<str
     );
   const options = await read(TOKENIZER_CONFIG, configSchema);
   const map = await read(SPECIAL_TOKENS_MAP, specialTokensSchema);
-  const { model_type: modelType = null } = await read(
-    "config.json",
-    z.looseObject({ model_type: z.string().nullish() }),
-  );
   const getName = (role: keyof TokenizerConfig["specialTokens"]): string | null =>
     getContent(options[role] ?? map[role] ?? null);
   // Like transformers, read the older file only if the config does not list the added tokens.
   const older = options.added_tokens_decoder == null ? (map.additional_special_tokens ?? []) : [];
   return {
     options,
-    modelType,
     specialTokens: {
       pad_token: getName("pad_token"),
       unk_token: getName("unk_token"),

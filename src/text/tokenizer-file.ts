@@ -154,17 +154,9 @@ function createRobertaLayout(clsId: number, sepId: number): SequenceLayout {
 }
 
 /** Creates the post-processor of BERT: the layout [CLS] a [SEP] b [SEP]. */
-export function createBertProcessor(cls: [string, number], sep: [string, number]): PostProcessor {
+export function createBertProcessor(getId: (token: string) => number): PostProcessor {
+  const [cls, sep] = ["[CLS]", "[SEP]"].map((token) => [token, getId(token)]);
   return readPostProcessor({ type: "BertProcessing", sep, cls }, "post_processor");
-}
-
-/** Creates the post-processor of RoBERTa: the layout <s> a </s></s> b </s>. */
-export function createRobertaProcessor(
-  cls: [string, number],
-  sep: [string, number],
-  options: { readonly trim_offsets: boolean; readonly add_prefix_space: boolean },
-): PostProcessor {
-  return readPostProcessor({ type: "RobertaProcessing", sep, cls, ...options }, "post_processor");
 }
 
 function createUnsupportedError(location: string, received: string): UserError {

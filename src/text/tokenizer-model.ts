@@ -115,7 +115,7 @@ function readBpe(value: unknown, vocabulary: ReadonlyMap<string, number>, locati
 }
 
 /** Parses a merge: a pair of tokens, or one string with both tokens separated by a space. */
-export function readMerge(value: unknown, source: string): [string, string] {
+function readMerge(value: unknown, source: string): [string, string] {
   const pair = typeof value === "string" ? value.split(" ") : value;
   if (Array.isArray(pair) && pair.length === 2 && pair.every((token) => typeof token === "string" && token !== "")) {
     return [pair[0], pair[1]];

@@ -2,6 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { createFileError, readJson } from "../base/files.js";
+import { readSentencePiece, sentencePieceFile } from "./deberta-sentencepiece.js";
 import {
   buildOffsets,
   buildSequence,
@@ -13,8 +14,6 @@ import {
   type Tokenization,
   type Tokenizer,
 } from "./encoding.js";
-import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
-import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
 import { canSplitAtSpaces, createPartEncoder, limitText } from "./part-encoder.js";
 import { createTextComposer, rememberParts } from "./text-composer.js";
 import {
@@ -27,6 +26,7 @@ import { readTokenizerJson, type TokenizerFile, toTokenizerJson } from "./tokeni
 import { hashTokenizer } from "./tokenizer-hash.js";
 import { findSpecialTokens } from "./tokenizer-special.js";
 import { createPackageTokenizer, type TextTokens } from "./tokenizer-worker.js";
+import { readVocabTxt } from "./vocab-txt.js";
 import { createWordsToIds } from "./word-tokens.js";
 import { splitWords } from "./words.js";
 
@@ -37,8 +37,8 @@ import { splitWords } from "./words.js";
 export const SUBWORD_TOKENIZER = "subword-tokenizer.json";
 
 /**
- * Loads the tokenizer from a model folder: tokenizer.json, else the older files vocab.txt,
- * vocab.json and merges.txt, or a SentencePiece model. Applies tokenizer_config.json if it exists.
+ * Loads the tokenizer from a model folder: tokenizer.json, else BERT's vocab.txt or DeBERTa's SentencePiece model.
+ * Applies tokenizer_config.json if it exists.
  */
 export async function loadTokenizer(folder: string, tokenization?: Tokenization): Promise<Tokenizer> {
   const names = new Set(
@@ -61,13 +61,11 @@ async function readTokenizerFile(
     const path = join(folder, json);
     return readTokenizerJson(await readJson(path, "the tokenizer", { kind: "tokenizer" }), path);
   }
-  const sentencePiece = sentencePieceFiles.find((name) => names.has(name));
-  if (sentencePiece !== undefined) return readSentencePiece(folder, sentencePiece, config);
-  if (names.has("vocab.txt")) return readVocabTxt(folder, config);
-  if (names.has("vocab.json") && names.has("merges.txt")) return readVocabAndMerges(folder);
+  if (names.has(sentencePieceFile)) return readSentencePiece(folder, config);
+  if (names.has("vocab.txt")) return readVocabTxt(folder);
   throw new UserError(
-    `${folder}: no tokenizer found. Expected tokenizer.json, or vocab.txt (BERT), or vocab.json and merges.txt ` +
-      "(RoBERTa), or a SentencePiece model (spiece.model, sentencepiece.bpe.model or spm.model).",
+    `${folder}: no tokenizer found. Expected tokenizer.json, or vocab.txt (BERT), or ${sentencePieceFile} (DeBERTa). If it has ` +
+      "other files, save tokenizer.json: transformers.AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER).",
   );
 }
 

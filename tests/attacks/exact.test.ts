@@ -11,6 +11,7 @@ import { createOriginal, proveText } from "../../src/proofs/exact/prove-text.js"
 import { measureDecidedMargin } from "../../src/proofs/exact/score-candidates.js";
 import type { WordSubstitutes } from "../../src/proofs/exact/substitution-space.js";
 import { reduceSpace } from "../../src/proofs/exact/substitution-space.js";
+import { summarizeResults } from "../../src/proofs/exact/summarize-proof.js";
 import { temporaryFolder } from "../temporary.js";
 import { hashed, scriptedVictim } from "./scripted.js";
 
@@ -252,4 +253,26 @@ describe("the reduction of the space", () => {
     expect(reduceSpace(original, candidates, 2, { read, maxLength: 2 }).map(({ position }) => position)).toEqual([0]);
     expect(reduceSpace(original, candidates, 2, { read, maxLength: 4 })).toHaveLength(2);
   });
+});
+
+test("robust accuracy is between what is proven and what is not broken, and every text is counted once", () => {
+  const results = [
+    { provenUpTo: -1, minChanges: 0 }, // misclassified
+    { provenUpTo: 0, minChanges: 1 }, // fooled by one
+    { provenUpTo: 2, minChanges: null }, // proven
+    { provenUpTo: 1, minChanges: null }, // open at two
+    { provenUpTo: 0, minChanges: 2 }, // one is open, two fool it
+  ];
+  const { exact, bracket, distribution } = summarizeResults(results, 2);
+  expect(bracket.map(({ proven, unbroken }) => [proven, unbroken])).toEqual([
+    [4 / 5, 4 / 5],
+    [2 / 5, 3 / 5],
+    [1 / 5, 2 / 5],
+  ]);
+  expect(exact.map(({ accuracy, open }) => [accuracy, open])).toEqual([
+    [4 / 5, 0],
+    [2 / 5, 1],
+    [1 / 5, 1],
+  ]);
+  expect(distribution).toEqual({ exact: [1, 1, 0], robust: 1, open: 2 });
 });

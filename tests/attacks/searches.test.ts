@@ -234,20 +234,6 @@ describe("random", () => {
   });
 });
 
-test("a density counts every random text, and draws the texts of the attack", async () => {
-  const gold = (text: string): number => (text.includes("nice") ? 0.2 : 0.9);
-  const { queries, result } = await run("random:samples=300,density=true", replacements, gold, { rng: new Rng(1) });
-  const texts = queries.flat();
-  const flipped = texts.filter((text) => text.includes("nice")).length;
-  expect(texts).toHaveLength(300);
-  expect(result).toMatchObject({ outcome: "success", density: { samples: 300, flipped } });
-  // "nice" is one of three words in its place.
-  expect(Math.abs(flipped / 300 - 1 / 3)).toBeLessThan(0.1);
-  const plain = await run("random:samples=300", replacements, () => 0.9, { rng: new Rng(1) });
-  expect(plain.queries.flat()).toEqual(texts);
-  expect(plain.result.density).toBeUndefined();
-});
-
 describe("exhaustive", () => {
   test("tries every text once, those with the fewest changes first", async () => {
     const { queries, result } = await run("exhaustive", replacements, () => 0.9);

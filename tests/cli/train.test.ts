@@ -207,7 +207,7 @@ describe("evaluate", () => {
     const people = await invoke(args);
     expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d%/);
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n/);
-    expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n[\s\S]*average precision 0\.\d+\n/);
+    expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n/);
     expect(people.stdout).toMatch(
       /AUC 0\.\d+ \(95% CI .*\); 25 texts of positive, 25 others\. At 95\.0% recall, .*\n$/,
     );

@@ -94,7 +94,7 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
     accuracy: 0.9,
     interval: { low: 0.8, high: 0.95 },
     metrics: { "log-loss": loss },
-    ...{ threshold: null, precisionRecall: null, auc: null, recallAtFpr: null, operatingPoints: null },
+    ...{ threshold: null, auc: null, recallAtFpr: null, operatingPoints: null },
     ...{ benign: [], slices: [], degeneracy: null },
   },
   ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
-import { loadMaskedLm, predictAtPositions, scorePositions, scoreTokens } from "../../src/models/index.js";
+import { loadMaskedLm, predictAtPositions, scoreTokens } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { expectClose, expectComputed } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -60,16 +60,9 @@ test("predicts the most probable tokens at several positions", async () => {
   const first = predicted[1]!;
   const score = (): Float32Array =>
     scoreTokens(loaded, [{ encoding, position, candidateIds: first.map(({ id }) => id) }])[0]!;
-  const scores = score();
   expectComputed(
     () => Array.from(score(), Math.exp),
     first.map(({ probability }) => probability),
-  );
-  // Several positions in one pass.
-  const [single] = scoreTokens(loaded, [{ encoding, position: position - 1, candidateIds: [7] }]);
-  expectComputed(
-    () => scorePositions(loaded, [{ encoding, positions, targetIds: [7, first[2]!.id] }])[0]!,
-    [single![0]!, scores[2]!],
   );
   free(loaded.weights);
 });

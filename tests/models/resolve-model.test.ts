@@ -157,7 +157,7 @@ describe("a Hugging Face model ID", () => {
       "model.safetensors.index.json",
       "model-00001-of-00002.safetensors",
       "model-00002-of-00002.safetensors",
-      "merges.txt",
+      "vocab.txt",
     ];
     hub.repos.set("models/owner/large", { commit, files: Object.fromEntries(names.map((name) => [name, text])) });
     const model = await resolveModel(`owner/large@${commit}`);

@@ -114,7 +114,7 @@ function createResults(
     test: {
       ...{ task, split: "test", examples: 1000, accuracy, interval: { low: accuracy - 0.02, high: accuracy + 0.02 } },
       ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },
-      ...{ threshold: null, precisionRecall: null, auc: null, recallAtFpr: null, operatingPoints: null },
+      ...{ threshold: null, auc: null, recallAtFpr: null, operatingPoints: null },
       ...{ benign: [], slices: [], degeneracy: null, hiddenTexts: 0 },
       confusionMatrix: confusionMatrix ?? [
         [correct / 2, 0],

@@ -8,7 +8,7 @@ const filler = ["a", "the", "film", "plot", "was", "and", "very"];
 const table = { good: ["fine", "cold"], bad: ["dull", "warm"], film: ["plot"], was: ["and"] };
 
 /** One folder for each kind of file that a tokenizer is read from. */
-export const tokenizerFolders = ["roberta-tiny", "bert-bare", "roberta-bare", "albert-bare", "xlm-roberta-bare"];
+export const tokenizerFolders = ["roberta-tiny", "bert-bare", "deberta-v2-bare"];
 
 /** Writes the seeds unless they are there. `load` imports a module of the library by its path. */
 export async function writeSeeds(folder, load, fixtures) {

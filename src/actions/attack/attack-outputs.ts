@@ -14,10 +14,6 @@ import type { Task } from "../../tasks/index.js";
 /** Options for what an attack gives besides its journals. */
 export const attackOutputOptions = {
   saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
-  density: z
-    .boolean()
-    .default(false)
-    .describe("score every text of the attack random, and report the fraction that fools the model"),
   minSimilarity: orNull(z.number().min(-1).max(1)).describe(
     "a text is valid if its similarity to the original is at least this; measures validity",
   ),
@@ -33,29 +29,21 @@ export function checkDatasetPath(path: string): void {
 /** Texts that are encoded together. */
 const batchSize = 256;
 
-/**
- * Measures how similar the texts that fooled the model are to the originals, and how fluent both
- * are, and writes the numbers next to the journal. Without a masked language model, fluency is not
- * measured.
- */
+/** Measures how similar the texts that fooled the model are to the originals, and writes it next to the journal. */
 export async function measureValidity(
   folder: string,
   attack: string,
-  resources: Partial<AttackResources>,
+  encoder: AttackResources["encoder"],
   threshold: number,
 ): Promise<Validity> {
   const start = performance.now();
-  const [encoder, { mlm }] = [resources.encoder!, resources];
   const similarities = new Map<string, number>();
-  const fluencies = new Map<string, readonly [original: number, final: number]>();
   let batch: AttackResult[] = [];
   let failed = 0;
   let total = 0;
   const flush = async (): Promise<void> => {
     const texts = batch.flatMap((result) => [result.texts.join("\n"), result.finalTexts.join("\n")]);
     const vectors = await encoder.compute(texts);
-    const values = mlm ? await mlm.measureFluency(texts) : null;
-    for (const [i, { id }] of batch.entries()) if (values) fluencies.set(id, [values[2 * i]!, values[2 * i + 1]!]);
     for (const [i, { id }] of batch.entries())
       similarities.set(id, Math.round(1e6 * computeCosine(vectors[2 * i]!, vectors[2 * i + 1]!)) / 1e6);
     batch = [];
@@ -71,11 +59,10 @@ export async function measureValidity(
   await writeSimilarities(folder, attack, {
     encoder: encoder.name,
     similarities: Object.fromEntries(similarities),
-    ...(mlm && { maskedLm: mlm.name, fluencies: Object.fromEntries(fluencies) }),
   });
   const seconds = (performance.now() - start) / 1000;
   return summarizeValidity(
-    { similarities: [...similarities.values()], fluencies: [...fluencies.values()], failed, total, threshold, seconds },
+    { similarities: [...similarities.values()], failed, total, threshold, seconds },
     encoder.name,
   );
 }

@@ -201,7 +201,7 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
     const names = [...journals.keys()];
     if (minSimilarity !== null)
       for (const name of names)
-        summary.attacks[name]!.validity = await measureValidity(out, name, prepared.resources, minSimilarity);
+        summary.attacks[name]!.validity = await measureValidity(out, name, prepared.resources.encoder!, minSimilarity);
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
       labels: task.labels,

@@ -29,18 +29,6 @@ export function openAttackedVictim(
   return openVictim({ ...request, model, guard, precision: precision ?? "auto", onEvent });
 }
 
-/** The attacks of a request. To measure a density, the random attack does not stop at a success. */
-function listSpecs({ attacks, density, queryBudget }: ParsedAttackRequest): ParsedAttackRequest["attacks"] {
-  if (!density) return attacks;
-  if (!attacks.some(({ name }) => name === "random"))
-    throw new UserError("--density counts the texts of the attack random. Add --attack random:samples=3000.");
-  if (queryBudget !== null)
-    throw new UserError("--density scores every random text. Leave out --query-budget; samples is its budget.");
-  return attacks.map((spec) =>
-    spec.name === "random" ? { ...spec, options: { ...spec.options, density: true } } : spec,
-  );
-}
-
 /** Loads the attacks of a request and what they need. */
 export async function prepareAttacks(
   request: ParsedAttackRequest,
@@ -50,13 +38,12 @@ export async function prepareAttacks(
 ): Promise<Pick<LoadedRequest, "attacks" | "resources" | "constraints">> {
   const { protocol, vectors, lmConstraint } = request;
   const needs: ResourceName[] = [];
-  if (request.minSimilarity !== null) needs.push("encoder", "mlm");
-  if (protocol !== null) needs.push("encoder");
+  if (request.minSimilarity !== null || protocol !== null) needs.push("encoder");
   if (protocol !== null && vectors === null)
     warn(callbacks, `The protocol ${protocol} has counter-fitted neighbors. Pass --vectors FILE to use them.`);
   if (request.maxLikelihoodDrop !== null) needs.push("mlm");
   if (request.checks !== false) needs.push("gradient");
-  const { attacks, resources } = await victim.loadAttacks(listSpecs(request), request, labels, needs);
+  const { attacks, resources } = await victim.loadAttacks(request.attacks, request, labels, needs);
   const constraints = [
     ...createRequestConstraints(request, modifiableFields, resources),
     ...createProtocolConstraints(protocol, resources),

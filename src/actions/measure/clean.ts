@@ -7,7 +7,6 @@ import {
   type OperatingPoints,
   scoreLabel,
 } from "../../evaluation/operating-points.js";
-import { computePrecisionRecall } from "../../evaluation/precision-recall.js";
 import { summarizeSlices } from "../../evaluation/slices.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import type { Predictor } from "../../models/inference/predictor.js";
@@ -65,7 +64,6 @@ export function summarizeAnswers(
     hiddenTexts: examples.filter(({ texts }) => findHiddenText(texts) !== null).length,
     positiveLabel: positive === null ? null : names[positive]!,
     ...(guard && scores && { guard: evaluateGuard(scores, answers, names, guard) }),
-    precisionRecall: scores && computePrecisionRecall(scores),
     auc: operatingPoints?.auc ?? null,
     recallAtFpr: operatingPoints && listRecalls(operatingPoints),
     operatingPoints,

@@ -174,10 +174,10 @@ function checkWithin(
     metrics: { ...result.metrics, [errorName]: result.metrics[errorName]! + by },
   });
   const wide = bounds.flatMap((each) => [widen(each, -2 * margin), widen(each, 2 * margin)]);
-  const strip = ({ operatingPoints, precisionRecall, ...rest }: Partial<EvaluationResult>): object => {
+  const strip = ({ operatingPoints, ...rest }: Partial<EvaluationResult>): object => {
     const { curve: _, pointAtFpr, ...points } = operatingPoints ?? {};
     const recalls = Object.entries(pointAtFpr ?? {}).map(([rate, { recall }]) => [rate, recall]);
-    return { ...rest, points, recalls, averagePrecision: precisionRecall?.averagePrecision };
+    return { ...rest, points, recalls };
   };
   checkEqual(
     path,
@@ -201,9 +201,8 @@ function checkWithin(
   const reject = (point: object): never => {
     throw new UserError(`${path}: the model has no point ${JSON.stringify(point)}. Evaluate the model again.`);
   };
-  const { operatingPoints, precisionRecall } = recorded;
-  for (const points of [operatingPoints?.curve, precisionRecall?.points])
-    if (points && !isCurve(points)) reject(points);
+  const { operatingPoints } = recorded;
+  if (operatingPoints && !isCurve(operatingPoints.curve)) reject(operatingPoints.curve);
   for (const point of [...(operatingPoints?.curve ?? []), ...Object.values(operatingPoints?.pointAtFpr ?? {})]) {
     const { threshold, recall, falsePositiveRate } = point;
     const at = threshold ?? Number.POSITIVE_INFINITY;
@@ -216,12 +215,6 @@ function checkWithin(
     const recallInterval = wilsonInterval(Math.round(recall * positives.length), positives.length);
     const falsePositiveInterval = wilsonInterval(Math.round(falsePositiveRate * negatives.length), negatives.length);
     checkEqual(path, point, [{ ...point, recallInterval, falsePositiveInterval }]);
-  }
-  for (const point of precisionRecall?.points ?? []) {
-    const { threshold, recall, precision } = point;
-    const alarms = (recall * positives.length * (1 / precision - 1)) / negatives.length;
-    if (!isScore(threshold) || !isBetween(recall, positives, threshold) || !isBetween(alarms, negatives, threshold))
-      reject(point);
   }
 }
 

@@ -12,8 +12,6 @@ export const random = defineAttack({
   options: z.strictObject({
     ...goalOptions,
     samples: z.int().min(1).default(100).describe("random texts to try per example"),
-    // Without a default, so that the journals of the baseline do not mention it.
-    density: z.boolean().optional().describe("score all of them, to measure the fraction that flips (--density)"),
   }),
   resources: ["substitutions", "labels"],
   optional: ["context"],
@@ -22,6 +20,6 @@ export const random = defineAttack({
     goal: createGoal(options, labels),
     transformations: [swapFromTable(substitutions)],
     constraints: fitContext(context),
-    search: randomSearch(options.samples, options.density),
+    search: randomSearch(options.samples),
   }),
 });

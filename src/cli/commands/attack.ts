@@ -36,7 +36,6 @@ export const examples = [
   "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
   "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
   "temper attack runs/ag-news-standard-seed0 --protocol textdefender --vectors counter-fitted-vectors.txt",
-  "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --attack random:samples=3000 --density",
   'temper attack runs/sst2-standard-seed0 --attack textfooler --input "a quiet film" --true-label positive',
 ];
 
@@ -83,7 +82,6 @@ export function define(command: Command, io: Io): void {
     maskedLm: "<model>",
     transferFrom: "<journal>",
     saveDataset: "<file>",
-    density: "",
     minSimilarity: "<number>",
     windows: "<words>",
     positiveLabel: "<label>",

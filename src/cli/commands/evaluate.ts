@@ -3,6 +3,7 @@ import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/
 import { UserError } from "../../base/errors.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
 import { formatWithUnit } from "../../evaluation/metric-table.js";
+import { computePrecision } from "../../evaluation/operating-points.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
@@ -78,20 +79,19 @@ function formatDetails(io: Io, result: EvaluationResult): string {
 const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
 
 /** The precision that each recall of the positive label costs, and the threshold that gives it. */
-function formatThresholds(io: Io, { precisionRecall, positiveLabel }: EvaluationResult): string {
-  if (!precisionRecall) return "";
+function formatThresholds(io: Io, { operatingPoints, positiveLabel }: EvaluationResult): string {
+  if (!operatingPoints) return "";
   // With few texts, one threshold can be the first for several recalls.
   const points = new Set(
-    shownRecalls.flatMap((wanted) => precisionRecall.points.findLast(({ recall }) => recall >= wanted) ?? []),
+    shownRecalls.flatMap((wanted) => operatingPoints.curve.findLast(({ recall }) => recall >= wanted) ?? []),
   );
-  const rows = [...points].map(({ recall, precision, threshold }) => [
-    formatPercent(recall),
-    formatPercent(precision),
-    formatNumber(threshold),
+  const rows = [...points].map((point) => [
+    formatPercent(point.recall),
+    formatPercent(computePrecision(point, operatingPoints)),
+    formatNumber(point.threshold!),
   ]);
   const head = [`recall of ${positiveLabel}`, "precision", "--threshold"];
-  const average = `average precision ${formatNumber(precisionRecall.averagePrecision)}`;
-  return `\n${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n${average}\n`;
+  return `\n${formatTable(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n`;
 }
 
 function parseBenignOption(assignment: string, before: Record<string, string> = {}): typeof before {

@@ -12,7 +12,7 @@ import {
   openHubSnapshot,
 } from "../../hub/hub-cache.js";
 import { prefersOnnx } from "../../tensor/native.js";
-import { sentencePieceFiles } from "../../text/legacy-sentencepiece.js";
+import { sentencePieceFile } from "../../text/deberta-sentencepiece.js";
 import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
 
@@ -140,9 +140,7 @@ const auxiliaryFiles = [
   "special_tokens_map.json",
   "added_tokens.json",
   "vocab.txt",
-  "vocab.json",
-  "merges.txt",
-  ...sentencePieceFiles,
+  sentencePieceFile,
   "head.safetensors",
 ];
 

@@ -4,30 +4,17 @@ import type { AttackOutcome } from "../../attacks/result.js";
 import type { AbleVictim } from "../../attacks/victim.js";
 import { exists } from "../../base/files.js";
 import { validate } from "../../base/validate.js";
-import { computeBracket, countMinChanges } from "../../evaluation/bracket.js";
 import { describeDegeneratePredictions } from "../../evaluation/degenerate.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { type Interval, mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
+import { mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { readProof } from "./proof-file.js";
 import type { BlockLine, ProofLine, ResultLine, SubstitutionList } from "./proof-lines.js";
 import { createOriginal } from "./prove-text.js";
 import { applySubstitutions } from "./score-candidates.js";
 
 /** The summary of the lines of a proof. */
-export interface ProofSummary {
+export interface ProofSummary extends ReturnType<typeof summarizeResults> {
   readonly examples: number;
-  readonly exact: readonly {
-    readonly changes: number;
-    /** The fraction of texts of which it is proven that no set of at most so many substitutions fools. */
-    readonly accuracy: number;
-    readonly interval: Interval;
-    /** Texts that the budget left open: neither fooled nor proven. */
-    readonly open: number;
-  }[];
-  /** Robust accuracy is between what is proven and what no attack has broken. */
-  readonly bracket: ReturnType<typeof computeBracket>;
-  /** Texts by the smallest number of substitutions that fools the model. */
-  readonly distribution: ReturnType<typeof countMinChanges>;
   /** The results of attacks with at most `maxChanges` substitutions, compared with the exact result. */
   readonly attacks: Readonly<Record<string, ExactGap>>;
   readonly task: string;
@@ -91,9 +78,7 @@ export async function summarizeProof(path: string): Promise<ProofSummary | null>
   }
   return {
     examples: results.length,
-    exact: summarizeResults(results, maxChanges),
-    bracket: computeBracket(results, maxChanges),
-    distribution: countMinChanges(results, maxChanges),
+    ...summarizeResults(results, maxChanges),
     attacks: Object.fromEntries(gaps),
     task,
     split,
@@ -151,14 +136,36 @@ function listLines<Kind extends "text" | "result">(
 }
 
 /** Robust accuracy at 0 … `maxChanges` substitutions. */
-function summarizeResults(results: readonly ResultLine[], maxChanges: number): ProofSummary["exact"] {
+export function summarizeResults(
+  results: readonly Pick<ResultLine, "provenUpTo" | "minChanges">[],
+  maxChanges: number,
+) {
   const count = results.length;
-  return Array.from({ length: maxChanges + 1 }, (_, changes) => {
-    const proven = results.filter(({ provenUpTo }) => provenUpTo >= changes).length;
-    const fooled = results.filter(({ minChanges }) => minChanges !== null && minChanges <= changes).length;
-    const interval = wilsonInterval(proven, count);
-    return { changes, accuracy: proven / count, interval, open: count - proven - fooled };
-  });
+  const levels = Array.from({ length: maxChanges + 1 }, (_, changes) => ({
+    changes,
+    proven: results.filter(({ provenUpTo }) => provenUpTo >= changes).length,
+    unbroken: results.filter(({ minChanges }) => minChanges === null || minChanges > changes).length,
+  }));
+  const first = levels.map(
+    ({ changes }) => results.filter((each) => each.minChanges === changes && each.provenUpTo === changes - 1).length,
+  );
+  const robust = levels.at(-1)!.proven;
+  return {
+    /** The fraction of texts that no set of at most so many substitutions fools, and texts that the budget left open. */
+    exact: levels.map(({ changes, proven, unbroken }) => {
+      return { changes, accuracy: proven / count, interval: wilsonInterval(proven, count), open: unbroken - proven };
+    }),
+    /** Robust accuracy is between what is proven and what no attack has broken. */
+    bracket: levels.map(({ changes, proven, unbroken }) => ({
+      changes,
+      proven: proven / count,
+      provenInterval: wilsonInterval(proven, count),
+      unbroken: unbroken / count,
+      unbrokenInterval: wilsonInterval(unbroken, count),
+    })),
+    /** Texts by the smallest number of substitutions that fools the model, where it is exact: 0 is misclassified. */
+    distribution: { exact: first, robust, open: count - robust - first.reduce((sum, each) => sum + each, 0) },
+  };
 }
 
 /** The finding of an attack on a text: the substitutions, if it fooled the model. */

@@ -3,6 +3,7 @@ import { type BandPoint, downsample, drawLine, joinSeeds, type Point, plotPanel 
 import { capitalize } from "../../base/format.js";
 import { groupBy } from "../../base/group-by.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
+import { computePrecision } from "../../evaluation/operating-points.js";
 import type { TaskGroups } from "../groups.js";
 import { type Html, html, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -75,8 +76,8 @@ function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: 
 }
 
 function getPrecisionRecallPoints({ results }: ReportRun): CurveSeries["points"] {
-  const points = results?.test.precisionRecall?.points ?? [];
-  return points.map(({ recall, precision }) => ({ x: 100 * recall, y: precision })).reverse();
+  const found = results?.test.operatingPoints;
+  return (found?.curve ?? []).map((point) => ({ x: 100 * point.recall, y: computePrecision(point, found!) })).reverse();
 }
 
 function getMetricPoints({ events }: ReportRun, metric: string): CurveSeries["points"] {

@@ -3,7 +3,7 @@ import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
-import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
+import { readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -21,8 +21,6 @@ interface ShownResult {
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
   readonly similarity: number | undefined;
-  /** Fluency of the original and the final text, if it was measured. */
-  readonly fluency: readonly [original: number, final: number] | undefined;
 }
 
 /** One example under one attack, for every model. */
@@ -66,11 +64,8 @@ export async function selectExamples(groups: readonly ShownModel[]): Promise<Sho
     const versions = new Map<string, ShownResult[]>(ids.map((id) => [id, []]));
     for (const { group, labels, journal, folder } of attacked) {
       const similarities = await readSimilarities(folder, attack);
-      const fluencies = await readFluencies(folder, attack);
-      for await (const { result } of readJournal(journal.path)) {
-        const validity = { similarity: similarities.get(result.id), fluency: fluencies.get(result.id) };
-        versions.get(result.id)?.push({ group, labels, result, ...validity });
-      }
+      for await (const { result } of readJournal(journal.path))
+        versions.get(result.id)?.push({ group, labels, result, similarity: similarities.get(result.id) });
     }
     selected.push(...[...versions].map(([id, all]) => ({ attack, id, versions: all })));
   }
@@ -189,9 +184,6 @@ function renderModelResult(version: ShownResult): Html {
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   const attempt = outcome === "failed" ? " in the best attempt" : "";
   const similarity = version.similarity === undefined ? "" : `, similarity ${formatNumber(version.similarity, 2)}`;
-  const validity = version.fluency
-    ? `${similarity}, fluency ${version.fluency.map((value) => formatNumber(value, 2)).join(" to ")}`
-    : similarity;
   const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
   const unchanged =
     outcome === "skipped"
@@ -202,7 +194,7 @@ function renderModelResult(version: ShownResult): Html {
 <h4>${group.name} ${renderBadge(outcome)}</h4>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${validity}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}</p>`}
 </section>`;
 }
 
