@@ -24,8 +24,6 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
   readonly isChecked?: boolean;
   /** The differences of Temper's version from the paper, in one sentence. */
   readonly differences?: string;
-  /** Options to describe the attack with, if some have no default. */
-  readonly exampleOptions?: z.input<Schema>;
   /** The goal, transformations, constraints and search. */
   build(options: z.output<Schema>, resources: Pick<AttackResources, Needs> & Partial<AttackResources>): Recipe;
 }

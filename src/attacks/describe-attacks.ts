@@ -1,28 +1,10 @@
-import { describeOptions, type OptionDescription } from "../base/describe-options.js";
+import { describeOptions } from "../base/describe-options.js";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { type AttackDefinition, getNeeds, usesGradients } from "./define-attack.js";
 import { attackNames } from "./load-attack.js";
 import { attacks } from "./recipes/index.js";
 import { type AttackResources, resourceFacts } from "./resources.js";
-
-/** An attack for people: what it does, its parts, what it needs and costs, and its options. */
-export interface AttackDescription {
-  readonly name: string;
-  readonly summary: string;
-  readonly paper: string;
-  readonly isWhiteBox: boolean;
-  readonly goal: string;
-  readonly transformations: readonly string[];
-  readonly constraints: readonly string[];
-  readonly search: string;
-  /** Queries per example, in words. */
-  readonly cost: string;
-  readonly resources: readonly string[];
-  /** Its differences from the paper; null if there are none. */
-  readonly differences: string | null;
-  readonly options: readonly OptionDescription[];
-}
 
 /** Describes a built-in attack by name; without a name, all of them. */
 export function describeAttacks(name?: string): AttackDescription[] {
@@ -31,10 +13,13 @@ export function describeAttacks(name?: string): AttackDescription[] {
   return (name === undefined ? [...attacks.values()] : [attacks.get(name)!]).map(describeAttack);
 }
 
+/** An attack for people: what it does, its parts, what it needs and costs, and its options. */
+export type AttackDescription = ReturnType<typeof describeAttack>;
+
 /** Describes one attack, built-in or custom. */
-export function describeAttack(definition: AttackDefinition): AttackDescription {
-  const { name, summary, paper, options, differences = null, exampleOptions = {} } = definition;
-  const parsed = options.parse(exampleOptions);
+export function describeAttack(definition: AttackDefinition) {
+  const { name, summary, paper, options, differences = null } = definition;
+  const parsed = options.parse({});
   const needs = getNeeds(definition, parsed);
   // Resources are only used when the attack runs, so their names are enough to describe it.
   const named = Object.fromEntries(needs.map((each) => [each, { name: each }]));
@@ -46,10 +31,12 @@ export function describeAttack(definition: AttackDefinition): AttackDescription 
     paper,
     isWhiteBox: usesGradients(definition),
     goal: goal.name,
+    /** Its differences from the paper; null if there are none. */
     differences,
     transformations: transformations.map((each) => each.name),
     constraints: constraints.map((each) => each.name),
     search: search.name,
+    /** Queries per example, in words. */
     cost: search.cost,
     resources: [...new Set(needs.flatMap((each) => resourceFacts[each].title ?? []))],
     options: describeOptions(options),

@@ -1,9 +1,7 @@
 import { jsonpath } from "json-p3";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import type { ParsedHttpVictimOptions } from "./endpoint.js";
-
-/** One text, or the two texts of a pair. */
-export type HttpText = string | readonly string[];
+import type { PlainText } from "./victim.js";
 
 /** The body of a question to an endpoint, and the places of labels and scores in its answers. */
 interface AnswerMapping {
@@ -16,49 +14,35 @@ interface AnswerMapping {
   readonly classes: readonly string[] | null;
 }
 
-type Preset = NonNullable<ParsedHttpVictimOptions["preset"]>;
-
 /** The bodies and answers of well-known servers. */
-const presets: Readonly<Record<Preset, AnswerMapping>> = {
+const presets: Readonly<Record<NonNullable<ParsedHttpVictimOptions["preset"]>, Partial<AnswerMapping>>> = {
   // Text Embeddings Inference and Hugging Face's Inference API: all labels of each text.
-  tei: { request: '{"inputs": $texts}', labels: "$[*][*].label", scores: "$[*][*].score", classes: null },
+  tei: { labels: "$[*][*].label", scores: "$[*][*].score" },
   // A pipeline of transformers: the most probable label of each text.
-  transformers: { request: '{"inputs": $texts}', labels: "$[*].label", scores: "$[*].score", classes: null },
+  transformers: { labels: "$[*].label", scores: "$[*].score" },
   // The score of a text is the largest one of its categories.
   "openai-moderation": {
     request: '{"input": $texts}',
-    labels: null,
     scores: "$.results[*].category_scores",
     classes: ["safe", "flagged"],
   },
 };
 
 /** The mapping of an endpoint; null if it speaks Temper's own format. */
-export function resolveMapping({
-  preset,
-  request,
-  labels,
-  scores,
-  classes,
-}: ParsedHttpVictimOptions): AnswerMapping | null {
-  const base = preset === undefined ? null : presets[preset];
-  const foundScores = scores ?? base?.scores;
-  if (foundScores === undefined) {
-    if (request === undefined && labels === undefined && classes === undefined) return null;
+export function resolveMapping({ preset, ...given }: ParsedHttpVictimOptions): AnswerMapping | null {
+  const base: Partial<AnswerMapping> = preset ? presets[preset] : {};
+  const [request, labels] = [given.request ?? base.request, given.labels ?? base.labels];
+  const [scores, classes] = [given.scores ?? base.scores, given.classes ?? base.classes];
+  if ([request, labels, scores, classes].every((part) => part === undefined)) return null;
+  if (scores === undefined)
     throw new UserError(
       "endpoint: scores: expected the JSONPath of the scores in an answer, such as $[*].score, received nothing.",
     );
-  }
-  return {
-    request: request ?? base?.request ?? '{"inputs": $texts}',
-    labels: labels ?? base?.labels ?? null,
-    scores: foundScores,
-    classes: classes ?? base?.classes ?? null,
-  };
+  return { request: request ?? '{"inputs": $texts}', labels: labels ?? null, scores, classes: classes ?? null };
 }
 
 /** Writes the body of a request. */
-export function writeBody(template: string, texts: readonly HttpText[]): string {
+export function writeBody(template: string, texts: readonly PlainText[]): string {
   if (!template.includes("$text"))
     throw new UserError(
       `endpoint: request: expected JSON with $texts (the list of texts) or $text (one text), received ${template}`,
@@ -79,10 +63,9 @@ export function writeBody(template: string, texts: readonly HttpText[]): string 
 }
 
 /**
- * Reads the probabilities of the texts from an answer. Scores outside of 0 to 1 are logits (softmax, also in
- * later answers), and others
- * are divided by their sum, so that the order of the labels stays. If only one label of a text is given, the
- * others share what is left.
+ * Reads the probabilities of the texts from an answer. Scores outside of 0 to 1 are logits (softmax, also in later
+ * answers), and others are divided by their sum, so that the order of the labels stays. If only one label of a text is
+ * given, the others share what is left.
  */
 export function readMappedRows(
   data: unknown,

@@ -1,20 +1,15 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
-import type { Identified, PreparedText } from "../models/inference/predictor.js";
-import { countWords } from "../text/find-words.js";
-import type { Victim } from "./victim.js";
+import type { Identified } from "../models/inference/predictor.js";
+import { type PlainInput, type PlainText, preparePlainTexts, type Victim } from "./victim.js";
 
 /**
  * Classifies texts: one row of probabilities per text. A pair of texts is an array of two strings.
  */
 export type PredictProbabilities = (
-  texts: readonly (string | readonly string[])[],
+  texts: readonly PlainText[],
 ) => readonly ArrayLike<number>[] | Promise<readonly ArrayLike<number>[]>;
-
-interface FunctionText extends PreparedText {
-  readonly text: string | readonly string[];
-}
 
 /** Texts per call of a function. */
 const maxTexts = 256;
@@ -25,7 +20,7 @@ const maxTexts = 256;
  * @example
  * const victim = await createFunctionVictim((texts) => texts.map(() => [0.5, 0.5]));
  */
-export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<FunctionText> & Identified> {
+export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<PlainInput> & Identified> {
   const [row] = await predict([""]);
   if (row === undefined || row.length < 2)
     throw new UserError(
@@ -42,12 +37,8 @@ export async function createFunctionVictim(predict: PredictProbabilities): Promi
     isDeterministic: false,
     unkToken: "[UNK]",
     callLimits: { maxTexts },
-    prepare: (inputs) =>
-      inputs.map((texts) => {
-        const text = texts.length === 1 ? texts[0]! : texts;
-        return { content: JSON.stringify(texts), text, length: countWords(texts) };
-      }),
-    async predict(items: readonly FunctionText[]) {
+    prepare: preparePlainTexts,
+    async predict(items: readonly PlainInput[]) {
       const rows = await predict(items.map(({ text }) => text));
       return rows.map((each) => ({ probabilities: Float32Array.from(each) }));
     },

@@ -4,8 +4,7 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { validate } from "../base/validate.js";
 import { splitCalls } from "../models/inference/predict-in-calls.js";
-import type { Identified, PreparedText } from "../models/inference/predictor.js";
-import { countWords } from "../text/find-words.js";
+import type { Identified } from "../models/inference/predictor.js";
 import {
   type Endpoint,
   type HttpVictimOptions,
@@ -14,12 +13,8 @@ import {
   redactUrl,
   resolveEndpoint,
 } from "./endpoint.js";
-import { type HttpText, readMappedRows, resolveMapping, writeBody } from "./endpoint-answers.js";
-import type { Victim } from "./victim.js";
-
-interface EndpointText extends PreparedText {
-  readonly text: HttpText;
-}
+import { readMappedRows, resolveMapping, writeBody } from "./endpoint-answers.js";
+import { type PlainInput, type PlainText, preparePlainTexts, type Victim } from "./victim.js";
 
 /** Probabilities need far less. More is an error or an attack on our memory. */
 const maxAnswerBytes = 16 << 20;
@@ -47,7 +42,7 @@ export async function connectHttpVictim(
   url: string,
   rawOptions: HttpVictimOptions = {},
   callbacks: Pick<Callbacks, "onEvent"> = {},
-): Promise<Victim<EndpointText> & Identified & { readonly labels: readonly string[] | null }> {
+): Promise<Victim<PlainInput> & Identified & { readonly labels: readonly string[] | null }> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
   const endpoint = resolveEndpoint(url, options);
   const { shown } = endpoint;
@@ -56,7 +51,7 @@ export async function connectHttpVictim(
   let isLogits = false;
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
   let queries = 0;
-  const query = async (texts: readonly HttpText[], numLabels?: number): Promise<Float32Array[]> => {
+  const query = async (texts: readonly PlainText[], numLabels?: number): Promise<Float32Array[]> => {
     queries += texts.length;
     if (queries > options.maxQueries)
       throw new UserError(
@@ -104,12 +99,8 @@ export async function connectHttpVictim(
     isDeterministic: false,
     unkToken: options.unkToken,
     callLimits: { maxTexts: options.batchSize * options.maxConcurrentRequests },
-    prepare: (inputs) =>
-      inputs.map((texts) => {
-        const text = texts.length === 1 ? texts[0]! : texts;
-        return { content: JSON.stringify(texts), text, length: countWords(texts) };
-      }),
-    async predict(items: readonly EndpointText[]) {
+    prepare: preparePlainTexts,
+    async predict(items: readonly PlainInput[]) {
       const texts = items.map(({ text }) => text);
       const requests: Promise<Float32Array[]>[] = [];
       for (let start = 0; start < texts.length; start += options.batchSize)
@@ -199,7 +190,7 @@ function failOnRows(received: string, count: number, url: string): never {
 }
 
 function parseAnswer(body: string, count: number, url: string): unknown {
-  if (body.trim() === "") return failOnRows("an empty response", count, url);
+  if (body.trim() === "") failOnRows("an empty response", count, url);
   try {
     return JSON.parse(body);
   } catch {

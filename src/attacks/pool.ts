@@ -1,4 +1,5 @@
 import { isTurnDue, stopIfAborted, takeTurn } from "../base/event-loop.js";
+import { groupBy } from "../base/group-by.js";
 import { Rng } from "../base/rng.js";
 import type { Accuracy, Identified, Predictor, PreparedText } from "../models/inference/predictor.js";
 import type { Score } from "../models/inference/score.js";
@@ -213,13 +214,13 @@ function groupScores(
   pending: readonly PendingText[],
   answers: ReadonlyMap<number, Score>,
 ): ReadonlyMap<string, readonly ScoredCandidate[]> {
-  const groups = new Map<string, ScoredCandidate[]>();
-  for (const [i, { probabilities }] of answers) {
-    const { running, index } = pending[i]!;
-    const { text, hidden } = running.queries[index]!;
-    groups.set(running.id, [...(groups.get(running.id) ?? []), { text, hidden, probabilities }]);
-  }
-  return groups;
+  const byExample = groupBy([...answers], ([i]) => pending[i]!.running);
+  return new Map(
+    [...byExample].map(([{ id, queries }, own]) => [
+      id,
+      own.map(([i, { probabilities }]) => ({ ...queries[pending[i]!.index]!, probabilities })),
+    ]),
+  );
 }
 
 /**

@@ -1,3 +1,4 @@
+import { groupBy } from "../base/group-by.js";
 import type { Rng } from "../base/rng.js";
 import type { Example } from "../tasks/example.js";
 import type { EditedText } from "./edited-text.js";
@@ -134,10 +135,8 @@ export function* scoreCandidates(
 /** Lists the allowed candidates of the original text by word, for searches that combine them. */
 export function* expandWords(problem: Problem): SearchGenerator<ReadonlyMap<number, readonly EditedText[]>> {
   const { text } = problem.original;
-  const byPosition = new Map<number, EditedText[]>();
-  for (const candidate of yield* expand(text, problem.findOpenPositions(text)))
-    byPosition.set(candidate.position, [...(byPosition.get(candidate.position) ?? []), candidate]);
-  return new Map([...byPosition].sort(([a], [b]) => a - b));
+  const candidates = yield* expand(text, problem.findOpenPositions(text));
+  return new Map([...groupBy(candidates, ({ position }) => position)].sort(([a], [b]) => a - b));
 }
 
 /**

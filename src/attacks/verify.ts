@@ -6,7 +6,7 @@ import { describeDifference, findDifference, namedDataClass, type VerifiedClass 
 import { formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
-import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
+import { splitIntoPieces, type TextPiece } from "../text/text-pieces.js";
 import { EditedText } from "./edited-text.js";
 import { margin, nearTieMargin } from "./goals.js";
 import { type JournalHeader, readJournal } from "./journal.js";
@@ -184,16 +184,10 @@ export function checkHashes(header: JournalHeader, expected: Hashes, path: strin
 }
 
 /** The characters of texts that belong to no word, without white space, which edits change. */
-function listGapCharacters({ pieces }: TextTemplate, words: readonly string[]): string {
-  const gaps = pieces(words)
-    .flat()
-    .filter(({ word }) => word === null);
+function listGapCharacters(pieces: readonly (readonly TextPiece[])[]): string {
+  const gaps = pieces.flat().filter(({ word }) => word === null);
   const characters = gaps.flatMap(({ text }) => [...text.replaceAll(/\s/g, "")]);
   return characters.sort().join("");
-}
-
-function readWords(texts: readonly string[], { findWords }: AbleVictim): EditedText {
-  return EditedText.create(texts, ...(findWords ? [findWords] : []));
 }
 
 /** The facts that only a search can tell. A verification counts the lines whose search it has not repeated. */
@@ -206,7 +200,7 @@ export const searchFields = ["queries", "exhausted", "exact", "nearTie", "ties",
 function recomputeLine(result: AttackResult, victim: AbleVictim, goal: string | undefined): AttackResult {
   const { goal: _, isAttacked: recorded, ...rest } = result;
   const { texts, finalWords, origins, label, outcome } = result;
-  const original = readWords(texts, victim);
+  const original = EditedText.create(texts, victim.findWords);
   const target = readTarget(goal);
   // A goal of another module may leave out any label.
   const isOther = goal !== undefined && !builtInGoals.test(goal);
@@ -236,13 +230,13 @@ function checkEdits(
   location: string,
 ): void {
   const { texts, words, fieldSizes, finalWords, finalTexts } = result;
-  const template = createTextTemplate(finalTexts, finalWords, getWordFields(result.finalFieldSizes));
-  if (template.render(finalWords).some((text, field) => text !== finalTexts[field]))
+  const pieces = splitIntoPieces(finalTexts, finalWords, getWordFields(result.finalFieldSizes));
+  if (pieces.some((list, field) => list.map(({ text }) => text).join("") !== finalTexts[field]))
     throw new UserError(`${location}: the final text does not contain the final words in their order`);
-  const original = createTextTemplate(texts, words, getWordFields(fieldSizes));
-  const isKept = listGapCharacters(template, finalWords) === listGapCharacters(original, words);
+  const original = splitIntoPieces(texts, words, getWordFields(fieldSizes));
+  const isKept = listGapCharacters(pieces) === listGapCharacters(original);
   // A text that was written anew is read as it is.
-  if (!isKept && readWords(finalTexts, victim).words.join("\n") !== finalWords.join("\n"))
+  if (!isKept && EditedText.create(finalTexts, victim.findWords).words.join("\n") !== finalWords.join("\n"))
     throw new UserError(`${location}: the final text has other characters between its words than the original one`);
   if (substitutions) checkSubstitutes(result, substitutions, location);
 }

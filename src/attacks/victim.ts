@@ -1,6 +1,6 @@
 import type { DecidedMargin } from "../models/inference/confirm-answers.js";
 import type { Identified, Layered, Predictor, PreparedText } from "../models/inference/predictor.js";
-import type { WordFinder } from "../text/find-words.js";
+import { countWords, type WordFinder } from "../text/find-words.js";
 import type { EditedText } from "./edited-text.js";
 
 /**
@@ -10,6 +10,21 @@ import type { EditedText } from "./edited-text.js";
 export interface Victim<Item extends PreparedText = PreparedText> extends Predictor<Item> {
   /** Stands for a hidden word. */
   readonly unkToken: string;
+}
+
+/** A text as functions and endpoints receive it: a string, or the strings of a pair. */
+export type PlainText = string | readonly string[];
+
+export interface PlainInput extends PreparedText {
+  readonly text: PlainText;
+}
+
+/** Prepares texts for a function or an endpoint. */
+export function preparePlainTexts(inputs: readonly (readonly string[])[]): PlainInput[] {
+  return inputs.map((texts) => {
+    const text = texts.length === 1 ? texts[0]! : texts;
+    return { content: JSON.stringify(texts), text, length: countWords(texts) };
+  });
 }
 
 /** Optional: a victim with words of its own. Others have those of TextAttack. */

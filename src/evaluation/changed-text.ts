@@ -1,5 +1,5 @@
 import { type AttackResult, findNewWords, getWordFields } from "../attacks/result.js";
-import { createTextTemplate, type TextPiece } from "../text/text-template.js";
+import { splitIntoPieces, type TextPiece } from "../text/text-pieces.js";
 
 /** The text after an attack in pieces, with its new words. */
 export function splitChangedText(result: AttackResult): {
@@ -10,7 +10,7 @@ export function splitChangedText(result: AttackResult): {
 } {
   const { finalTexts, finalWords, finalFieldSizes, words, origins } = result;
   return {
-    fields: createTextTemplate(finalTexts, finalWords, getWordFields(finalFieldSizes)).pieces(finalWords),
+    fields: splitIntoPieces(finalTexts, finalWords, getWordFields(finalFieldSizes)),
     changed: new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : []))),
     getOriginal: (word) => words[origins[word]!],
   };
@@ -18,5 +18,5 @@ export function splitChangedText(result: AttackResult): {
 
 /** The original text in pieces: its words and what is between them. */
 export function splitOriginalText({ texts, words, fieldSizes }: AttackResult): TextPiece[][] {
-  return createTextTemplate(texts, words, getWordFields(fieldSizes)).pieces(words);
+  return splitIntoPieces(texts, words, getWordFields(fieldSizes));
 }

@@ -1,5 +1,5 @@
 import { formatCount } from "../base/format.js";
-import type { TextPiece } from "../text/text-template.js";
+import type { TextPiece } from "../text/text-pieces.js";
 
 /** Splits a text where a model stops reading it, after so many characters. */
 export function splitRead(

@@ -1,5 +1,4 @@
-import { normalQuantile } from "./special-functions.js";
-import { clopperPearsonInterval } from "./statistics.js";
+import { betaQuantile, normalQuantile } from "./special-functions.js";
 
 /** The examples that only one of two models gets right, out of all. */
 export interface PairedCounts {
@@ -78,7 +77,7 @@ export function computeDifferenceBounds(counts: PairedCounts): DifferenceBounds 
 
 /** The one-sided Clopper-Pearson bound. */
 function computeLargestRate(count: number, examples: number): number {
-  return clopperPearsonInterval(count, examples, 1 - 2 * significance).high;
+  return count === examples ? 1 : betaQuantile(1 - significance, count + 1, examples - count);
 }
 
 /**

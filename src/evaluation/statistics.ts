@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Rng } from "../base/rng.js";
 import {
-  betaQuantile,
   chiSquareTail,
   logGamma,
   normalQuantile,
@@ -57,15 +56,6 @@ export function wilsonInterval(successes: number, count: number, confidence = 0.
   const half = (z / scale) * Math.sqrt((proportion * (1 - proportion)) / count + (z * z) / (4 * count * count));
   // At the ends the exact bound is 0 or 1, which rounding would miss.
   return { low: successes === 0 ? 0 : center - half, high: successes === count ? 1 : center + half };
-}
-
-/** Clopper-Pearson interval of a proportion, which has at least its confidence for any count. */
-export function clopperPearsonInterval(successes: number, count: number, confidence = 0.95): Interval {
-  const tail = (1 - confidence) / 2;
-  return {
-    low: successes === 0 ? 0 : betaQuantile(tail, successes, count - successes + 1),
-    high: successes === count ? 1 : betaQuantile(1 - tail, successes + 1, count - successes),
-  };
 }
 
 /**
@@ -272,21 +262,6 @@ export function bootstrapIntervals(
     const values = resamples.map((row) => row[i]!).filter(Number.isFinite);
     return { low: quantile(values, 0.025), high: quantile(values, 0.975) };
   });
-}
-
-/**
- * 95% CI of the mean of fractions, by resampling them. Equal fractions have no variation, but more of
- * them could: then the interval is as wide as that of 0 of `values.length` (Wilson).
- */
-export function bootstrapMean(values: readonly number[], rng: Rng): Interval {
-  const [first] = values;
-  if (first === undefined) return { low: 0, high: 1 };
-  if (values.every((value) => value === first)) {
-    const { high: unseen } = wilsonInterval(0, values.length);
-    return { low: Math.max(0, first - unseen), high: Math.min(1, first + unseen) };
-  }
-  const sum = (draws: Float64Array): number => values.reduce((total, value, i) => total + value * draws[i]!, 0);
-  return bootstrapIntervals(values.length, (draws) => [sum(draws) / values.length], rng)[0]!;
 }
 
 interface PowerOptions {

@@ -9,8 +9,8 @@ import { formatCount, formatPercent } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
 import { flattenData, type RunConfigInput } from "../settings/config.js";
 import { groupFilesBySplit } from "../tasks/custom-task.js";
-import { guessColumns } from "../tasks/guess-columns.js";
 import { type Example, isRemoteData, type Split, splitExamples, type Task, writeExamplesFile } from "../tasks/index.js";
+import { chooseColumns } from "../tasks/infer-columns.js";
 import { readTable } from "../tasks/read-table.js";
 import { createTask } from "../tasks/task.js";
 import type { ChoiceKey, ParsedHardenRequest } from "./harden-request.js";
@@ -135,7 +135,7 @@ async function nameColumns({
   const file = await findLeadingFile(data);
   // The error about a folder without tables is that of the task.
   if (file === null) return { textColumn, labelColumn, choices: {} };
-  const { texts, label } = guessColumns(await readTable(file), { textColumn, labelColumn });
+  const { texts, label } = chooseColumns(await readTable(file), { textColumn, labelColumn });
   return {
     textColumn: [...texts.name],
     labelColumn: label.name,

@@ -14,7 +14,7 @@ export {
   type SubstitutionList,
   type TextLine,
 } from "./exact/proof-lines.js";
-export { countCandidates, createOriginal, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";
+export { countCandidates, findLastLevel, limitLevel, proveText } from "./exact/prove-text.js";
 export { type Level, LevelScorer, listSubstitutions, measureDecidedMargin } from "./exact/score-candidates.js";
 export * from "./exact/substitution-space.js";
 export * from "./exact/summarize-proof.js";

@@ -1,6 +1,6 @@
 import type { AttackResult } from "../attacks/result.js";
 import { splitChangedText, splitOriginalText } from "../evaluation/changed-text.js";
-import type { TextPiece } from "../text/text-template.js";
+import type { TextPiece } from "../text/text-pieces.js";
 import { type Html, html } from "./html.js";
 
 /** Words that are shown next to a change. */

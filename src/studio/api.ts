@@ -3,7 +3,7 @@ import type { AttackOutcome } from "../attacks/result.js";
 import type { WordChange } from "../attacks/word-changes.js";
 import type { WorkProgress } from "../jobs/work-request.js";
 import type { RunSummary } from "../runs/list-runs.js";
-import type { TextPiece } from "../text/text-template.js";
+import type { TextPiece } from "../text/text-pieces.js";
 
 // The messages between server and page. The page imports these types, and nothing else.
 

@@ -98,8 +98,8 @@ export const presets: Readonly<Record<JobKind, readonly FormPreset[]>> = {
 
 /** Attacks with their one-line descriptions and their options. */
 export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map((attack) => {
-  const { name, summary, options, exampleOptions = {} } = attack;
-  const needsModel = getNeeds(attack, options.parse(exampleOptions)).includes("mlm");
+  const { name, summary, options } = attack;
+  const needsModel = getNeeds(attack, options.parse({})).includes("mlm");
   const { maskedLm } = recipeResourceOptions;
   const more = needsModel ? toJsonSchema(z.object({ maskedLm })).properties : {};
   const { properties, required = [] } = toJsonSchema(options);

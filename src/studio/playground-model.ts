@@ -13,7 +13,7 @@ import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { findWordPlaces } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
-import { createTextTemplate } from "../text/text-template.js";
+import { splitIntoPieces } from "../text/text-pieces.js";
 import type { PlaygroundExample, PlaygroundModel, Scored, SearchMessage } from "./api.js";
 import { toAttackedText } from "./journal-search.js";
 
@@ -98,7 +98,7 @@ export class LoadedPlaygroundModel {
     const fields = slots.map(({ field }) => field);
     return {
       probabilities: probabilities!,
-      pieces: createTextTemplate(texts, words, fields).pieces(words),
+      pieces: splitIntoPieces(texts, words, fields),
       words: hidden.map((row, i) => ({
         importance: probabilities![predicted]! - row[predicted]!,
         substitutes: candidates.filter(({ position }) => position === i).map((each) => each.getWord(i)),

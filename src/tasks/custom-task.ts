@@ -7,7 +7,7 @@ import { createFileError, writeFileAtomic } from "../base/files.js";
 import { validate } from "../base/validate.js";
 import type { DataTable } from "./data-table.js";
 import type { Example } from "./example.js";
-import { type ColumnOptions, inferColumns, inferLabels } from "./infer-columns.js";
+import { type ColumnOptions, chooseColumns, inferLabels } from "./infer-columns.js";
 import { parseExamples, type ReadOptions, readCell } from "./parse-examples.js";
 import { parseJsonArray, readTable, tableExtensions } from "./read-table.js";
 import { createTask, once, type Split, type Task } from "./task.js";
@@ -104,9 +104,16 @@ async function createTaskFromTables(
   },
 ): Promise<Task> {
   const leading = await (tables.get("train") ?? [...tables.values()][0]!)();
-  const columns = inferColumns(leading[0]!, options);
-  const classNames = leading[0]!.classNames?.[columns.label] ?? options.classNames?.[columns.label];
-  const { labels, values } = inferLabels(leading, columns.label, classNames, options);
+  const { texts, label } = chooseColumns(leading[0]!, options);
+  if (texts.reason !== null || label.reason !== null)
+    warn(
+      options,
+      `${leading[0]!.file}: using ${texts.name.join(" and ")} as text and ${label.name} as label; choose other columns ` +
+        "with --text-column and --label-column",
+    );
+  const columns = { texts: texts.name, label: label.name };
+  const classNames = leading[0]!.classNames?.[label.name] ?? options.classNames?.[label.name];
+  const { labels, values } = inferLabels(leading, label.name, classNames, options);
   const read = (split: Split) => async (): Promise<Example[]> =>
     (await tables.get(split)!()).flatMap((table) =>
       parseExamples(

@@ -1,10 +1,11 @@
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
+import { formatCount } from "../base/format.js";
 import type { DataTable } from "./data-table.js";
 import { createTableError, formatColumns, readCell, requireColumns } from "./parse-examples.js";
 
 /** The text columns to look for. Pairs come first because a pair of names is more specific. */
-const defaultTextColumns = [
+const usualTextColumns = [
   ["premise", "hypothesis"],
   ["sentence1", "sentence2"],
   ["question1", "question2"],
@@ -13,14 +14,29 @@ const defaultTextColumns = [
   ["sentence"],
   ["review"],
 ];
-const defaultLabelColumns = ["label", "labels", "gold_label", "class"];
+const usualLabelColumns = ["label", "labels", "gold_label", "class"];
+/** Further names of label columns, in lower case, if the values look like labels. */
+const possibleLabelColumns = [
+  ...usualLabelColumns,
+  "category",
+  "target",
+  "sentiment",
+  "stars",
+  "rating",
+  "intent",
+  "topic",
+];
 /** A column with more distinct values than this, and few rows per value, is not a label column. */
-export const maxLabels = 50;
+const maxLabels = 50;
+/** A label has at least this many rows on average, and a text this many words. */
+const [minRowsPerLabel, minWords] = [3, 2];
+/** Rows and columns that are looked at. A damaged table can have any number. */
+const [maxRows, maxColumns] = [5000, 100];
 
 export interface ColumnOptions {
   /** The text column, or the two columns of a pair. */
   readonly textColumn?: readonly string[] | undefined;
-  readonly labelColumn?: string | undefined;
+  readonly labelColumn?: string | null | undefined;
   /** The labels in order. Default: the sorted values of the train split. */
   readonly labels?: readonly string[] | undefined;
   /** Value in the label column -> label. Several values may have the same label. */
@@ -28,50 +44,86 @@ export interface ColumnOptions {
   readonly onEvent?: Callbacks["onEvent"];
 }
 
-/** The columns with one of the default names; undefined if there are none. */
-export function findDefaultColumns({ columns }: Pick<DataTable, "columns">): {
-  readonly texts: readonly string[] | undefined;
-  readonly label: string | undefined;
-} {
-  return {
-    texts: defaultTextColumns.find((names) => names.every((name) => columns.includes(name))),
-    label: defaultLabelColumns.find((name) => columns.includes(name)),
-  };
+/** A column that was chosen, and what speaks for it. The reason is null if the caller named it. */
+interface ChosenColumn<Name> {
+  readonly name: Name;
+  readonly reason: string | null;
 }
 
-/** Returns the given text columns, else the first default names that exist, else undefined. */
-function findTextColumns(table: DataTable, given: readonly string[] | undefined): readonly string[] | undefined {
-  if (given && given.length > 2)
-    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
-  return given ?? findDefaultColumns(table).texts;
-}
-
-export function inferTextColumns(table: DataTable, given: readonly string[]): readonly string[] {
-  const texts = findTextColumns(table, given.length > 0 ? given : undefined);
-  if (texts === undefined)
-    throw createTableError(
-      [table],
-      `${table.file}: pass --text-column COLUMN (twice for a pair). The columns are ${formatColumns(table.columns)}.`,
-    );
-  requireColumns(table, texts);
-  return texts;
-}
-
-/** Returns the text and label columns: the given ones, else the first default names. */
-export function inferColumns(table: DataTable, options: ColumnOptions): { texts: readonly string[]; label: string } {
-  const { file, columns } = table;
-  const given = options.textColumn?.length ? options.textColumn : undefined;
-  const texts = findTextColumns(table, given);
-  const label = options.labelColumn ?? findDefaultColumns(table).label;
-  if (texts === undefined || label === undefined) {
-    const option = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";
-    throw createTableError([table], `${file}: pass ${option}. The columns are ${formatColumns(columns)}.`);
-  }
-  requireColumns(table, [...texts, label]);
-  if (texts.includes(label)) throw new UserError(`${file}: column "${label}" cannot be both text and label.`);
-  if (given === undefined)
-    warn(options, `${file}: using ${texts.join(" and ")} as text; choose other columns with --text-column`);
+/**
+ * Chooses the columns of the texts and of the labels: the given ones, else those with the usual names, else the longest
+ * texts, and the one column in which few values repeat.
+ */
+export function chooseColumns(
+  table: DataTable,
+  { textColumn, labelColumn }: ColumnOptions,
+): { readonly texts: ChosenColumn<readonly string[]>; readonly label: ChosenColumn<string> } {
+  if (labelColumn != null) requireColumns(table, [labelColumn]);
+  const texts = chooseTextColumns(table, textColumn, labelColumn ?? null);
+  const label = chooseLabelColumn(table, labelColumn ?? null, texts.name);
+  if (texts.name.includes(label.name))
+    throw new UserError(`${table.file}: column "${label.name}" cannot be both text and label.`);
   return { texts, label };
+}
+
+/** Chooses the text columns of a table that may have no labels. */
+export function chooseTextColumns(
+  table: DataTable,
+  given: readonly string[] = [],
+  label: string | null = null,
+): ChosenColumn<readonly string[]> {
+  if (given.length > 2)
+    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
+  const usual = usualTextColumns.find((names) => names.every((name) => table.columns.includes(name) && name !== label));
+  const named = given.length > 0 ? given : usual;
+  if (named) {
+    requireColumns(table, named);
+    return { name: named, reason: given.length > 0 ? null : "a usual name of the column of the texts" };
+  }
+  const [longest] = describeColumns(table)
+    .filter(({ name, meanWords }) => name !== label && meanWords >= minWords)
+    .sort((a, b) => b.meanWords - a.meanWords);
+  if (longest)
+    return { name: [longest.name], reason: `has the longest texts, ${Math.round(longest.meanWords)} words on average` };
+  throw createTableError(
+    [table],
+    `${table.file}: no column looks like texts. Name it with --text-column. The columns are ${formatColumns(table.columns)}.`,
+  );
+}
+
+function chooseLabelColumn(table: DataTable, given: string | null, texts: readonly string[]): ChosenColumn<string> {
+  if (given !== null) return { name: given, reason: null };
+  const usual = usualLabelColumns.find((name) => table.columns.includes(name) && !texts.includes(name));
+  if (usual !== undefined) {
+    requireColumns(table, [usual]);
+    return { name: usual, reason: "a usual name of the column of the labels" };
+  }
+  const columns = describeColumns(table);
+  const candidates = columns.filter(
+    ({ name, distinct, rows }) =>
+      !texts.includes(name) && distinct >= 2 && distinct <= Math.min(maxLabels, rows / minRowsPerLabel),
+  );
+  const named = candidates.filter(({ name }) => possibleLabelColumns.includes(name.toLowerCase()));
+  const [found, another] = named.length === 1 ? named : candidates;
+  if (found && another === undefined) {
+    const reason = `has ${formatCount(found.distinct)} different values in ${formatCount(found.rows)} rows`;
+    return { name: found.name, reason };
+  }
+  const listed = formatColumns((found ? candidates : columns).map(({ name }) => name));
+  const message = found
+    ? `several columns could have the labels: ${listed}`
+    : `no column looks like labels, whose values repeat. The columns are ${listed}`;
+  const error = `${table.file}: ${message}. Name the right one with --label-column.`;
+  throw found ? new UserError(error) : createTableError([table], error);
+}
+
+/** The facts about columns that do not depend on their names. */
+function describeColumns({ columns, rows }: DataTable) {
+  return columns.slice(0, maxColumns).map((name) => {
+    const values = rows.slice(0, maxRows).flatMap((row) => readCell(row, name) ?? []);
+    const words = values.reduce((sum, value) => sum + value.split(/\s+/).length, 0);
+    return { name, distinct: new Set(values).size, rows: values.length, meanWords: words / Math.max(1, values.length) };
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 import { extname } from "node:path";
 import { UserError } from "../base/errors.js";
 import { readInputs, type TextInput } from "../text/read-inputs.js";
-import { inferTextColumns } from "./infer-columns.js";
+import { chooseTextColumns } from "./infer-columns.js";
 import { readTable } from "./read-table.js";
 
 const tables: readonly string[] = [".csv", ".tsv", ".parquet"];
@@ -19,7 +19,7 @@ export async function* readTexts(
     return;
   }
   const table = await readTable(file);
-  const columns = inferTextColumns(table, textColumn);
+  const { name: columns } = chooseTextColumns(table, textColumn);
   for (const { at, values, problem } of table.rows) {
     if (problem !== undefined) throw new UserError(`${file}:${at}: ${problem}`);
     const texts = columns.map((column) => String(values[column] ?? ""));

@@ -6,23 +6,32 @@ import { createTokenLookup, readVocabulary, tokenId } from "./added-tokens.js";
 /** Longer words take cubic time. All published models use 100 or 200. */
 const MAX_WORD_CHARACTERS = 256;
 
-const wordPieceSchema = z.looseObject({
+const nullableText = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? null);
+
+const wordPieceSchema = z.object({
+  type: z.literal("WordPiece"),
   unk_token: z.string().default("[UNK]"),
   continuing_subword_prefix: z.string().default("##"),
   max_input_chars_per_word: z.int().min(1).max(MAX_WORD_CHARACTERS).default(100),
 });
 
-const bpeSchema = z.looseObject({
-  unk_token: z.string().nullish(),
-  continuing_subword_prefix: z.string().nullish(),
-  end_of_word_suffix: z.string().nullish(),
+const wordLevelSchema = z.object({ type: z.literal("WordLevel"), unk_token: z.string() });
+
+const bpeSchema = z.object({
+  type: z.literal("BPE"),
+  unk_token: nullableText,
+  continuing_subword_prefix: nullableText,
+  end_of_word_suffix: nullableText,
   fuse_unk: z.boolean().default(false),
   byte_fallback: z.boolean().default(false),
   ignore_merges: z.boolean().default(false),
-  merges: z.array(z.unknown()),
 });
+const mergesSchema = z.object({ merges: z.array(z.unknown()), dropout: z.number().nullish() });
 
-const unigramSchema = z.looseObject({
+const unigramSchema = z.object({
   unk_id: tokenId.nullish(),
   byte_fallback: z.boolean().default(false),
   vocab: z.array(z.unknown()).min(1),
@@ -30,23 +39,12 @@ const unigramSchema = z.looseObject({
 
 /** The model of a tokenizer, written as in tokenizer.json but with the vocabulary as a map. */
 export type TokenizerModel = { readonly vocabulary: ReadonlyMap<string, number> } & (
-  | {
-      readonly type: "WordPiece";
-      readonly unk_token: string;
-      readonly continuing_subword_prefix: string;
-      readonly max_input_chars_per_word: number;
-    }
-  | {
-      readonly type: "BPE";
-      readonly unk_token: string | null;
-      readonly continuing_subword_prefix: string | null;
-      readonly end_of_word_suffix: string | null;
-      readonly fuse_unk: boolean;
-      readonly byte_fallback: boolean;
-      readonly ignore_merges: boolean;
+  | Readonly<z.output<typeof wordPieceSchema>>
+  | Readonly<z.output<typeof wordLevelSchema>>
+  | (Readonly<z.output<typeof bpeSchema>> & {
       /** In order of rank. */
       readonly merges: readonly (readonly [string, string])[];
-    }
+    })
   | {
       readonly type: "Unigram";
       readonly unk_id: number | null;
@@ -55,7 +53,6 @@ export type TokenizerModel = { readonly vocabulary: ReadonlyMap<string, number> 
       readonly scores: readonly number[];
       readonly pieces: readonly string[];
     }
-  | { readonly type: "WordLevel"; readonly unk_token: string }
 );
 
 /** Checks the model of tokenizer.json. `source` names the file in messages. */
@@ -66,34 +63,32 @@ export function readModel(value: Record<string, unknown>, source: string): Token
   if (type === "Unigram") return readUnigram(value, location);
   const vocabulary = readVocabulary(value.vocab, `${location}.vocab`);
   const getId = createTokenLookup(vocabulary, `${location}.vocab`);
-  if (type === "WordPiece") {
-    const model = validate(wordPieceSchema, value, location);
-    getId(model.unk_token);
-    const { unk_token, continuing_subword_prefix, max_input_chars_per_word } = model;
-    return { type, vocabulary, unk_token, continuing_subword_prefix, max_input_chars_per_word };
-  }
-  if (type === "WordLevel") {
-    const { unk_token } = validate(z.looseObject({ unk_token: z.string() }), value, location);
-    getId(unk_token);
-    return { type, vocabulary, unk_token };
-  }
-  if (type === "BPE") return readBpe(value, vocabulary, location);
-  throw new UserError(
-    `${location}: ${JSON.stringify(type)} is not supported. Supported: WordPiece, BPE, Unigram and WordLevel. ` +
-      "Use a model with another tokenizer.",
-  );
+  if (type === "BPE") return readBpe({ ...value, type }, vocabulary, getId, location);
+  if (type !== "WordPiece" && type !== "WordLevel")
+    throw new UserError(
+      `${location}: ${JSON.stringify(type)} is not supported. Supported: WordPiece, BPE, Unigram and WordLevel. ` +
+        "Use a model with another tokenizer.",
+    );
+  const model = validate(type === "WordPiece" ? wordPieceSchema : wordLevelSchema, { ...value, type }, location);
+  getId(model.unk_token);
+  return { vocabulary, ...model };
 }
 
-function readBpe(value: unknown, vocabulary: ReadonlyMap<string, number>, location: string): TokenizerModel {
+function readBpe(
+  value: object,
+  vocabulary: ReadonlyMap<string, number>,
+  getId: (token: string) => number,
+  location: string,
+): TokenizerModel {
   const model = validate(bpeSchema, value, location);
-  const getId = createTokenLookup(vocabulary, `${location}.vocab`);
-  if (model.dropout)
+  const { merges, dropout } = validate(mergesSchema, value, location);
+  if (dropout)
     throw new UserError(
-      `${location}.dropout: ${model.dropout} is not supported, because it makes tokens random. Set it to null.`,
+      `${location}.dropout: ${dropout} is not supported, because it makes tokens random. Set it to null.`,
     );
-  if (model.unk_token != null) getId(model.unk_token);
+  if (model.unk_token !== null) getId(model.unk_token);
   const prefix = model.continuing_subword_prefix ?? "";
-  const merges = model.merges.map((merge, rank) => {
+  const checked = merges.map((merge, rank) => {
     const place = `${location}.merges[${rank}]`;
     const [left, right] = readMerge(merge, place);
     if (!right.startsWith(prefix))
@@ -101,17 +96,7 @@ function readBpe(value: unknown, vocabulary: ReadonlyMap<string, number>, locati
     for (const token of [left, right, left + right.slice(prefix.length)]) getId(token);
     return [left, right] as const;
   });
-  return {
-    type: "BPE",
-    vocabulary,
-    unk_token: model.unk_token ?? null,
-    continuing_subword_prefix: model.continuing_subword_prefix ?? null,
-    end_of_word_suffix: model.end_of_word_suffix ?? null,
-    fuse_unk: model.fuse_unk,
-    byte_fallback: model.byte_fallback,
-    ignore_merges: model.ignore_merges,
-    merges,
-  };
+  return { vocabulary, ...model, merges: checked };
 }
 
 /** Parses a merge: a pair of tokens, or one string with both tokens separated by a space. */

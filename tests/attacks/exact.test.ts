@@ -2,12 +2,13 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { computeParts, countOpenTexts, type PartedProof, readParts } from "../../src/actions/exact/exact-parts.js";
+import { EditedText } from "../../src/attacks/edited-text.js";
 import type { AbleVictim } from "../../src/attacks/victim.js";
 import { Rng } from "../../src/base/rng.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { countCombinations, enumerateCombinations } from "../../src/proofs/exact/combinations.js";
 import type { ProofLine, ResultLine, SubstitutionList } from "../../src/proofs/exact/proof-lines.js";
-import { createOriginal, proveText } from "../../src/proofs/exact/prove-text.js";
+import { proveText } from "../../src/proofs/exact/prove-text.js";
 import { measureDecidedMargin } from "../../src/proofs/exact/score-candidates.js";
 import type { WordSubstitutes } from "../../src/proofs/exact/substitution-space.js";
 import { reduceSpace } from "../../src/proofs/exact/substitution-space.js";
@@ -53,7 +54,7 @@ async function prove(
 ): Promise<{ result: ResultLine; lines: ProofLine[]; scored: number; calls: number }> {
   const { maxChanges, budget = Number.POSITIVE_INFINITY, attack = null, known = [] } = options;
   const example = { id: "a", label: 0, texts: [text] };
-  const problem = { index: 0, example, original: createOriginal(victim, [text]), words: space, attack };
+  const problem = { index: 0, example, original: EditedText.create([text], victim.findWords), words: space, attack };
   const lines: ProofLine[] = [];
   let scored = 0;
   const onCall = (count: number): void => {
@@ -129,7 +130,7 @@ describe("a proof", () => {
       const low = scriptedVictim(2, (each) => toProbabilities(getMargin(each) + getNoise("error", each)), 64);
       const answer = (each: string): number[] => toProbabilities(getMargin(each));
       const victim = confirmAnswers(low, scriptedVictim(2, answer, 64), Number.POSITIVE_INFINITY);
-      const original = createOriginal(victim, [text]);
+      const original = EditedText.create([text], victim.findWords);
       const measured = await measureDecidedMargin(victim, [{ original, words: space, label: 0 }], 3);
       expect(measured).toBe(Number(measured.toPrecision(2)));
       const { result } = await prove(answer, space, { maxChanges: 3 });
@@ -187,7 +188,7 @@ describe("a proof in parts", () => {
 
   function createProof(folder: string): PartedProof & { calls: string[][] } {
     const victim = scriptedVictim(2, answer, 64);
-    const texts = examples.map((example) => ({ original: createOriginal(victim, example.texts), words: space }));
+    const texts = examples.map((example) => ({ original: EditedText.create(example.texts, victim.findWords), words: space }));
     const bounds = examples.map(() => null);
     const rest = { maxChanges: 3, budget: Number.POSITIVE_INFINITY, onCall: () => undefined };
     return { victim, examples, texts, bounds, folder, calls: victim.calls, ...rest };
@@ -232,10 +233,7 @@ describe("the reduction of the space", () => {
   const read = (inputs: readonly (readonly string[])[]): Int32Array[] =>
     inputs.map(([first]) => Int32Array.from(first!.split(" "), (word) => word.length));
   const list = (input: string, table: Record<string, string[]>) => {
-    const original = createOriginal(
-      scriptedVictim(2, () => [1, 0]),
-      [input],
-    );
+    const original = EditedText.create([input]);
     return original.words.flatMap((word, position) =>
       (table[word] ?? []).map((each) => original.apply({ kind: "replace", position, word: each })),
     );

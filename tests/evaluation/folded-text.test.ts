@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { foldText, splitRead } from "../../src/evaluation/folded-text.js";
-import { createTextTemplate } from "../../src/text/text-template.js";
+import { splitIntoPieces } from "../../src/text/text-pieces.js";
 
 /** Words w0 … w(count-1), with these ones changed. */
 function fold(count: number, changed: readonly number[]): string {
   const words = Array.from({ length: count }, (_, i) => `w${i}`);
-  const [pieces] = createTextTemplate([words.join(" ")], words, new Uint8Array(count)).pieces(words);
+  const [pieces] = splitIntoPieces([words.join(" ")], words, new Uint8Array(count));
   return foldText(
     pieces!,
     ({ word }) => word !== null && changed.includes(word),
@@ -26,9 +26,7 @@ test("words that are far from every change are counted, all others are as in the
 });
 
 test("a text is split where the model stops reading", () => {
-  const [pieces] = createTextTemplate(["one two three"], ["one", "two", "three"], new Uint8Array(3)).pieces([
-    ...["one", "two", "three"],
-  ]);
+  const [pieces] = splitIntoPieces(["one two three"], ["one", "two", "three"], new Uint8Array(3));
   const texts = (numRead: number): string[] =>
     Object.values(splitRead(pieces!, numRead)).map((part) => part.map(({ text }) => text).join(""));
   expect(texts(7)).toEqual(["one two", " three"]);

@@ -3,8 +3,6 @@ import { describe, expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
-  bootstrapMean,
-  clopperPearsonInterval,
   describePower,
   holmCorrection,
   mcNemar,
@@ -131,18 +129,6 @@ describe("significance tests", () => {
 const computeEndError = (standardError: number, samples: number): number =>
   (4 * standardError * Math.sqrt((0.025 * 0.975) / samples)) / 0.05844; // stats.norm.pdf(1.96)
 
-test("the bootstrap of a mean resamples its values, and equal ones have Wilson's width", () => {
-  const { low, high } = bootstrapMean(
-    [...new Array<number>(50).fill(0.5), ...new Array<number>(50).fill(1)],
-    new Rng(1),
-  );
-  const endError = computeEndError(0.25 / 10, 1000);
-  expect(Math.abs(low - (0.75 - (1.96 * 0.25) / 10))).toBeLessThan(endError);
-  expect(Math.abs(high - (0.75 + (1.96 * 0.25) / 10))).toBeLessThan(endError);
-  expect(bootstrapMean([1, 1, 1], new Rng(1))).toEqual({ low: 1 - wilsonInterval(0, 3).high, high: 1 });
-  expect(bootstrapMean([], new Rng(1))).toEqual({ low: 0, high: 1 });
-});
-
 describe("pairedBootstrap", () => {
   const rows = (seeds: number, examples: number, accuracy: number, rng: Rng) =>
     Array.from({ length: seeds }, () => Array.from({ length: examples }, () => Number(rng.next() < accuracy)));
@@ -251,20 +237,5 @@ describe("statistical power", () => {
     }
     // The power is 80%. 4 standard errors of a count of 1000 are allowed.
     expect(Math.abs(found - 800)).toBeLessThan(4 * Math.sqrt(1000 * 0.8 * 0.2));
-  });
-});
-
-describe("clopperPearsonInterval", () => {
-  test("equals scipy.stats.binomtest(…).proportion_ci(method='exact'), also at the ends", () => {
-    expect(clopperPearsonInterval(5, 10)).toEqual({
-      low: matchClose(0.187086028447, { ...float64, decimals: 12 }),
-      high: matchClose(0.812913971553, { ...float64, decimals: 12 }),
-    });
-    expect(clopperPearsonInterval(0, 3000)).toEqual({
-      low: 0,
-      high: matchClose(1 - 0.025 ** (1 / 3000), { ...float64, scale: 1 }),
-    });
-    expect(clopperPearsonInterval(20, 20)).toEqual({ low: matchClose(0.025 ** (1 / 20), float64), high: 1 });
-    expect(clopperPearsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 });

@@ -85,7 +85,7 @@ describe("custom data", () => {
       /no column "reviw" \(did you mean "review"\?\)/,
     );
     await expect(loadTask({ data, textColumn: ["review"] })).rejects.toThrow(
-      /--label-column COLUMN\. The columns are review, stars/,
+      /no column looks like labels, whose values repeat\. The columns are review, stars\. .* --label-column\.$/,
     );
     await expect(loadTask({ data, textColumn: ["stars"], labelColumn: "stars" })).rejects.toThrow(
       /cannot be both text and label/,

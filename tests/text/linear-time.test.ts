@@ -18,7 +18,7 @@ import { findHiddenText } from "../../src/text/hidden-text.js";
 import { LineIndex } from "../../src/text/line-index.js";
 import { looksEnglish } from "../../src/text/looks-english.js";
 import { readInputs } from "../../src/text/read-inputs.js";
-import { createTextTemplate } from "../../src/text/text-template.js";
+import { splitIntoPieces } from "../../src/text/text-pieces.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { splitWords } from "../../src/text/words.js";
 import { chooseExtent } from "../extent.js";
@@ -89,11 +89,11 @@ const functions: Readonly<Record<string, (text: string) => unknown>> = {
   encodeWords: (text) => tokenizers[0]!.encodeWords([text], 512),
   listWindows: (text) => listWindows(text, listWindowSizes(4)),
   splitIntoGroups: (text) => splitIntoGroups([text], { groups: 5, hashSeed: 0 }),
-  "words and their template": (text) => {
+  "words and what is between them": (text) => {
     const words = splitWords(text);
     const fields = new Uint8Array(words.length);
     locateWords([text], words, fields);
-    return createTextTemplate([text], words, fields).render(words);
+    return splitIntoPieces([text], words, fields);
   },
   protectSpans: (text) => {
     const edited = EditedText.create([text]);

@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fitContext } from "../../attacks/constraints/context.js";
 import { onlyFields } from "../../attacks/constraints/words.js";
-import type { EditedText } from "../../attacks/edited-text.js";
+import { EditedText } from "../../attacks/edited-text.js";
 import { computeTogether } from "../../attacks/requests.js";
 import type { AttackResources } from "../../attacks/resources.js";
 import { expandText, findOpenPositions } from "../../attacks/run-recipe.js";
 import { swapFromTable } from "../../attacks/transformations/swap-from-table.js";
 import { Rng } from "../../base/rng.js";
-import { createOriginal, reduceSpace, type TokenReader, type WordSubstitutes } from "../../proofs/index.js";
+import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../proofs/index.js";
 import type { Example } from "../../tasks/example.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 
@@ -35,7 +35,7 @@ export async function prepareTexts(
   const reader = local ? createTokenReader(local.model) : null;
   const prepared: ExactText[] = [];
   for (let start = 0; start < examples.length; start += groupSize) {
-    const originals = examples.slice(start, start + groupSize).map(({ texts }) => createOriginal(victim, texts));
+    const originals = examples.slice(start, start + groupSize).map(({ texts }) => EditedText.create(texts, victim.findWords));
     const rng = new Rng(0);
     const expanded = await computeTogether(
       originals.map((original) => expandText(parts, original, findOpenPositions(parts, original), rng)),

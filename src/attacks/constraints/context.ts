@@ -1,4 +1,4 @@
-import type { ResultCache } from "../../base/result-cache.js";
+import { groupBy } from "../../base/group-by.js";
 import { sha256 } from "../../base/sha256.js";
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";
@@ -40,28 +40,28 @@ function createContextConstraint({ encoder, minSimilarity, cache }: ContextFilte
     *filter(candidates, { original }) {
       const similarities = known.get(original) ?? new Map<string, number>();
       known.set(original, similarities);
-      const unknown = findUnknownWords(candidates, similarities);
-      const contexts = [...unknown].map(([origin, words]) => ({
-        origin,
-        words,
-        ...listWindows(original, origin, words),
-      }));
+      const unknown = candidates.flatMap((candidate) => {
+        const word = getNewWord(candidate);
+        return word === null || similarities.has(getKey(candidate, word)) ? [] : [{ origin: candidate.origin, word }];
+      });
+      const contexts = [...groupBy(unknown, ({ origin }) => origin)].map(([origin, found]) => {
+        const words = found.map(({ word }) => word);
+        const windows = listWindows(original, origin, words);
+        return { origin, words, windows, name: hashWindows(windows) };
+      });
       const missing = contexts.filter(({ name }) => cache?.get(name) === undefined);
       const texts = [...new Set(missing.flatMap(({ windows }) => windows))];
       const vectors = texts.length > 0 ? yield* request(encoder, texts) : [];
       const byText = new Map(texts.map((text, i) => [text, vectors[i]!]));
       for (const { origin, words, name, windows } of contexts) {
-        const values =
-          cache?.get(name) ??
-          storeSimilarities(
-            cache,
-            name,
-            windows.map((text) => byText.get(text)!),
-          );
-        for (const [i, word] of words.entries()) similarities.set(`${origin} ${word}`, values[i]!);
+        const stored = cache?.get(name);
+        const values = stored ?? compareWithFirst(windows.map((text) => byText.get(text)!));
+        if (!stored) cache?.add(name, values);
+        for (const [i, word] of words.entries()) similarities.set(getKey({ origin }, word), values[i]!);
       }
       // A word that becomes the original one again fits best.
-      const measure = (candidate: EditedText): number => similarities.get(getKey(candidate) ?? "") ?? 1;
+      const measure = (candidate: EditedText): number =>
+        similarities.get(getKey(candidate, getNewWord(candidate) ?? "")) ?? 1;
       return candidates
         .filter((candidate) => measure(candidate) >= minSimilarity)
         .sort((a, b) => a.position - b.position || measure(b) - measure(a));
@@ -69,48 +69,31 @@ function createContextConstraint({ encoder, minSimilarity, cache }: ContextFilte
   };
 }
 
-/** The place and the word of a replacement; null for other candidates and for the original word. */
-function getKey({ edit, origin, original }: EditedText): string | null {
-  if (edit?.kind !== "replace" || origin < 0 || original.getWord(origin) === edit.word) return null;
-  return `${origin} ${edit.word}`;
+/** The word of a replacement; null for other candidates and for the original word. */
+function getNewWord({ edit, origin, original }: EditedText): string | null {
+  return edit?.kind === "replace" && origin >= 0 && original.getWord(origin) !== edit.word ? edit.word : null;
 }
 
-function findUnknownWords(
-  candidates: readonly EditedText[],
-  known: ReadonlyMap<string, number>,
-): ReadonlyMap<number, string[]> {
-  const unknown = new Map<number, string[]>();
-  for (const candidate of candidates) {
-    const key = getKey(candidate);
-    if (key === null || known.has(key) || candidate.edit?.kind !== "replace") continue;
-    unknown.set(candidate.origin, [...(unknown.get(candidate.origin) ?? []), candidate.edit.word]);
-  }
-  return unknown;
+function getKey({ origin }: Pick<EditedText, "origin">, word: string): string {
+  return `${origin} ${word}`;
 }
 
 /** The words around an original word, once as they are and once with each substitute. */
-function listWindows(
-  original: EditedText,
-  origin: number,
-  words: readonly string[],
-): { name: string; windows: string[] } {
+function listWindows(original: EditedText, origin: number, words: readonly string[]): string[] {
   const { slots } = original;
   const { field } = slots[origin]!;
   let [start, end] = [origin, origin + 1];
   while (start > 0 && origin - start < contextSize && slots[start - 1]!.field === field) start--;
   while (end < slots.length && end - origin <= contextSize && slots[end]!.field === field) end++;
   const context = original.words.slice(start, end);
-  const windows = [original.getWord(origin), ...words].map((word) => context.with(origin - start, word).join(" "));
-  return { name: Buffer.from(sha256(windows.join("\0"))).toString("base64url"), windows };
+  return [original.getWord(origin), ...words].map((word) => context.with(origin - start, word).join(" "));
 }
 
-/** Computes the similarity of each window to the first one. */
-function storeSimilarities(
-  cache: ResultCache<readonly number[]> | undefined,
-  name: string,
-  [original, ...rest]: readonly Float32Array[],
-): readonly number[] {
-  const values = rest.map((vector) => Math.round(1e6 * computeCosine(original!, vector)) / 1e6);
-  cache?.add(name, values);
-  return values;
+function hashWindows(windows: readonly string[]): string {
+  return Buffer.from(sha256(windows.join("\0"))).toString("base64url");
+}
+
+/** Computes the similarity of each vector to the first one. */
+function compareWithFirst([first, ...rest]: readonly Float32Array[]): readonly number[] {
+  return rest.map((vector) => Math.round(1e6 * computeCosine(first!, vector)) / 1e6);
 }

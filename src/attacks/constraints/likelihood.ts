@@ -1,3 +1,4 @@
+import { groupBy } from "../../base/group-by.js";
 import type { EditedText } from "../edited-text.js";
 import type { Constraint } from "../protocol.js";
 import { type ResourceGenerator, request } from "../requests.js";
@@ -13,10 +14,7 @@ export function maxLikelihoodDrop(model: MaskedLanguageModel, limit: number): Co
         model,
         replaced.map(({ original, origin }) => getQuery(original, origin)),
       );
-      const after = yield* measure(
-        model,
-        replaced.map((candidate) => getQuery(candidate, candidate.position)),
-      );
+      const after = yield* measureNew(model, replaced);
       const rejected = new Set(replaced.filter((_, i) => after[i]! < before[i]! - limit));
       return candidates.filter((candidate) => !rejected.has(candidate));
     },
@@ -29,20 +27,12 @@ export function keepMostLikely(model: MaskedLanguageModel, count: number): Const
     name: `the ${count} most likely words (${model.name})`,
     *filter(candidates) {
       const replaced = candidates.filter(isReplacement);
-      const likelihoods = yield* measure(
-        model,
-        replaced.map((candidate) => getQuery(candidate, candidate.position)),
+      const likelihoods = yield* measureNew(model, replaced);
+      const scored = replaced.map((candidate, i) => ({ candidate, likelihood: likelihoods[i]! }));
+      const worse = [...groupBy(scored, ({ candidate }) => candidate.position).values()].flatMap((list) =>
+        list.sort((a, b) => b.likelihood - a.likelihood).slice(count),
       );
-      const byPosition = new Map<number, { candidate: EditedText; likelihood: number }[]>();
-      for (const [i, candidate] of replaced.entries()) {
-        const list = byPosition.get(candidate.position) ?? [];
-        byPosition.set(candidate.position, [...list, { candidate, likelihood: likelihoods[i]! }]);
-      }
-      const rejected = new Set<EditedText>();
-      for (const list of byPosition.values()) {
-        const worse = list.sort((a, b) => b.likelihood - a.likelihood).slice(count);
-        for (const { candidate } of worse) rejected.add(candidate);
-      }
+      const rejected = new Set(worse.map(({ candidate }) => candidate));
       return candidates.filter((candidate) => !rejected.has(candidate));
     },
   };
@@ -50,6 +40,17 @@ export function keepMostLikely(model: MaskedLanguageModel, count: number): Const
 
 function isReplacement({ edit, origin }: EditedText): boolean {
   return edit?.kind === "replace" && origin >= 0;
+}
+
+/** The likelihoods of the new words of candidates. */
+function measureNew(
+  model: MaskedLanguageModel,
+  candidates: readonly EditedText[],
+): ResourceGenerator<readonly number[]> {
+  return measure(
+    model,
+    candidates.map((candidate) => getQuery(candidate, candidate.position)),
+  );
 }
 
 function getQuery(text: EditedText, position: number): WordQuery {

@@ -3,15 +3,18 @@ import type { UniversalTag } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
 import type { Transformation } from "../protocol.js";
 import { type ResourceGenerator, request } from "../requests.js";
-import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "../resources.js";
+import type { MaskedLanguageModel, MaskedToken } from "../resources.js";
 import { universalTagger } from "../taggers.js";
 
-export interface MaskedWordOptions {
+interface MaskedWordOptions {
   readonly maxCandidates: number;
   readonly minProbability?: number;
   /** TextAttack keeps pieces of words, without their mark, and counts numbers and repetitions. */
   readonly keepsPieces?: boolean;
 }
+
+/** The predictions for each token of a word. */
+type WordTokens = readonly (readonly MaskedToken[])[];
 
 /** Replaces a word by words that the model expects in its place (BAE-R, CLARE). */
 export function replaceMaskedWords(model: MaskedLanguageModel, options: MaskedWordOptions): Transformation {
@@ -19,12 +22,8 @@ export function replaceMaskedWords(model: MaskedLanguageModel, options: MaskedWo
     name: `up to ${options.maxCandidates} words that ${model.name} expects`,
     kind: "swap",
     *apply(text, positions) {
-      const lists = yield* predictMasked(model, text, positions, () => "", options);
-      return lists.flatMap(({ position, words }) =>
-        words
-          .filter((word) => word !== text.getWord(position))
-          .map((word) => text.apply({ kind: "replace", position, word })),
-      );
+      const answers = yield* predictWords(model, text, positions, true);
+      return swapWords(text, positions, (i) => selectWords(answers[i]![0], options));
     },
   };
 }
@@ -35,9 +34,10 @@ export function insertMaskedWords(model: MaskedLanguageModel, options: MaskedWor
     name: `up to ${options.maxCandidates} words that ${model.name} expects before a word`,
     kind: "insert",
     *apply(text, positions) {
-      const lists = yield* predictMasked(model, text, positions, (position) => ` ${text.getWord(position)}`, options);
-      return lists.flatMap(({ position, words }) =>
-        words.map((word) => text.apply({ kind: "insert", position, word })),
+      // A mask before a word stands alone, so the word moves behind it.
+      const answers = yield* predictWords(model, text, positions, true, (position) => ` ${text.getWord(position)}`);
+      return positions.flatMap((position, i) =>
+        selectWords(answers[i]![0], options).map((word) => text.apply({ kind: "insert", position, word })),
       );
     },
   };
@@ -71,43 +71,58 @@ export function mergeMaskedWords(model: MaskedLanguageModel, options: MaskedWord
       });
       const answers = yield* request(model, queries);
       return pairs.flatMap((position, i) =>
-        selectWords(answers[i]?.[0] ?? [], options).map((word) => text.apply({ kind: "merge", position, word })),
+        selectWords(answers[i]![0], options).map((word) => text.apply({ kind: "merge", position, word })),
       );
     },
   };
 }
 
-/** The words that the model expects in place of each word, followed by `getSuffix`. */
-function* predictMasked(
+/** Asks the model for the words at some positions, which it reads or not. `getSuffix` follows each of them. */
+function predictWords(
   model: MaskedLanguageModel,
   text: EditedText,
   positions: readonly number[],
-  getSuffix: (position: number) => string,
-  options: MaskedWordOptions,
-): ResourceGenerator<{ readonly position: number; readonly words: string[] }[]> {
-  const queries = positions.map((position): MaskedQuery => {
+  isMasked: boolean,
+  getSuffix: (position: number) => string = () => "",
+): ResourceGenerator<readonly WordTokens[]> {
+  const queries = positions.map((position) => {
     const { field, start, end } = text.slots[position]!;
     const whole = text.texts[field]!;
-    // A mask before a word stands alone, so the word moves behind it.
-    const suffix = getSuffix(position);
-    return { text: whole.slice(0, end) + suffix + whole.slice(end), start, end, isMasked: true };
+    return { text: whole.slice(0, end) + getSuffix(position) + whole.slice(end), start, end, isMasked };
   });
-  const answers = yield* request(model, queries);
-  return positions.map((position, i) => ({ position, words: selectWords(answers[i]?.[0] ?? [], options) }));
+  return request(model, queries);
+}
+
+/** Replaces the word at each position by others. */
+function swapWords(
+  text: EditedText,
+  positions: readonly number[],
+  listWords: (index: number) => readonly string[],
+  count = Number.POSITIVE_INFINITY,
+): EditedText[] {
+  return positions.flatMap((position, i) =>
+    listWords(i)
+      .filter((word) => word !== text.getWord(position))
+      .slice(0, count)
+      .map((word) => text.apply({ kind: "replace", position, word })),
+  );
 }
 
 /** Tokens that are one word with a letter, above the probability. */
-function selectWords(tokens: readonly MaskedToken[], options: MaskedWordOptions): string[] {
+function selectWords(tokens: readonly MaskedToken[] = [], options: MaskedWordOptions): string[] {
   const { maxCandidates, minProbability = 0, keepsPieces = false } = options;
-  const hasLetter = ({ word }: MaskedToken): boolean => /[a-z]/i.test(word);
   const likely = tokens.filter(({ probability }) => probability >= minProbability);
   const chosen = keepsPieces
     ? likely
         .filter(({ word }) => containsOneWord(word) && !isPunctuation(word))
         .slice(0, maxCandidates)
-        .filter(hasLetter)
-    : likely.filter((token) => !token.isPiece && hasLetter(token) && isOneWord(token.word));
+        .filter(({ word }) => hasLetter(word))
+    : likely.filter(({ word, isPiece }) => !isPiece && hasLetter(word) && isOneWord(word));
   return [...new Set(chosen.map(({ word }) => word))].slice(0, maxCandidates);
+}
+
+function hasLetter(text: string): boolean {
+  return /[a-z]/i.test(text);
 }
 
 /** One word for TextAttack, which ignores punctuation around it: "--a" is one word. */
@@ -131,15 +146,12 @@ export function replacePredictedWords(model: MaskedLanguageModel, maxCandidates:
     name: `up to ${maxCandidates} words that ${model.name} predicts`,
     kind: "swap",
     *apply(text, positions) {
-      const answers = yield* predictUnmasked(model, text, positions);
-      return positions.flatMap((position, i) => {
+      const answers = yield* predictWords(model, text, positions, false);
+      const listWords = (i: number): string[] => {
         const pieces = answers[i]!;
-        const words = pieces.length === 1 ? selectWords(pieces[0]!, { maxCandidates }) : combinePieces(pieces);
-        return words
-          .filter((word) => word !== text.getWord(position))
-          .slice(0, maxCandidates)
-          .map((word) => text.apply({ kind: "replace", position, word }));
-      });
+        return pieces.length === 1 ? selectWords(pieces[0], { maxCandidates }) : combinePieces(pieces);
+      };
+      return swapWords(text, positions, listWords, maxCandidates);
     },
   };
 }
@@ -154,22 +166,17 @@ export function replacePredictedInOrder(model: MaskedLanguageModel, count: numbe
     name: `up to ${count} words that ${model.name} predicts, in TextAttack's order`,
     kind: "swap",
     *apply(text, positions) {
-      const answers = yield* predictUnmasked(model, text, positions);
-      return positions.flatMap((position, i) => {
+      const answers = yield* predictWords(model, text, positions, false);
+      return swapWords(text, positions, (i) => {
         const pieces = answers[i]!.map((tokens) => tokens.slice(0, count));
-        const words =
-          pieces.length === 1
-            ? pieces[0]!.filter((token) => !token.isPiece && containsOneWord(token.word)).map(({ word }) => word)
-            : listCombinations(pieces, count);
-        return words
-          .filter((word) => word !== text.getWord(position))
-          .map((word) => text.apply({ kind: "replace", position, word }));
+        if (pieces.length !== 1) return listCombinations(pieces, count);
+        return pieces[0]!.filter(({ isPiece, word }) => !isPiece && containsOneWord(word)).map(({ word }) => word);
       });
     },
   };
 }
 
-function listCombinations(pieces: readonly (readonly MaskedToken[])[], count: number): string[] {
+function listCombinations(pieces: WordTokens, count: number): string[] {
   if (pieces.length === 0) return [];
   const found: string[] = [];
   const indices = pieces.map(() => 0);
@@ -183,19 +190,7 @@ function listCombinations(pieces: readonly (readonly MaskedToken[])[], count: nu
   return found;
 }
 
-function* predictUnmasked(
-  model: MaskedLanguageModel,
-  text: EditedText,
-  positions: readonly number[],
-): ResourceGenerator<readonly (readonly (readonly MaskedToken[])[])[]> {
-  const queries = positions.map((position): MaskedQuery => {
-    const { field, start, end } = text.slots[position]!;
-    return { text: text.texts[field]!, start, end, isMasked: false };
-  });
-  return yield* request(model, queries);
-}
-
-function combinePieces(pieces: readonly (readonly MaskedToken[])[]): string[] {
+function combinePieces(pieces: WordTokens): string[] {
   if (pieces.length === 0 || pieces.length > combinationLimits.pieces) return [];
   let combined = [{ word: "", logProbability: 0 }];
   for (const options of pieces) {
@@ -209,5 +204,5 @@ function combinePieces(pieces: readonly (readonly MaskedToken[])[]): string[] {
       .sort((a, b) => b.logProbability - a.logProbability)
       .slice(0, combinationLimits.combinations);
   }
-  return [...new Set(combined.map(({ word }) => word))].filter((word) => /[a-z]/i.test(word) && isOneWord(word));
+  return [...new Set(combined.map(({ word }) => word))].filter((word) => hasLetter(word) && isOneWord(word));
 }

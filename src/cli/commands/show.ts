@@ -12,7 +12,7 @@ import { expandJournals } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { tokenizations } from "../../text/encoding.js";
 import { measureReadTexts } from "../../text/measure-read-texts.js";
-import type { TextPiece } from "../../text/text-template.js";
+import type { TextPiece } from "../../text/text-pieces.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { getColors, type Io, write } from "../io.js";
 import { createIntegerParser } from "../options.js";

@@ -1,4 +1,4 @@
-import { EditedText } from "../../attacks/edited-text.js";
+import type { EditedText } from "../../attacks/edited-text.js";
 import type { AbleVictim } from "../../attacks/victim.js";
 import type { Example } from "../../tasks/example.js";
 import { countCombinations } from "./combinations.js";
@@ -145,9 +145,4 @@ async function scoreSingles(
 /** Indices of substitutions, the smallest margin first. */
 export function sortByMargin(margins: readonly number[]): number[] {
   return [...margins.keys()].sort((a, b) => margins[a]! - margins[b]! || a - b);
-}
-
-/** Finds the words of a text as the victim does. */
-export function createOriginal(victim: AbleVictim, texts: readonly string[]): EditedText {
-  return EditedText.create(texts, ...(victim.findWords ? [victim.findWords] : []));
 }

@@ -1,4 +1,5 @@
 import type { EditedText, Slot } from "../../attacks/edited-text.js";
+import { groupBy } from "../../base/group-by.js";
 
 /** A word and its substitutes, without those that the victim cannot tell apart. */
 export interface WordSubstitutes {
@@ -30,12 +31,8 @@ export function reduceSpace(
   maxChanges: number,
   reader: TokenReader | null,
 ): WordSubstitutes[] {
-  const byPosition = new Map<number, EditedText[]>();
-  for (const candidate of candidates) {
-    if (candidate.edit?.kind !== "replace") continue;
-    byPosition.set(candidate.position, [...(byPosition.get(candidate.position) ?? []), candidate]);
-  }
-  const words = [...byPosition].sort(([a], [b]) => a - b);
+  const replaced = candidates.filter(({ edit }) => edit?.kind === "replace");
+  const words = [...groupBy(replaced, ({ position }) => position)].sort(([a], [b]) => a - b);
   const kept = reader ? removeEqualTokens(original, words, maxChanges, reader) : words;
   return kept.map(([position, texts]) => {
     const { field, start, end } = original.slots[position]!;

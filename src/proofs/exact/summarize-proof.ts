@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EditedText } from "../../attacks/edited-text.js";
 import { type JournalHeader, readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome } from "../../attacks/result.js";
 import type { AbleVictim } from "../../attacks/victim.js";
@@ -9,7 +10,6 @@ import { toPredictions } from "../../evaluation/metrics.js";
 import { mcNemar, wilsonInterval } from "../../evaluation/statistics.js";
 import { readProof } from "./proof-file.js";
 import type { BlockLine, ProofLine, ResultLine, SubstitutionList } from "./proof-lines.js";
-import { createOriginal } from "./prove-text.js";
 import { applySubstitutions } from "./score-candidates.js";
 
 /** The summary of the lines of a proof. */
@@ -105,7 +105,7 @@ export async function describeProof(
     degeneracy: describeDegeneratePredictions(toPredictions(rows), gold, names),
     texts: results.map(({ index, minChanges, provenUpTo, edits }, i) => {
       const { id, texts: fields } = starts[i]!;
-      const finalTexts = edits && applySubstitutions(createOriginal(victim, fields), edits).texts;
+      const finalTexts = edits && applySubstitutions(EditedText.create(fields, victim.findWords), edits).texts;
       return { index, id, minChanges, provenUpTo, finalTexts };
     }),
   };

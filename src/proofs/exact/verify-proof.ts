@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import type { EditedText } from "../../attacks/edited-text.js";
+import { EditedText } from "../../attacks/edited-text.js";
 import type { JournalHeader } from "../../attacks/journal.js";
 import { checkHashes } from "../../attacks/verify.js";
 import type { AbleVictim } from "../../attacks/victim.js";
@@ -21,7 +21,7 @@ import {
   type SubstitutionList,
   type TextLine,
 } from "./proof-lines.js";
-import { createOriginal, limitLevel, proveText, sortByMargin } from "./prove-text.js";
+import { limitLevel, proveText, sortByMargin } from "./prove-text.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
@@ -179,7 +179,7 @@ async function checkTexts(
       throw new UserError(`${location}: the proof is not complete. Run the same temper exact command again.`);
     const { id, label, texts: fields } = start;
     data.update(formatExample({ id, label, texts: fields }));
-    const original = createOriginal(victim, fields);
+    const original = EditedText.create(fields, victim.findWords);
     await checkLines(location, lines, original, victim, options);
     const order = lines.find(({ kind }) => kind === "order");
     checked.push({
