@@ -1,12 +1,6 @@
 import { z } from "zod";
 import type { Rng } from "../base/rng.js";
-import {
-  chiSquareTail,
-  logGamma,
-  normalQuantile,
-  studentQuantile,
-  studentTail,
-} from "./special-functions.js";
+import { chiSquareTail, logGamma, normalQuantile, studentQuantile, studentTail } from "./special-functions.js";
 import { computeSumTail } from "./sum-tail.js";
 
 export const intervalSchema = z.object({ low: z.number(), high: z.number() });

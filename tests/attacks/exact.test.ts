@@ -188,7 +188,10 @@ describe("a proof in parts", () => {
 
   function createProof(folder: string): PartedProof & { calls: string[][] } {
     const victim = scriptedVictim(2, answer, 64);
-    const texts = examples.map((example) => ({ original: EditedText.create(example.texts, victim.findWords), words: space }));
+    const texts = examples.map((example) => ({
+      original: EditedText.create(example.texts, victim.findWords),
+      words: space,
+    }));
     const bounds = examples.map(() => null);
     const rest = { maxChanges: 3, budget: Number.POSITIVE_INFINITY, onCall: () => undefined };
     return { victim, examples, texts, bounds, folder, calls: victim.calls, ...rest };

@@ -35,7 +35,9 @@ export async function prepareTexts(
   const reader = local ? createTokenReader(local.model) : null;
   const prepared: ExactText[] = [];
   for (let start = 0; start < examples.length; start += groupSize) {
-    const originals = examples.slice(start, start + groupSize).map(({ texts }) => EditedText.create(texts, victim.findWords));
+    const originals = examples
+      .slice(start, start + groupSize)
+      .map(({ texts }) => EditedText.create(texts, victim.findWords));
     const rng = new Rng(0);
     const expanded = await computeTogether(
       originals.map((original) => expandText(parts, original, findOpenPositions(parts, original), rng)),

@@ -1,6 +1,7 @@
 import type { Rng } from "../../base/rng.js";
 import type { Transformation } from "../protocol.js";
 import { homoglyphs, keyboardNeighbors } from "./character-tables.js";
+import { replaceWords } from "./replace-words.js";
 
 /** A change of the characters of a word. */
 export type CharacterOperator = "swap" | "delete" | "insert" | "substitute" | "keyboard" | "homoglyph" | "space";
@@ -19,13 +20,7 @@ export function changeCharacters(operator: CharacterOperator, options: Character
   return {
     name: `character ${operator}${options.innerOnly ? " inside a word" : ""}, ${options.candidates} per word`,
     kind: "swap",
-    apply: (text, positions, rng) =>
-      positions.flatMap((position) => {
-        const word = text.getWord(position);
-        return changeWord(word, operator, options, rng)
-          .filter((changed) => changed !== word)
-          .map((changed) => text.apply({ kind: "replace", position, word: changed }));
-      }),
+    apply: (text, positions, rng) => replaceWords(text, positions, (word) => changeWord(word, operator, options, rng)),
   };
 }
 

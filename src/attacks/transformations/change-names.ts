@@ -1,4 +1,5 @@
 import type { Transformation } from "../protocol.js";
+import { replaceWords } from "./replace-words.js";
 
 const list = (names: string): string[] => names.split(" ");
 
@@ -57,12 +58,8 @@ export const changeNames: Transformation = {
   name: "other names of people and places",
   kind: "swap",
   apply: (text, positions, rng) =>
-    positions.flatMap((position) => {
-      const word = text.getWord(position);
+    replaceWords(text, positions, (word) => {
       const others = namesOfKind.get(word)?.filter((name) => name !== word) ?? [];
-      return rng
-        .shuffle([...others])
-        .slice(0, count)
-        .map((name) => text.apply({ kind: "replace", position, word: name }));
+      return rng.shuffle([...others]).slice(0, count);
     }),
 };

@@ -1,4 +1,5 @@
 import type { Transformation } from "../protocol.js";
+import { replaceWords } from "./replace-words.js";
 
 /** Candidates per number. */
 const count = 3;
@@ -11,13 +12,10 @@ export const changeNumbers: Transformation = {
   name: "other numbers",
   kind: "swap",
   apply: (text, positions, rng) =>
-    positions.flatMap((position) => {
-      const word = text.getWord(position);
+    replaceWords(text, positions, (word) => {
       if (!/^\d{1,15}$/.test(word) || ["0", "2", "4"].includes(word)) return [];
       const value = Number(word);
       const [low, high] = [Math.max(value - (value + 1), 1), value + (value + 1)];
-      return Array.from({ length: count }, () =>
-        text.apply({ kind: "replace", position, word: String(low + rng.integer(high - low)) }),
-      );
+      return Array.from({ length: count }, () => String(low + rng.integer(high - low)));
     }),
 };

@@ -1,5 +1,6 @@
 import type { EditedText } from "../edited-text.js";
 import type { Transformation } from "../protocol.js";
+import { replaceWords } from "./replace-words.js";
 
 const endings: Readonly<Record<string, readonly [expansion: string, words: string]>> = {
   "n't": ["not", "are could did does do had has have is might must need ought should was were would"],
@@ -35,11 +36,7 @@ export const contractions: ReadonlyMap<string, string> = new Map([
 export const expandContractions: Transformation = {
   name: "expanded contractions",
   kind: "swap",
-  apply: (text, positions) =>
-    positions.flatMap((position) => {
-      const word = contractions.get(text.getWord(position));
-      return word === undefined ? [] : [text.apply({ kind: "replace", position, word })];
-    }),
+  apply: (text, positions) => replaceWords(text, positions, (word) => [contractions.get(word) ?? []].flat()),
 };
 
 const byExpansion = new Map([...contractions].map(([short, long]) => [long, short]));

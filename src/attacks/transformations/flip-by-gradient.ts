@@ -1,6 +1,7 @@
 import type { Transformation } from "../protocol.js";
 import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
+import { replaceWords } from "./replace-words.js";
 
 /** Replaces words of one token by the tokens that increase the loss most. */
 export function flipByGradient(source: GradientSource, flips: number): Transformation {
@@ -10,10 +11,10 @@ export function flipByGradient(source: GradientSource, flips: number): Transform
     *apply(text, positions) {
       // Without a label, the loss is that of the predicted class.
       const [tokens] = yield* request(source, [{ texts: text.texts, label: null, flips }]);
-      return positions.flatMap((position) => {
-        const { field, start, end } = text.slots[position]!;
+      return replaceWords(text, positions, (_, i) => {
+        const { field, start, end } = text.slots[positions[i]!]!;
         const token = tokens!.find((each) => each.field === field && each.start === start && each.end === end);
-        return (token?.flips ?? []).map((word) => text.apply({ kind: "replace", position, word }));
+        return token?.flips ?? [];
       });
     },
   };

@@ -5,6 +5,7 @@ import type { Transformation } from "../protocol.js";
 import { type ResourceGenerator, request } from "../requests.js";
 import type { MaskedLanguageModel, MaskedToken } from "../resources.js";
 import { universalTagger } from "../taggers.js";
+import { replaceWords } from "./replace-words.js";
 
 interface MaskedWordOptions {
   readonly maxCandidates: number;
@@ -23,7 +24,7 @@ export function replaceMaskedWords(model: MaskedLanguageModel, options: MaskedWo
     kind: "swap",
     *apply(text, positions) {
       const answers = yield* predictWords(model, text, positions, true);
-      return swapWords(text, positions, (i) => selectWords(answers[i]![0], options));
+      return replaceWords(text, positions, (_, i) => selectWords(answers[i]![0], options));
     },
   };
 }
@@ -93,21 +94,6 @@ function predictWords(
   return request(model, queries);
 }
 
-/** Replaces the word at each position by others. */
-function swapWords(
-  text: EditedText,
-  positions: readonly number[],
-  listWords: (index: number) => readonly string[],
-  count = Number.POSITIVE_INFINITY,
-): EditedText[] {
-  return positions.flatMap((position, i) =>
-    listWords(i)
-      .filter((word) => word !== text.getWord(position))
-      .slice(0, count)
-      .map((word) => text.apply({ kind: "replace", position, word })),
-  );
-}
-
 /** Tokens that are one word with a letter, above the probability. */
 function selectWords(tokens: readonly MaskedToken[] = [], options: MaskedWordOptions): string[] {
   const { maxCandidates, minProbability = 0, keepsPieces = false } = options;
@@ -147,11 +133,11 @@ export function replacePredictedWords(model: MaskedLanguageModel, maxCandidates:
     kind: "swap",
     *apply(text, positions) {
       const answers = yield* predictWords(model, text, positions, false);
-      const listWords = (i: number): string[] => {
+      return replaceWords(text, positions, (old, i) => {
         const pieces = answers[i]!;
-        return pieces.length === 1 ? selectWords(pieces[0], { maxCandidates }) : combinePieces(pieces);
-      };
-      return swapWords(text, positions, listWords, maxCandidates);
+        const words = pieces.length === 1 ? selectWords(pieces[0], { maxCandidates }) : combinePieces(pieces);
+        return words.filter((word) => word !== old).slice(0, maxCandidates);
+      });
     },
   };
 }
@@ -167,7 +153,7 @@ export function replacePredictedInOrder(model: MaskedLanguageModel, count: numbe
     kind: "swap",
     *apply(text, positions) {
       const answers = yield* predictWords(model, text, positions, false);
-      return swapWords(text, positions, (i) => {
+      return replaceWords(text, positions, (_, i) => {
         const pieces = answers[i]!.map((tokens) => tokens.slice(0, count));
         if (pieces.length !== 1) return listCombinations(pieces, count);
         return pieces[0]!.filter(({ isPiece, word }) => !isPiece && containsOneWord(word)).map(({ word }) => word);

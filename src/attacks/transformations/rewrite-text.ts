@@ -1,6 +1,7 @@
 import type { Rng } from "../../base/rng.js";
 import type { Transformation } from "../protocol.js";
 import { confusables, leetDigits } from "./character-tables.js";
+import { replaceWords } from "./replace-words.js";
 
 /**
  * Classes of rewritten texts by what people can still do with them, from the strictest class to the widest:
@@ -154,11 +155,7 @@ export function drawLookAlikes(lookAlikes: ReadonlyMap<string, readonly string[]
     name: "drawn look-alikes in a word",
     kind: "swap",
     apply: (text, positions, rng) =>
-      positions.flatMap((position) =>
-        Array.from({ length: drawnVersions }, () =>
-          text.apply({ kind: "replace", position, word: draw(text.getWord(position), rng) }),
-        ),
-      ),
+      replaceWords(text, positions, (word) => Array.from({ length: drawnVersions }, () => draw(word, rng))),
   };
 }
 
@@ -167,7 +164,6 @@ export function rewriteWord({ name, rewrite }: Rewriting): Transformation {
   return {
     name: `${name} in a word`,
     kind: "swap",
-    apply: (text, positions) =>
-      positions.map((position) => text.apply({ kind: "replace", position, word: rewrite(text.getWord(position)) })),
+    apply: (text, positions) => replaceWords(text, positions, (word) => [rewrite(word)]),
   };
 }

@@ -2,6 +2,7 @@ import { tagPartsOfSpeech } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
 import type { Transformation } from "../protocol.js";
 import type { NeighborTable } from "../resources.js";
+import { replaceWords } from "./replace-words.js";
 
 /** Words per list, with the word itself: as many as RIFT's attack space has. */
 const maxListed = 10;
@@ -21,12 +22,9 @@ export function swapFromTable(table: NeighborTable): Transformation {
     name: `up to ${maxListed - 1} substitutes of a word (${table.name})`,
     kind: "swap",
     isTable: true,
+    // The first word of a list is the original one, which is no replacement of itself.
     apply: (text, positions) =>
-      positions.flatMap((position) => {
-        const [original, ...substitutes] = getLists(text.original)[text.getOrigin(position)] ?? [];
-        const words = text.isChanged(position) ? [original!, ...substitutes] : substitutes;
-        return words.map((word) => text.apply({ kind: "replace", position, word }));
-      }),
+      replaceWords(text, positions, (_, i) => getLists(text.original)[text.getOrigin(positions[i]!)] ?? []),
   };
 }
 

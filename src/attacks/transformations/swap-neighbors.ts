@@ -4,6 +4,7 @@ import type { Transformation } from "../protocol.js";
 import { type ResourceGenerator, request } from "../requests.js";
 import type { NeighborTable } from "../resources.js";
 import { synonymTagger } from "../taggers.js";
+import { replaceWords } from "./replace-words.js";
 
 /** Replaces a word by each of its nearest neighbors, in the letter case of the word. */
 export function swapNeighbors(table: NeighborTable, maxCandidates: number): Transformation {
@@ -12,12 +13,7 @@ export function swapNeighbors(table: NeighborTable, maxCandidates: number): Tran
     kind: "swap",
     *apply(text, positions) {
       const tags = table.usesPartOfSpeech ? yield* tagPositions(text, positions) : [];
-      return positions.flatMap((position, i) =>
-        table
-          .getSubstitutes(text.getWord(position), tags[i])
-          .slice(0, maxCandidates)
-          .map((word) => text.apply({ kind: "replace", position, word })),
-      );
+      return replaceWords(text, positions, (word, i) => table.getSubstitutes(word, tags[i]).slice(0, maxCandidates));
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { Transformation } from "../protocol.js";
 import type { SynonymDictionary } from "../resources.js";
+import { replaceWords } from "./replace-words.js";
 import { tagPositions } from "./swap-neighbors.js";
 
 /** Replaces a word by the lemmas of its WordNet synsets, of the same part of speech or of any. */
@@ -13,11 +14,7 @@ export function swapSynonyms(
     kind: "swap",
     *apply(text, positions) {
       const tags = samePartOfSpeech ? yield* tagPositions(text, positions) : [];
-      return positions.flatMap((position, i) =>
-        dictionary
-          .getLemmas(text.getWord(position), tags[i])
-          .map((lemma) => text.apply({ kind: "replace", position, word: lemma })),
-      );
+      return replaceWords(text, positions, (word, i) => dictionary.getLemmas(word, tags[i]));
     },
   };
 }
