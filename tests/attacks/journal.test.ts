@@ -4,9 +4,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ReadyAttack } from "../../src/attacks/define-attack.js";
-import { openJournal, readJournal } from "../../src/attacks/journal.js";
+import { readJournal } from "../../src/attacks/journal.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import type { AttackResult } from "../../src/attacks/result.js";
 import { type JournalOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/base/errors.js";
@@ -91,11 +90,13 @@ describe("a journal", () => {
     await expect(run(path, { resume: true, pool: new SearchPool(other) })).rejects.toThrow(
       'written with a different model: "m", now "n"',
     );
-    await expect(run(path, { resume: true, attack: await createGenetic("z") })).rejects.toThrow(
-      "a different substitutions",
-    );
-    await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("a different seed");
-    await expect(run(path, { resume: true, budget: 4 })).rejects.toThrow("a different budget: none, now 4");
+    const changes: [Partial<JournalOptions>, string][] = [
+      [{ attack: await createGenetic("z") }, "a different substitutions"],
+      [{ seed: 4 }, "a different seed"],
+      [{ budget: 4 }, "a different budget: none, now 4"],
+    ];
+    for (const [change, message] of changes)
+      await expect(run(path, { resume: true, ...change })).rejects.toThrow(message);
     expect(readFileSync(path).equals(readFileSync(complete))).toBe(true);
   });
 
@@ -191,30 +192,6 @@ describe("verifyJournal", () => {
     await expect(verifyJournal(complete, { ...victim, hashes: { model: "n" } })).rejects.toThrow("a different model");
   });
 
-  test("rejects a forged line with a valid checksum", async () => {
-    const path = join(folder, "forged.jsonl");
-    const forge = async (change: (result: AttackResult, before: AttackResult) => object): Promise<void> => {
-      const entries = await collect(readJournal(complete));
-      writeFileSync(path, "");
-      const writer = await openJournal(path, entries[0]!.header);
-      entries.forEach(({ result }, i) => {
-        writer.append((i === 3 ? { ...result, ...change(result, entries[2]!.result) } : result) as AttackResult);
-      });
-      writer.close();
-    };
-    const forgeries: [Parameters<typeof forge>[0], string][] = [
-      [() => ({ outcome: "undecided" }), "outcome: "],
-      [() => ({ before: undefined }), "before: expected array"],
-      [() => ({ label: 7 }), "label: expected one of the classes, received 7"],
-      [({ words }) => ({ fieldSizes: [words.length + 1] }), "fieldSizes: expected the number of words per field"],
-      [(_, { id }) => ({ id }), "example id 2 occurs in an earlier line"],
-    ];
-    for (const [change, message] of forgeries) {
-      await forge(change);
-      await expect(verifyJournal(path, victim)).rejects.toThrow(`forged.jsonl:5: ${message}`);
-    }
-  });
-
   test("checks the edits against the substitution table", async () => {
     const entries = {
       good: ["great", "fine"],
@@ -243,10 +220,23 @@ describe("verifyJournal", () => {
 
 describe("a journal with forged lines and valid checksums", () => {
   type Line = Record<string, unknown>;
-  const forgeries: [string, Line, RegExp][] = [
-    ["a billion words per field", { fieldSizes: [1e9] }, /fieldSizes: expected the number of words/],
+  const path = join(folder, "forged.jsonl");
+  const victim = scriptedVictim(2, hashed(2));
+  const readers = [() => collect(readJournal(path)), () => summarizeJournal(path)];
+  const forge = (change: (lines: Line[]) => Line[]): void => {
+    const lines = change(unseal(readFileSync(complete, "utf8")));
+    writeFileSync(path, seal(lines.map((line) => JSON.stringify(line))));
+  };
+  const rejects = (reading: Promise<unknown>, message: RegExp) =>
+    expect(reading).rejects.toThrow(
+      expect.objectContaining({ name: "UserError", message: expect.stringMatching(message) }),
+    );
+
+  const unreadable: [string, Line, RegExp][] = [
+    ["a billion words per field", { fieldSizes: [1e9] }, /fieldSizes: expected the number of words per field/],
     ["texts as probabilities", { before: ["x", "y"] }, /:2: before\[0\]: expected number/],
-    ["another outcome", { outcome: "x" }, /:2: outcome/],
+    ["no probabilities", { before: undefined }, /:2: before: expected array/],
+    ["another outcome", { outcome: "x" }, /:2: outcome: /],
     ["two fields", { fieldSizes: [0, 4] }, /fieldSizes: expected one number per text/],
     ["no space", { space: null }, /:2: space/],
     [
@@ -258,49 +248,38 @@ describe("a journal with forged lines and valid checksums", () => {
     ["an edit beyond the text", { edits: [{ position: 99, from: "a", to: "b" }] }, /edits/],
     ["an id that is a number", { id: 3 }, /:2: id: expected string/],
   ];
-  const rejects = async (lines: readonly Line[], message: RegExp): Promise<void> => {
-    const path = join(folder, "forged.jsonl");
-    writeFileSync(path, seal(lines.map((line) => JSON.stringify(line))));
-    for (const read of [() => collect(readJournal(path)), () => summarizeJournal(path)])
-      await expect(read()).rejects.toThrow(
-        expect.objectContaining({ name: "UserError", message: expect.stringMatching(message) }),
-      );
-  };
-  test.each(forgeries)("with %s is rejected wherever it is read", async (_, change, message) => {
-    const lines = unseal(readFileSync(complete, "utf8"));
-    await rejects(lines.with(1, { ...lines[1], ...change }), message);
+  test.each(unreadable)("with %s is rejected wherever it is read", async (_, change, message) => {
+    forge((lines) => lines.with(1, { ...lines[1], ...change }));
+    for (const read of [...readers, () => verifyJournal(path, victim)]) await rejects(read(), message);
   });
 
   test.each(["hashes", "settings"])("without %s in its header is rejected", async (key) => {
-    const lines = unseal(readFileSync(complete, "utf8"));
-    await rejects(lines.with(0, { ...lines[0], [key]: undefined }), new RegExp(`:1: ${key}: expected`));
+    forge((lines) => lines.with(0, { ...lines[0], [key]: undefined }));
+    for (const read of readers) await rejects(read(), new RegExp(`:1: ${key}: expected`));
   });
 
   test("a sealed line that is not JSON is rejected", async () => {
-    const path = join(folder, "no-json.jsonl");
     const [header] = unseal(readFileSync(complete, "utf8"));
     writeFileSync(path, seal([JSON.stringify(header), "{x}"]));
     await expect(collect(readJournal(path))).rejects.toThrow(UserError);
   });
 
-  test("verify finds another id and impossible queries", async () => {
-    const path = join(folder, "forged-id.jsonl");
-    const hash = createHash("sha256");
-    const lines = unseal(readFileSync(complete, "utf8"));
-    for (const { id, texts, label } of lines.slice(1)) hash.update(`${JSON.stringify([id, texts, label])}\n`);
-    (lines[0]!.hashes as Line).data = hash.digest("hex");
-    const victim = scriptedVictim(2, hashed(2));
-    const check = (changed: readonly Line[]) => {
-      writeFileSync(path, seal(changed.map((line) => JSON.stringify(line))));
-      return verifyJournal(path, victim);
+  test("verify finds another label, repeated and other ids, and impossible queries", async () => {
+    const check = async (change: Line, message: RegExp): Promise<void> => {
+      forge((lines) => {
+        const hash = createHash("sha256");
+        for (const { id, texts, label } of lines.slice(1)) hash.update(`${JSON.stringify([id, texts, label])}\n`);
+        (lines[0]!.hashes as Line).data = hash.digest("hex");
+        const skipped = lines.findIndex(({ outcome }) => outcome === "skipped");
+        return lines.with(skipped, { ...lines[skipped], ...change });
+      });
+      await rejects(verifyJournal(path, victim), message);
     };
-    expect(await check(lines)).toMatchObject({ lines: 14 });
-    await expect(check(lines.map((line, i) => (i === 3 ? { ...line, id: "other" } : line)))).rejects.toThrow(
-      /the ids, texts or labels are not those of the attacked examples/,
-    );
-    const skipped = lines.findIndex(({ outcome }) => outcome === "skipped");
-    await expect(check(lines.map((line, i) => (i === skipped ? { ...line, queries: 9 } : line)))).rejects.toThrow(
-      /9 queries are not possible for the outcome "skipped"/,
-    );
+    forge((lines) => lines);
+    expect(await verifyJournal(path, victim)).toMatchObject({ lines: 14 });
+    await check({ label: 7 }, /label: expected one of the classes, received 7/);
+    await check({ id: "id 13" }, /example id 13 occurs in an earlier line/);
+    await check({ id: "other" }, /the ids, texts or labels are not those of the attacked examples/);
+    await check({ queries: 9 }, /9 queries are not possible for the outcome "skipped"/);
   });
 });

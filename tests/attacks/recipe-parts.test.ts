@@ -17,22 +17,11 @@ import { EditedText } from "../../src/attacks/edited-text.js";
 import { createGoal, hardLabel, inputReduction, targeted, untargeted } from "../../src/attacks/goals.js";
 import type { Constraint, Recipe, Search, Transformation } from "../../src/attacks/protocol.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
-import { renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
-import { beamSearch } from "../../src/attacks/searches/beam.js";
-import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
-import { geneticSearch } from "../../src/attacks/searches/genetic.js";
+import { runRecipe } from "../../src/attacks/run-recipe.js";
 import { guardSearch } from "../../src/attacks/searches/guard.js";
-import { drawLevy, particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
-import { randomSearch } from "../../src/attacks/searches/random.js";
-import { weightedSaliencySearch } from "../../src/attacks/searches/weighted-saliency.js";
-import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";
+import { drawLevy } from "../../src/attacks/searches/particle-swarm.js";
 import { addPadding, appendWords, insertWords } from "../../src/attacks/transformations/add-words.js";
-import { changeBadCharacter, encodeBadCharacters } from "../../src/attacks/transformations/bad-characters.js";
-import {
-  type CharacterOperator,
-  changeCharacters,
-  changeWord,
-} from "../../src/attacks/transformations/change-characters.js";
+import { changeCharacters, changeWord } from "../../src/attacks/transformations/change-characters.js";
 import { changeNames } from "../../src/attacks/transformations/change-names.js";
 import { changeNumbers } from "../../src/attacks/transformations/change-numbers.js";
 import { contractions, contractWords, expandContractions } from "../../src/attacks/transformations/contractions.js";
@@ -44,7 +33,8 @@ import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { expectClose, float64 } from "../rounding.js";
-import { hashed } from "./scripted.js";
+import { allCandidates as all, innerCandidates as inner, searches, transformations } from "./parts.js";
+import { answerQueries, hashed } from "./scripted.js";
 
 const neighbors = {
   name: "letters",
@@ -62,22 +52,8 @@ function attackText(
   budget?: number,
 ) {
   const recipe: Recipe = { goal: untargeted, transformations: [swaps], constraints: [noRepeat], ...parts };
-  const generator = runRecipe(
-    { id: "0", label: 0 },
-    EditedText.create(texts),
-    { name: "scripted", recipe },
-    new Rng(1),
-    budget,
-  );
-  const batches: string[][] = [];
-  let step = generator.next([]);
-  while (!step.done) {
-    if (!Array.isArray(step.value)) throw new Error("no resource is expected here");
-    const rendered = step.value.map((query) => renderQuery(query, "_").join("|"));
-    batches.push(rendered);
-    step = generator.next(rendered.map((each) => ({ probabilities: answer(each) })));
-  }
-  return { batches, result: step.value };
+  const attack = { name: "scripted", recipe };
+  return answerQueries(runRecipe({ id: "0", label: 0 }, EditedText.create(texts), attack, new Rng(1), budget), answer);
 }
 
 const twoClasses = (gold: (text: string) => number) => (text: string) => [gold(text), 1 - gold(text)];
@@ -92,7 +68,7 @@ describe("searches with scripted scores", () => {
       ...{ "ax bz": 0.72, "ay bz": 0.3, "az bz": 0.71 },
     };
     const { batches, result } = attackText(
-      { search: rankWordsAndReplace({ by: "unk" }) },
+      { search: searches.unk },
       ["a b"],
       twoClasses((text) => table[text]!),
     );
@@ -108,26 +84,17 @@ describe("searches with scripted scores", () => {
 
   test("a deletion ranking scores texts without the word, which are never the result", () => {
     const gold = (text: string) => (text === "b" ? 0.1 : text === "a b" ? 0.9 : 0.95);
-    const { batches, result } = attackText(
-      { search: rankWordsAndReplace({ by: "delete" }) },
-      ["a b"],
-      twoClasses(gold),
-    );
+    const { batches, result } = attackText({ search: searches.delete }, ["a b"], twoClasses(gold));
     expect(batches.slice(0, 3)).toEqual([["a b"], ["b", "a"], ["ax b", "ay b", "az b"]]);
     expect(result).toMatchObject({ outcome: "failed", edits: [] });
   });
 
   test("insertions and deletions do not shift the words that are visited later", () => {
-    const remove: Transformation = deleteWord;
-    const seen: string[] = [];
-    const gold = (text: string) => {
-      seen.push(text);
-      return 0.9 - 0.01 * (12 - text.length);
-    };
+    const parts = { search: searches.random, transformations: [deleteWord] };
     const { result } = attackText(
-      { search: rankWordsAndReplace({ by: "random" }), transformations: [remove] },
+      parts,
       ["aa bb cc dd"],
-      twoClasses(gold),
+      twoClasses((text) => 0.9 - 0.01 * (12 - text.length)),
     );
     // Every word is deleted once, in some order, until one is left.
     expect(result.finalWords).toHaveLength(1);
@@ -136,17 +103,17 @@ describe("searches with scripted scores", () => {
 
   test("greedy and beam search take the best candidate of all words", () => {
     const gold = (text: string) => ({ "a b": 0.9, "az b": 0.6, "az by": 0.4 })[text] ?? 0.8;
-    const { result } = attackText({ search: beamSearch(1) }, ["a b"], twoClasses(gold));
+    const { result } = attackText({ search: searches.greedy }, ["a b"], twoClasses(gold));
     expect(result).toMatchObject({ outcome: "success", finalWords: ["az", "by"] });
     // The second best text of the first step leads to the goal.
     const trap = (text: string) => ({ "a b": 0.9, "az b": 0.6, "a bx": 0.7, "ax bx": 0.4 })[text] ?? 0.8;
-    expect(attackText({ search: beamSearch(1) }, ["a b"], twoClasses(trap)).result.outcome).toBe("failed");
-    expect(attackText({ search: beamSearch(3) }, ["a b"], twoClasses(trap)).result.finalWords).toEqual(["ax", "bx"]);
+    expect(attackText({ search: searches.greedy }, ["a b"], twoClasses(trap)).result.outcome).toBe("failed");
+    expect(attackText({ search: searches.beam }, ["a b"], twoClasses(trap)).result.finalWords).toEqual(["ax", "bx"]);
   });
 
   test("input reduction deletes words as long as the prediction stays", () => {
     const gold = (text: string) => (text.includes("good") ? 0.9 : 0.2);
-    const parts = { search: beamSearch(2), goal: inputReduction, transformations: [deleteWord], constraints: [] };
+    const parts = { search: searches.beam, goal: inputReduction, transformations: [deleteWord], constraints: [] };
     const { result } = attackText(parts, ["a good old film"], twoClasses(gold));
     expect(result).toMatchObject({ outcome: "failed", finalWords: ["good"], goal: "input-reduction" });
     expect(result.edits).toHaveLength(3);
@@ -189,93 +156,61 @@ describe("searches with scripted scores", () => {
   });
 
   test("examples of the target class are not attacked and stay correct", () => {
-    const { result } = attackText({ search: beamSearch(1), goal: targeted(0) }, ["a b"], () => [0.9, 0.1]);
+    const { result } = attackText({ search: searches.greedy, goal: targeted(0) }, ["a b"], () => [0.9, 0.1]);
     expect(result).toMatchObject({ outcome: "failed", queries: 1, isAttacked: false });
   });
 
-  const searches: Record<string, Search> = {
-    unk: rankWordsAndReplace({ by: "unk" }),
-    delete: rankWordsAndReplace({ by: "delete" }),
-    order: rankWordsAndReplace({ by: "order" }),
-    saliency: weightedSaliencySearch({ chooseOn: "original", shown: { unknown: true } }),
-    "adaptive saliency": weightedSaliencySearch({ chooseOn: "current", shown: { unknown: true } }),
-    "random texts": randomSearch(20),
-    "best of a word": geneticSearch({ population: 4, iterations: 3, mutation: "best" }),
-    random: rankWordsAndReplace({ by: "random" }),
-    greedy: beamSearch(1),
-    beam: beamSearch(3),
-    genetic: geneticSearch({ population: 4, iterations: 3 }),
-    iga: geneticSearch({
-      population: 4,
-      iterations: 3,
-      crossover: "single-point",
-      start: "each-word",
-      maxReplacements: 2,
-    }),
-    pso: particleSwarmSearch({ population: 4, iterations: 3 }),
-    leap: particleSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
-    evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { population: 3, iterations: 3 }),
-    guard: guardSearch({ maxAddedWords: 2, maxQueries: 80 }),
-  };
+  // The search for characters writes at every place of a text.
+  const { characters: _, ...atWords } = searches;
 
-  test.each(Object.keys(searches))("%s: budget, constraints and determinism for any scores", (name) => {
-    const word = fc.stringMatching(/^[a-e]{1,4}$/);
-    fc.assert(
-      fc.property(
-        fc.array(word, { maxLength: 7 }),
-        fc.integer({ min: 1, max: 60 }),
-        fc.nat(1000),
-        (words, budget, salt) => {
-          const parts = {
-            search: searches[name]!,
-            transformations: [
-              swaps,
-              ...(name === "guard" ? [appendWords(["q"]), rewriteText(findRewriting("leetspeak"))] : []),
-            ],
-            constraints: [
-              noRepeat,
-              protectSpans([], [/e/g]),
-              ...(name === "guard" || name.endsWith("evolution") ? [] : [maxWordsChanged({ count: 2 })]),
-            ],
-          };
-          const answer = hashed(3, String(salt));
-          const run = () => attackText(parts, [words.join(" ")], answer, budget);
-          const { result } = run();
-          expect(result.queries).toBeLessThanOrEqual(budget);
-          expect(result).toEqual(run().result);
-          expect(result.edits.every(({ from }) => !from.includes("e"))).toBe(true);
-          if (name !== "guard" && name !== "evolution") expect(result.edits.length).toBeLessThanOrEqual(2);
-          const predicted = result.after.indexOf(Math.max(...result.after));
-          if (result.outcome === "success") expect(predicted).not.toBe(0);
-          // The final score is that of the final text.
-          const expected = answer(result.finalTexts.join("|"));
-          expectClose(result.after, expected, { terms: 1, decimals: 6 });
-        },
-      ),
-      // In the example, the only word that may change has changed.
-      { numRuns: 40, examples: [[["abec", "ac"], 17, 824]] },
-    );
-  });
+  test.each(Object.entries<Search>(atWords))(
+    "%s: budget, constraints and determinism for any scores",
+    (name, search) => {
+      const word = fc.stringMatching(/^[a-e]{1,4}$/);
+      fc.assert(
+        fc.property(
+          fc.array(word, { maxLength: 7 }),
+          fc.integer({ min: 1, max: 60 }),
+          fc.nat(1000),
+          (words, budget, salt) => {
+            const parts = {
+              search,
+              transformations: [
+                swaps,
+                ...(name === "guard" ? [appendWords(["q"]), rewriteText(findRewriting("leetspeak"))] : []),
+              ],
+              constraints: [
+                noRepeat,
+                protectSpans([], [/e/g]),
+                ...(name === "guard" || name.endsWith("evolution") ? [] : [maxWordsChanged({ count: 2 })]),
+              ],
+            };
+            const answer = hashed(3, String(salt));
+            const run = () => attackText(parts, [words.join(" ")], answer, budget);
+            const { result } = run();
+            expect(result.queries).toBeLessThanOrEqual(budget);
+            expect(result).toEqual(run().result);
+            expect(result.edits.every(({ from }) => !from.includes("e"))).toBe(true);
+            if (name !== "guard" && name !== "evolution") expect(result.edits.length).toBeLessThanOrEqual(2);
+            const predicted = result.after.indexOf(Math.max(...result.after));
+            if (result.outcome === "success") expect(predicted).not.toBe(0);
+            // The final score is that of the final text.
+            const expected = answer(result.finalTexts.join("|"));
+            expectClose(result.after, expected, { terms: 1, decimals: 6 });
+          },
+        ),
+        // In the example, the only word that may change has changed.
+        { numRuns: 40, examples: [[["abec", "ac"], 17, 824]] },
+      );
+    },
+  );
 
   test("searches beat random changes: an additive score is found by every search", () => {
     // Each changed word lowers the score, so the goal is reached after three changes.
     const gold = (text: string) => 0.9 - 0.15 * (text.match(/[xyz]/g) ?? []).length;
-    for (const name of [
-      "unk",
-      "delete",
-      "order",
-      "saliency",
-      "adaptive saliency",
-      "best of a word",
-      "random",
-      "greedy",
-      "beam",
-      "genetic",
-      "iga",
-      "pso",
-      "leap",
-    ]) {
-      const { result } = attackText({ search: searches[name]! }, ["aa bb cc dd"], twoClasses(gold));
+    const blind = ["exhaustive", "random texts", "evolution", "characters", "guard"];
+    for (const [name, search] of Object.entries(searches).filter(([name]) => !blind.includes(name))) {
+      const { result } = attackText({ search }, ["aa bb cc dd"], twoClasses(gold));
       expect([name, result.outcome]).toEqual([name, "success"]);
     }
   });
@@ -332,20 +267,7 @@ describe("constraints", () => {
       'Dear all, run `tar xfvz file` from http://x.org/a or mail me@x.com about 25 dollars to John Smith who said "buy it" today',
     ]);
     const open = isOpen(protectSpans(protectedKinds), text);
-    expect(open).toEqual([
-      "Dear",
-      "all",
-      "run",
-      "from",
-      "or",
-      "mail",
-      "about",
-      "dollars",
-      "to",
-      "who",
-      "said",
-      "today",
-    ]);
+    expect(open.join(" ")).toBe("Dear all run from or mail about dollars to who said today");
     expect(isOpen(protectSpans([], [/ru./g]), text)).not.toContain("run");
   });
 
@@ -439,8 +361,6 @@ describe("constraints", () => {
 
 describe("transformations", () => {
   const rng = () => new Rng(3);
-  const all = { candidates: "all", innerOnly: false } as const;
-  const inner = { candidates: "all", innerOnly: true } as const;
 
   test("characters", () => {
     expect(changeWord("abcd", "swap", all, rng())).toEqual(["bacd", "acbd", "abdc"]);
@@ -492,23 +412,7 @@ describe("transformations", () => {
       expect([bert!, roberta!].map((tokenizer) => isRead(tokenizer, rewrite(rewriting)))).toEqual([true, true]);
   });
 
-  const operators: CharacterOperator[] = ["swap", "delete", "insert", "substitute", "keyboard", "homoglyph", "space"];
-  const transformations: Transformation[] = [
-    ...operators.flatMap((operator) => [changeCharacters(operator, all), changeCharacters(operator, inner)]),
-    ...listRewritings().map(rewriteText),
-    ...[
-      deleteWord,
-      expandContractions,
-      contractWords,
-      changeNumbers,
-      changeNames,
-      appendWords(["q"]),
-      insertWords(["q"]),
-    ],
-    ...(["homoglyphs", "invisible", "deletions", "reorderings"] as const).map((kind) =>
-      changeBadCharacter(encodeBadCharacters(kind, 2), kind),
-    ),
-  ];
+  const { "any character": _, ...atPositions } = transformations;
 
   test("only the words at the given positions change, for any text", () => {
     fc.assert(
@@ -516,7 +420,7 @@ describe("transformations", () => {
         const original = EditedText.create(texts);
         const positions = original.slots.flatMap((_, position) => ((seed + position) % 2 === 0 ? [position] : []));
         if (positions.length === 0) return;
-        for (const transformation of transformations)
+        for (const transformation of Object.values(atPositions).flat())
           for (const candidate of transformation.apply(original, positions, new Rng(seed)) as EditedText[]) {
             expect(original.texts).toEqual(texts);
             candidate.slots.forEach(({ origin, field, start, end }, position) => {

@@ -3,6 +3,7 @@ import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
 import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import type { Constraint } from "../../src/attacks/protocol.js";
+import type { ResourceRequest } from "../../src/attacks/requests.js";
 import type { AttackResources, NeighborTable } from "../../src/attacks/resources.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
@@ -108,10 +109,29 @@ export async function createTableAttack(
   return equipAttack(await loadAttack(spec), resources, constraints);
 }
 
-/**
- * Runs an attack on one example by hand. It records every batch of the search as text and answers
- * with probabilities: those of the gold label for two classes, or a row.
- */
+/** Answers the queries of a recipe with a function of the text, and every word's part of speech with "noun". */
+export function answerQueries(
+  generator: ReturnType<typeof runRecipe>,
+  answer: (text: string) => readonly number[],
+  maxSteps = Number.POSITIVE_INFINITY,
+): { readonly batches: string[][]; readonly result: AttackResult } {
+  const batches: string[][] = [];
+  let step = generator.next([]);
+  for (let steps = 0; !step.done; steps++) {
+    if (steps === maxSteps) throw new Error(`no end after ${maxSteps} steps`);
+    const asked = step.value as readonly Query[] | ResourceRequest;
+    if ("resource" in asked) {
+      step = generator.next(asked.inputs.map(() => "noun"));
+      continue;
+    }
+    const texts = asked.map((query) => renderQuery(query, "_").join("|"));
+    batches.push(texts);
+    step = generator.next(texts.map((text) => ({ probabilities: answer(text) })));
+  }
+  return { batches, result: step.value };
+}
+
+/** Runs an attack on one example by hand. `gold` has the probability of its label, or a row of probabilities. */
 export function drive(
   attack: ReadyAttack,
   example: Example,
@@ -119,20 +139,12 @@ export function drive(
   rng: Rng,
 ): { readonly queries: string[][]; readonly final: string; readonly result: AttackResult } {
   const generator = runRecipe(example, EditedText.create(example.texts, findBetweenSpaces), attack, rng);
-  const queries: string[][] = [];
-  let step = generator.next([]);
-  while (!step.done) {
-    const texts = (step.value as readonly Query[]).map((query) => renderQuery(query, "_").join("|"));
-    queries.push(texts);
-    step = generator.next(
-      texts.map((text) => {
-        const answer = gold(text);
-        return { probabilities: typeof answer === "number" ? [answer, 1 - answer] : answer };
-      }),
-    );
-  }
+  const { batches, result } = answerQueries(generator, (text) => {
+    const answer = gold(text);
+    return typeof answer === "number" ? [answer, 1 - answer] : answer;
+  });
   // The original text comes first, and the final text last.
-  return { queries: queries.slice(1, -1), final: step.value.finalTexts.join("|"), result: step.value };
+  return { queries: batches.slice(1, -1), final: result.finalTexts.join("|"), result };
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

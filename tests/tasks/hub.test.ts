@@ -1,13 +1,10 @@
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { matchesGlob, parseDatasetReference } from "../../src/tasks/hub.js";
 import { loadTask } from "../../src/tasks/index.js";
+import { startFakeHub } from "../hub/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";
 
-const commit = "0123456789abcdef0123456789abcdef01234567";
 const fixture = (name: string) => readFileSync(`tests/fixtures/tasks/${name}.parquet`);
 const card = `---
 configs:
@@ -34,95 +31,48 @@ dataset_info:
 # A dataset
 `;
 
-/** The datasets of a fake Hub: path -> content. */
-const repos: Record<string, Record<string, Buffer>> = {
-  "nyu-mll/glue": {
+const commit = "0123456789abcdef0123456789abcdef01234567";
+const hub = await startFakeHub();
+afterAll(() => hub.close());
+hub.repos.set("datasets/nyu-mll/glue", {
+  commit,
+  files: {
     "README.md": Buffer.from(card),
     "sst2/train-00000-of-00001.parquet": fixture("train"),
     "sst2/validation-00000-of-00001.parquet": fixture("validation"),
     "plain/train-00000-of-00001.parquet": fixture("plain"),
   },
-  "someone/bare": {
+});
+hub.repos.set("datasets/someone/bare", {
+  commit,
+  files: {
     "data/train-00000-of-00001.parquet": fixture("train"),
     "data/test-00000-of-00001.parquet": fixture("validation"),
   },
-  "someone/lines": { "train.jsonl": Buffer.from("{}") },
-};
-
-/** Implements the part of the Hub's protocol that is used: repository, file list, files. */
-function answer(url: string, body: string): Buffer | object | undefined {
-  const match = /^\/(?:api\/)?datasets\/([\w.-]+\/[\w.-]+)(\/.*)?$/.exec(url.split("?")[0]!);
-  const name = match?.[1] ?? "";
-  const files = repos[name];
-  if (files === undefined) return undefined;
-  const rest = match![2] ?? "";
-  const entry = (path: string) => {
-    const content = files[path]!;
-    const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
-    return { type: "file", path, size: content.length, oid };
-  };
-  if (rest.startsWith("/tree/")) return Object.keys(files).map(entry);
-  if (rest.startsWith("/paths-info/"))
-    return (JSON.parse(body) as { paths: string[] }).paths.filter((path) => path in files).map(entry);
-  if (rest.startsWith("/resolve/")) return files[decodeURIComponent(rest.split("/").slice(3).join("/"))];
-  return {
-    _id: "1",
-    id: name,
-    sha: commit,
-    private: false,
-    gated: false,
-    downloads: 0,
-    likes: 0,
-    lastModified: "2024-01-01T00:00:00.000Z",
-  };
-}
+});
+hub.repos.set("datasets/someone/lines", { commit, files: { "train.jsonl": Buffer.from("{}") } });
 
 describe("parseDatasetReference", () => {
   it("reads owner, name, revision and configuration", () => {
-    expect(parseDatasetReference("hf:glue/sst2")).toEqual({
-      repo: { type: "dataset", name: "nyu-mll/glue" },
-      config: "sst2",
-    });
-    expect(parseDatasetReference("hf:someone/set")).toEqual({
-      repo: { type: "dataset", name: "someone/set" },
-      config: undefined,
-    });
-    expect(parseDatasetReference("hf:someone/set@v2/part")).toEqual({
-      repo: { type: "dataset", name: "someone/set", revision: "v2" },
-      config: "part",
-    });
+    const dataset = (name: string, revision?: string) => ({ type: "dataset", name, ...(revision && { revision }) });
+    for (const [text, repo, config] of [
+      ["hf:glue/sst2", dataset("nyu-mll/glue"), "sst2"],
+      ["hf:someone/set", dataset("someone/set"), undefined],
+      ["hf:someone/set@v2/part", dataset("someone/set", "v2"), "part"],
+    ] as const)
+      expect(parseDatasetReference(text)).toEqual({ repo, config });
     expect(() => parseDatasetReference("hf:alone")).toThrow(/expected hf:OWNER\/NAME/);
   });
 });
 
 describe("loadHubTask", () => {
   const cache = temporaryFolder();
-  let server: Server;
-
-  beforeAll(async () => {
-    server = createServer((request, response) => {
-      let body = "";
-      request.on("data", (chunk) => {
-        body += String(chunk);
-      });
-      request.on("end", () => {
-        const result = answer(request.url!, body);
-        if (result === undefined) response.writeHead(404, { "x-error-code": "RepoNotFound" }).end();
-        else if (Buffer.isBuffer(result)) response.writeHead(200, { "content-length": result.length }).end(result);
-        else response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(result));
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  });
   beforeEach(() => {
-    vi.stubEnv("HF_ENDPOINT", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    vi.stubEnv("HF_ENDPOINT", hub.url);
     vi.stubEnv("HF_HUB_CACHE", cache);
     vi.stubEnv("HF_HUB_OFFLINE", "");
   });
-  afterAll(async () => {
-    vi.unstubAllEnvs();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  afterAll(() => vi.unstubAllEnvs());
 
   it("reads Parquet files with their class names", async () => {
     const task = await loadTask({ task: "hf:glue/sst2" });

@@ -9,11 +9,12 @@ import { train } from "../../../src/actions/train/train.js";
 import { verify } from "../../../src/actions/verify/verify.js";
 import { hashVote } from "../../../src/methods/index.js";
 import { canonicalize } from "../../../src/proofs/certificates/index.js";
-import { type ServedModel, serve } from "../../../src/serve/serve-model.js";
+import { serve } from "../../../src/serve/serve-model.js";
 import { invoke } from "../../cli/invoke.js";
 import { expectClose, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
+import { postTexts } from "./certified-run.js";
 
 const folder = temporaryFolder();
 const runtime = { device: "cpu", threads: 1 };
@@ -32,18 +33,7 @@ const disguises: readonly ((text: string) => string)[] = [
   (text) => text.normalize("NFD").replaceAll("f", "\uff46"),
   (text) => `\u202e${text}\u202c`,
 ];
-const words = fc.constantFrom(
-  "good",
-  "bad",
-  "film",
-  "plot",
-  "warm",
-  "cold",
-  "very",
-  "the",
-  "\u00e9t\u00e9",
-  "\u041f\u0440\u0438",
-);
+const words = fc.constantFrom(..."good bad film plot warm cold very the \u00e9t\u00e9 \u041f\u0440\u0438".split(" "));
 const texts = fc.array(words, { minLength: 1, maxLength: 8 }).map((list) => list.join(" "));
 
 async function classify(model: TextClassifier, text: string): Promise<readonly number[]> {
@@ -55,10 +45,8 @@ test("texts with the same canonical form get the same answer, in predict and ser
   await using model = await loadClassifier(run, runtime);
   await using served = await serve({ ...runtime, model: run, port: 0 });
   const ask = async (list: readonly string[]): Promise<number[][]> => {
-    const headers = { "content-type": "application/json" };
-    const body = JSON.stringify({ texts: list });
-    const response = await fetch(`${served.url}predict`, { method: "POST", headers, body });
-    return ((await response.json()) as { probabilities: number[][] }).probabilities;
+    const { answer } = await postTexts(served.url, list);
+    return (answer as { probabilities: number[][] }).probabilities;
   };
   const spread = await measureAsyncSpread(() => ask(["good warm film", "bad cold plot", "the very good plot"]));
   await fc.assert(
@@ -117,18 +105,13 @@ test("hidden text reaches the model, is reported, and can be refused", async () 
   expect(visible!.hidden).toBeUndefined();
   // The model reads the payload behind the visible text.
   expect(await classify(model, text)).toEqual(await classify(model, "good warm film bad cold plot"));
-  const ask = async (served: ServedModel) => {
-    const headers = { "content-type": "application/json" };
-    return fetch(`${served.url}predict`, { method: "POST", headers, body: JSON.stringify({ texts: ["good", text] }) });
-  };
   await using open = await serve({ ...runtime, model: run, port: 0 });
-  expect(await (await ask(open)).json()).toMatchObject({ hidden: [null, hidden] });
+  expect(await postTexts(open.url, ["good", text])).toMatchObject({ answer: { hidden: [null, hidden] } });
   await using strict = await serve({ ...runtime, model: run, port: 0, rejectHidden: true });
-  const refused = await ask(strict);
-  expect([refused.status, await refused.json()]).toEqual([
-    400,
-    { error: 'texts[1] has hidden text (tags: "bad cold plot"). Remove it.' },
-  ]);
+  expect(await postTexts(strict.url, ["good", text])).toEqual({
+    status: 400,
+    answer: { error: 'texts[1] has hidden text (tags: "bad cold plot"). Remove it.' },
+  });
   const predicted = await invoke(["predict", run, "--json"], `fine\n${text}\n`);
   const lines = predicted.stdout.trim().split("\n");
   expect(lines.map((line) => (JSON.parse(line) as { hidden?: object }).hidden)).toEqual([undefined, hidden]);

@@ -38,3 +38,10 @@ export async function trainCertified(
   await train({ ...config, out });
   return out;
 }
+
+/** Asks a served model. */
+export async function postTexts(url: string, texts: readonly unknown[]): Promise<{ status: number; answer: unknown }> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${url}predict`, { method: "POST", headers, body: JSON.stringify({ texts }) });
+  return { status: response.status, answer: await response.json() };
+}

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
@@ -18,10 +17,11 @@ import { readCertificateReports } from "../../../src/runs/certificate-folder.js"
 import { RunFolder } from "../../../src/runs/run-folder.js";
 import { readMetrics } from "../../../src/runs/run-metrics.js";
 import { serve as serveModel } from "../../../src/serve/serve-model.js";
+import { seal, unseal } from "../../attacks/sealed.js";
 import { invoke } from "../../cli/invoke.js";
 import { computeTolerance, expectComputedAsync, measureAsyncSpread } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
-import { createReviews, trainCertified, words } from "./certified-run.js";
+import { createReviews, postTexts, trainCertified, words } from "./certified-run.js";
 import { editWords } from "./synthetic.js";
 
 const folder = temporaryFolder();
@@ -34,10 +34,8 @@ beforeAll(async () => {
   plain = await trainCertified(folder, "plain", []);
 });
 
-async function post(url: string, texts: readonly string[]): Promise<Record<string, unknown[]>> {
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(`${url}predict`, { method: "POST", headers, body: JSON.stringify({ texts }) });
-  return (await response.json()) as Record<string, unknown[]>;
+async function post(url: string, texts: readonly unknown[]): Promise<Record<string, unknown[]>> {
+  return (await postTexts(url, texts)).answer as Record<string, unknown[]>;
 }
 
 test("a run with hash-vote is evaluated by its vote, in training and afterwards", async () => {
@@ -174,10 +172,8 @@ test("text before or after cannot lower the score of a guard with windows", asyn
   const rounding = computeTolerance([1], { spread });
   for (const [i, score] of getScores(before).entries())
     expect(getScores(after)[i]).toBeGreaterThanOrEqual(score - rounding);
-  const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ texts: [["first", "second"]] });
-  const pair = await fetch(`${served.url}predict`, { method: "POST", headers, body });
-  expect([pair.status, await pair.json()]).toEqual([400, { error: expect.stringContaining("a pair of texts") }]);
+  const pair = await postTexts(served.url, [["first", "second"]]);
+  expect(pair).toEqual({ status: 400, answer: { error: expect.stringContaining("a pair of texts") } });
   const certified = before.certified as { kind: string; edits: number | null }[];
   for (const [i, { kind, edits }] of certified.entries()) {
     expect(kind).toBe("windows");
@@ -252,15 +248,8 @@ test("distinct words certify by their margins, leads are used everywhere, and ve
 
 /** Changes the certificates of a journal and gives each line a valid checksum. */
 function writeForged(from: string, to: string, change: (line: Record<string, unknown>) => object): void {
-  let previous = "";
-  const lines = readFileSync(from, "utf8").trimEnd().split("\n");
-  const forged = lines.map((text, i) => {
-    const { checksum: _, ...line } = JSON.parse(text) as Record<string, unknown>;
-    const body = JSON.stringify(i === 0 ? line : change(line)).slice(0, -1);
-    previous = createHash("sha256").update(previous).update(body).digest("hex").slice(0, 32);
-    return `${body},"checksum":"${previous}"}\n`;
-  });
-  writeFileSync(to, forged.join(""));
+  const [header, ...lines] = unseal(readFileSync(from, "utf8"));
+  writeFileSync(to, seal([header, ...lines.map(change)].map((line) => JSON.stringify(line))));
 }
 
 test("attacks attack the vote, never below its certificates, and the report shows both", async () => {
@@ -277,10 +266,11 @@ test("attacks attack the vote, never below its certificates, and the report show
   const report = await attack({ ...common, attacks: ["pwws"], precision: "fp32" });
   const [certified] = await readCertificateReports(join(voting, "certificates"), []);
   expect(report.clean).toBe(certified!.clean);
+  const certificates = unseal(readFileSync(join(voting, "certificates", "hash-vote.jsonl"), "utf8"));
   for await (const { result } of readJournal(join(voting, "attacks", "pwws.jsonl"))) {
     if (result.outcome !== "success") continue;
-    const [line] = readLines(join(voting, "certificates", "hash-vote.jsonl")).filter(({ id }) => id === result.id);
-    expect(result.edits.length).toBeGreaterThan(Math.floor(line!.changeableGroups / 2));
+    const line = certificates.find(({ id }) => id === result.id)!;
+    expect(result.edits.length).toBeGreaterThan(Math.floor(Number(line.changeableGroups) / 2));
   }
   expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThan(report.clean);
   const out = join(folder, "report.html");
@@ -289,11 +279,6 @@ test("attacks attack the vote, never below its certificates, and the report show
   expect(page).toContain("Certified accuracy");
   expect(page).toContain("Under pwws, at most so many");
 });
-
-function readLines(path: string): { id: string; changeableGroups: number }[] {
-  const lines = readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
-  return lines.map((line) => JSON.parse(line) as { id: string; changeableGroups: number });
-}
 
 test("a gate requires certified accuracy of a run that was trained for it", async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));

@@ -34,18 +34,8 @@ const five = { groups: 5, hashSeed: 0 };
 
 test("the group of a word is stable: models are trained with it", () => {
   const words = ["good", "Good", "ﬁlm", "film", "naïve", "Привет", "don't"];
-  expect(words.map((word) => assignGroup(word, { groups: 25, hashSeed: 0 }))).toMatchInlineSnapshot(`
-    [
-      21,
-      21,
-      0,
-      0,
-      22,
-      6,
-      21,
-    ]
-  `);
-  expect(assignGroup("good", { groups: 25, hashSeed: 1 })).toMatchInlineSnapshot(`1`);
+  expect(words.map((word) => assignGroup(word, { groups: 25, hashSeed: 0 }))).toEqual([21, 21, 0, 0, 22, 6, 21]);
+  expect(assignGroup("good", { groups: 25, hashSeed: 1 })).toBe(1);
 });
 
 test("a hash spreads words evenly over the groups", () => {
@@ -166,12 +156,12 @@ test("each distinct word as a group: copies change nothing, and hand-computed ce
   expect(margins.map((margin) => Number(margin.toFixed(6)))).toEqual([3.5, 0.5, 1, 2.5]);
 });
 
-type Certify = (texts: TextFields, model: { groups: number; numLabels: number }) => ScoringProcess<GroupCertificate>;
-
-interface Findings {
-  trials: number;
-  certified: number;
-  violations: number;
+/** A certificate under test. */
+interface Claim<C> {
+  readonly options: HashVoteOptions;
+  certify(texts: TextFields): ScoringProcess<C>;
+  /** Edits that must not change the label. */
+  drawEdits(certificate: C): WordEdits[];
 }
 
 /** A model that answers at random, or a linear one, with probabilities that are often near 0 and 1. */
@@ -186,76 +176,53 @@ function createProbabilityModel(round: number, numLabels: number): ScoreTexts {
     });
 }
 
-/** Edits certified texts at random, within what the certificate covers, and counts changed labels. */
-async function searchViolations(certify: Certify, minTrials: number, seed: string): Promise<Findings> {
-  const rng = new Rng(seed);
-  const findings: Findings = { trials: 0, certified: 0, violations: 0 };
-  for (let round = 0; findings.trials < minTrials; round++) {
-    const options = { groups: 3 + rng.integer(7), numLabels: 2 + rng.integer(2) };
+/** Edits texts as their certificates allow, and counts changed labels. */
+async function searchViolations<C extends { label: number }>(
+  create: (rng: Rng, round: number) => Claim<C>,
+  minTrials: number,
+): Promise<{ certified: number; violations: number }> {
+  const rng = new Rng("violations");
+  const found = { trials: 0, certified: 0, violations: 0 };
+  for (let round = 0; found.trials < minTrials; round++) {
+    const { options, certify, drawEdits } = create(rng, round);
     const model = createProbabilityModel(round, options.numLabels);
     const texts = Array.from({ length: 50 }, () => drawWords(rng, 1 + rng.integer(15)));
     const certificates = await runScoring(
-      texts.map((words) => certify([words.join(" ")], options)),
+      texts.map((words) => certify([words.join(" ")])),
       model,
     );
-    const edited = certificates.flatMap(({ label, changeableGroups }, i) => {
-      if (changeableGroups <= 0) return [];
-      findings.certified++;
-      return Array.from({ length: 40 }, () => {
-        const substitutions = rng.integer(Math.floor(changeableGroups / 2) + 1);
-        const edits = { substitutions, insertions: changeableGroups - 2 * substitutions };
-        return { label, words: editWords(texts[i]!, edits, rng) };
-      });
+    const edited = certificates.flatMap((certificate, i) => {
+      const edits = drawEdits(certificate);
+      found.certified += Number(edits.length > 0);
+      return edits.map((each) => ({ label: certificate.label, words: editWords(texts[i]!, each, rng) }));
     });
     const results = await runScoring(
-      edited.map(({ words }) => certify([words.join(" ")], options)),
+      edited.map(({ words }) => certify([words.join(" ")])),
       model,
     );
-    findings.trials += results.length;
-    findings.violations += results.filter(({ label }, i) => label !== edited[i]!.label).length;
+    found.trials += results.length;
+    found.violations += results.filter(({ label }, i) => label !== edited[i]!.label).length;
   }
-  return findings;
+  return found;
 }
 
-const trials = chooseExtent(4000, 400_000);
-/** Milliseconds, for many trials on a busy host. */
-const longTimeout = 900_000;
+type Certify = (texts: TextFields, options: HashVoteOptions) => ScoringProcess<GroupCertificate>;
 
-test(
-  "no edit within the certificate of a vote changes the label",
-  async () => {
-    const certify: Certify = (texts, options) => certifyHashVote(texts, { ...options, hashSeed: 3 });
-    const { certified, violations } = await searchViolations(certify, trials, "vote");
-    expect(certified).toBeGreaterThan(trials / 100);
-    expect(violations).toBe(0);
-  },
-  longTimeout,
-);
-
-test(
-  "no edit within the certificate of clipped leads changes the label",
-  async () => {
-    const certify: Certify = (texts, options) => certifyHashVote(texts, { ...options, hashSeed: 3, clip: 0.7 });
-    const { certified, violations } = await searchViolations(certify, trials, "clipped");
-    expect(certified).toBeGreaterThan(trials / 100);
-    expect(violations).toBe(0);
-  },
-  longTimeout,
-);
-
-test(
-  "no edit within the certificate of distinct words changes the label",
-  async () => {
-    for (const clip of [null, 0.7]) {
-      const words = { groups: "words", hashSeed: 0, clip } as const;
-      const certify: Certify = (texts, { numLabels }) => certifyHashVote(texts, { ...words, numLabels });
-      const { certified, violations } = await searchViolations(certify, trials / 2, `words ${clip}`);
-      expect(certified).toBeGreaterThan(trials / 200);
-      expect(violations).toBe(0);
-    }
-  },
-  longTimeout,
-);
+/** A claim about the number of groups that edits may change. */
+function claimGroups(change: Partial<HashVoteOptions>, certify: Certify = certifyHashVote) {
+  return (rng: Rng): Claim<GroupCertificate> => {
+    const options = { groups: 3 + rng.integer(7), hashSeed: 3, numLabels: 2 + rng.integer(2), ...change };
+    return {
+      options,
+      certify: (texts) => certify(texts, options),
+      drawEdits: ({ changeableGroups }) =>
+        Array.from({ length: changeableGroups > 0 ? 40 : 0 }, () => {
+          const substitutions = rng.integer(Math.floor(changeableGroups / 2) + 1);
+          return { substitutions, insertions: changeableGroups - 2 * substitutions };
+        }),
+    };
+  };
+}
 
 /** Certifies distinct words for each number of edits. `change` is a planted mistake. */
 function createWordCertificate(change = (margin: number, _: WordEdits): number => margin) {
@@ -266,55 +233,43 @@ function createWordCertificate(change = (margin: number, _: WordEdits): number =
   };
 }
 
-/** Edits texts as their margins allow, and counts changed labels. */
-async function searchMarginViolations(
-  certify: ReturnType<typeof createWordCertificate>,
-  minTrials: number,
-  seed: string,
-): Promise<Findings> {
-  const rng = new Rng(seed);
-  const findings: Findings = { trials: 0, certified: 0, violations: 0 };
+/** A claim about the numbers of edits that leave a margin. */
+function claimMargins(certify = createWordCertificate()) {
   const edits = listWordEdits(2, 2).slice(1);
-  for (let round = 0; findings.trials < minTrials; round++) {
-    const numLabels = 2 + rng.integer(2);
+  return (rng: Rng, round: number): Claim<{ label: number; margins: number[] }> => {
     const clip = round % 3 === 0 ? null : 0.3 + rng.next() * 2;
-    const options = { groups: "words", hashSeed: 3, numLabels, clip } as const;
-    const model = createProbabilityModel(round, numLabels);
-    const texts = Array.from({ length: 30 }, () => drawWords(rng, 1 + rng.integer(15)));
-    const certificates = await runScoring(
-      texts.map((words) => certify([words.join(" ")], options, edits)),
-      model,
-    );
-    const edited = certificates.flatMap(({ label, margins }, i) =>
-      edits.flatMap((each, k) => {
-        if (!(margins[k]! > 0)) return [];
-        findings.certified++;
-        return Array.from({ length: 8 }, () => ({ label, words: editWords(texts[i]!, each, rng) }));
-      }),
-    );
-    const results = await runScoring(
-      edited.map(({ words }) => certifyHashVote([words.join(" ")], options)),
-      model,
-    );
-    findings.trials += results.length;
-    findings.violations += results.filter(({ label }, i) => label !== edited[i]!.label).length;
-  }
-  return findings;
+    const options = { groups: "words", hashSeed: 3, numLabels: 2 + rng.integer(2), clip } as const;
+    return {
+      options,
+      certify: (texts) => certify(texts, options, edits),
+      drawEdits: ({ margins }) =>
+        edits.flatMap((each, i) => (margins[i]! > 0 ? Array.from({ length: 8 }, () => each) : [])),
+    };
+  };
 }
 
-test(
-  "no edit within the margins of distinct words changes the label",
-  async () => {
-    const { certified, violations } = await searchMarginViolations(createWordCertificate(), trials, "deletions");
+const trials = chooseExtent(4000, 400_000);
+
+test.each([
+  ["a vote", () => searchViolations(claimGroups({}), trials)],
+  ["clipped leads", () => searchViolations(claimGroups({ clip: 0.7 }), trials)],
+  ["distinct words", () => searchViolations(claimGroups({ groups: "words" }), trials)],
+  ["distinct words with clipped leads", () => searchViolations(claimGroups({ groups: "words", clip: 0.7 }), trials)],
+  ["the margins of distinct words", () => searchViolations(claimMargins(), trials)],
+])(
+  "no edit within the certificate of %s changes the label",
+  async (_, search) => {
+    const { certified, violations } = await search();
     expect(certified).toBeGreaterThan(trials / 100);
     expect(violations).toBe(0);
   },
-  longTimeout,
+  // Milliseconds, for many trials on a busy host.
+  900_000,
 );
 
 test("planted mistake: words that come for nothing are caught", async () => {
   const certify = createWordCertificate((margin, { substitutions, insertions }) => margin + substitutions + insertions);
-  expect((await searchMarginViolations(certify, 5000, "deletions")).violations).toBeGreaterThan(0);
+  expect((await searchViolations(claimMargins(certify), 5000)).violations).toBeGreaterThan(0);
 });
 
 test("the margins of distinct words never certify less than the number of changed groups, and sometimes more", async () => {
@@ -349,35 +304,31 @@ test("the margins of distinct words never certify less than the number of change
 /** A vote over groups that a test chooses. */
 function certifyByGroups(split: (texts: TextFields, groups: number) => string[]): Certify {
   return function* (texts, { groups, numLabels }) {
-    const rows = yield split(texts, groups).flatMap((part) => (part === "" ? [] : [[part]]));
-    return countVotes(rows.map(findLargestScore), numLabels, groups);
+    const rows = yield split(texts, Number(groups)).flatMap((part) => (part === "" ? [] : [[part]]));
+    return countVotes(rows.map(findLargestScore), numLabels, Number(groups));
   };
 }
 
-test("planted mistake: groups by position instead of hash are caught", async () => {
-  const byPosition = certifyByGroups(([text], groups) => {
-    const words = getWords(text!);
-    return Array.from({ length: groups }, (_, group) => words.filter((_, i) => i % groups === group).join(" "));
-  });
-  expect((await searchViolations(byPosition, 5000, "vote")).violations).toBeGreaterThan(0);
+const byPosition = certifyByGroups(([text], groups) => {
+  const words = getWords(text!);
+  return Array.from({ length: groups }, (_, group) => words.filter((_, i) => i % groups === group).join(" "));
 });
-
-test("planted mistake: truncation before the groups is caught", async () => {
-  const truncated = certifyByGroups(([text], groups) => {
-    const words = getWords(text!).slice(0, 6).join(" ");
-    return splitIntoGroups([words], { groups, hashSeed: 3 }).map((part) => part?.[0] ?? "");
-  });
-  expect((await searchViolations(truncated, 5000, "vote")).violations).toBeGreaterThan(0);
+const truncated = certifyByGroups(([text], groups) => {
+  const words = getWords(text!).slice(0, 6).join(" ");
+  return splitIntoGroups([words], { groups, hashSeed: 3 }).map((part) => part?.[0] ?? "");
 });
+const doubled: Certify = function* (texts, options) {
+  const certificate = yield* certifyHashVote(texts, options);
+  return { ...certificate, changeableGroups: 2 * certificate.changeableGroups };
+};
 
-test("planted mistake: one changed group per substitution is caught", async () => {
-  for (const words of [{}, { groups: "words" } as const]) {
-    const certify: Certify = function* (texts, options) {
-      const certificate = yield* certifyHashVote(texts, { ...options, ...words, hashSeed: 3 });
-      return { ...certificate, changeableGroups: 2 * certificate.changeableGroups };
-    };
-    expect((await searchViolations(certify, 5000, "vote")).violations).toBeGreaterThan(0);
-  }
+test.each([
+  ["groups by position instead of hash", claimGroups({}, byPosition)],
+  ["truncation before the groups", claimGroups({}, truncated)],
+  ["one changed group per substitution", claimGroups({}, doubled)],
+  ["one changed distinct word per substitution", claimGroups({ groups: "words" }, doubled)],
+])("planted mistake: %s is caught", async (_, claim) => {
+  expect((await searchViolations(claim, 5000)).violations).toBeGreaterThan(0);
 });
 
 test("the certificate of a vote is tight: one more group can change the label", async () => {
