@@ -31,7 +31,6 @@ export interface AttackDefinition<Schema extends z.ZodType = z.ZodType, Needs ex
 /** An attack as a value: `textfooler({ target: "positive" })`. */
 export interface Attack {
   readonly name: string;
-  /** The validated options. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly definition: AttackDefinition;
   /** SHA-256 of the file of a custom attack. Built-in attacks have none. */
@@ -91,19 +90,16 @@ export function defineAttack<Schema extends z.ZodType, Needs extends ResourceNam
   return Object.assign(attack, rest) as unknown as AttackDefinition<Schema> & { readonly name: Name } & typeof attack;
 }
 
-/** Creates an attack with options, which are checked. */
 export function createAttack(definition: AttackDefinition, options: unknown): Attack {
   const { name } = definition;
   const checked = validate(definition.options, options, `attack ${name}`) as Attack["options"];
   return { name, options: checked, definition };
 }
 
-/** Lists the resources that an attack needs. `options` are validated. */
 export function getNeeds({ resources }: AttackDefinition, options: unknown): readonly ResourceName[] {
   return typeof resources === "function" ? resources(options) : resources;
 }
 
-/** Returns true if an attack uses gradients, so it is a white-box attack. */
 export function usesGradients({ resources }: AttackDefinition): boolean {
   return typeof resources !== "function" && (resources.includes("gradient") || resources.includes("model"));
 }

@@ -16,7 +16,6 @@ export function describeAttacks(name?: string): AttackDescription[] {
 /** An attack for people: what it does, its parts, what it needs and costs, and its options. */
 export type AttackDescription = ReturnType<typeof describeAttack>;
 
-/** Describes one attack, built-in or custom. */
 export function describeAttack(definition: AttackDefinition) {
   const { name, summary, paper, options, differences = null } = definition;
   const parsed = options.parse({});

@@ -16,7 +16,6 @@ export type Edit =
   /** Replaces all texts. The words are found anew and aligned with the original ones. */
   | { readonly kind: "rewrite"; readonly texts: readonly string[] };
 
-/** A word of an edited text. */
 export interface Slot extends WordPlace {
   /** Index of the original word that it comes from; -1 for an inserted word. */
   readonly origin: number;
@@ -56,11 +55,9 @@ export class EditedText {
   #texts: readonly string[] | undefined;
   #slots: readonly Slot[] | undefined;
   #locate: (() => readonly Slot[]) | undefined;
-  /** The words of a base text. */
   #baseWords: readonly string[] | undefined;
   /** For each word of a base text: 1 if no character is between it and the word before. */
   #glued: Uint8Array | undefined;
-  /** The word finder of an original text. */
   #findWords: WordFinder = findWordPlaces;
   /** The similarity to the reference text, if a constraint has computed it. */
   similarity: number | undefined;
@@ -150,7 +147,6 @@ export class EditedText {
     return candidates.filter((position) => this.getWord(position) !== other.getWord(position));
   }
 
-  /** Returns true if another text has the same characters. */
   isEqual(other: EditedText): boolean {
     const [first, second] = [this.replacements, other.replacements];
     const isSame = isEqualList(first.positions, second.positions) && isEqualList(first.words, second.words);

@@ -41,7 +41,6 @@ export function resolveMapping({ preset, ...given }: ParsedHttpVictimOptions): A
   return { request: request ?? '{"inputs": $texts}', labels: labels ?? null, scores, classes: classes ?? null };
 }
 
-/** Writes the body of a request. */
 export function writeBody(template: string, texts: readonly PlainText[]): string {
   if (!template.includes("$text"))
     throw new UserError(

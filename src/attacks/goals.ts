@@ -5,7 +5,6 @@ import { orNull } from "../base/validate.js";
 import { getHighestOther, logitMargin, type Score } from "../models/inference/score.js";
 import type { EditedText } from "./edited-text.js";
 
-/** The aim of an attack on a text. */
 export interface Goal {
   readonly name: string;
   /** True if the search goes on after the goal is reached, until nothing improves the value. */

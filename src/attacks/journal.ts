@@ -11,7 +11,6 @@ export const journalHeaderSchema = z.object({
   /** Everything else that determines the results (task, constraints, budget, …). */
   settings: z.record(z.string(), z.unknown()),
   seed: z.union([z.number(), z.string()]),
-  /** Number of examples to attack. */
   examples: z.int().min(0),
 });
 
@@ -25,7 +24,6 @@ const journalFormat: LineFormat<JournalHeader> = {
   parts: ["settings", "hashes"],
 };
 
-/** Returns the header of a journal from its first line. */
 export function parseJournalHeader(entry: LineEntry, path: string): JournalHeader {
   return parseHeader(entry, path, journalFormat);
 }

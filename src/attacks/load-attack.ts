@@ -17,7 +17,6 @@ import type { Constraint } from "./protocol.js";
 import { type AttackName, attacks } from "./recipes/index.js";
 import { type AttackResources, type ResourceName, resourceFacts } from "./resources.js";
 
-/** The names of the built-in attacks. */
 export const attackNames = [...attacks.keys()] as readonly AttackName[];
 
 /**

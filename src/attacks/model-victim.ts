@@ -11,7 +11,6 @@ import type { EditReader, Victim, WordReader } from "./victim.js";
 /** More words than any text has. */
 const maxWords = 1_000_000;
 
-/** Creates a victim from a loaded sequence classifier. */
 export async function createModelVictim(
   model: Model,
   classifier: Classifier,

@@ -89,7 +89,6 @@ export class SearchPool implements Disposable {
     this.#predictor = victim.wrapEach?.(remember) ?? remember(victim);
   }
 
-  /** Closes the caches. */
   [Symbol.dispose](): void {
     for (const cache of this.#caches) cache.close();
   }
@@ -160,7 +159,6 @@ export class SearchPool implements Disposable {
       if (running.result === undefined) await advanceSearch(running, running.scores, options);
   }
 
-  /** Prepares the queries of a search. */
   #collect(running: RunningSearch): PendingText[] {
     if (running.result !== undefined) return [];
     const { queries } = running;

@@ -34,7 +34,6 @@ export interface Constraint {
   filter?(candidates: readonly EditedText[], current: EditedText): ResourceGenerator<readonly EditedText[]>;
 }
 
-/** A text to score. */
 export interface Candidate {
   readonly text: EditedText;
   /** With a hidden word, the text is not a possible result. */
@@ -54,7 +53,6 @@ export interface ScoredText {
   readonly isReached: boolean;
 }
 
-/** A question of a search. */
 export type SearchRequest =
   | { readonly kind: "score"; readonly candidates: readonly Candidate[] }
   | {
@@ -191,7 +189,6 @@ export interface HiddenWord {
   readonly shown: { readonly unknown: true } | { readonly word: string } | null;
 }
 
-/** A text that the victim has scored. */
 export interface ScoredCandidate {
   readonly text: EditedText;
   readonly hidden?: HiddenWord | undefined;
@@ -206,7 +203,6 @@ export function computeMaxQueries(budget: QueryBudget | undefined, words: number
   return typeof budget === "object" ? budget.perWord * words : (budget ?? Number.POSITIVE_INFINITY);
 }
 
-/** The settings of an attack on examples. */
 export interface RunOptions {
   readonly seed: number | string;
   readonly budget?: QueryBudget | undefined;

@@ -49,10 +49,8 @@ export function computeOnce<Input, Output>(
   };
 }
 
-/** Computes the outputs of a resource for some inputs. */
 export type ComputeResource = (resource: Resource, inputs: readonly never[]) => Promise<readonly unknown[]>;
 
-/** A request of a computation that waits for the answer. */
 interface WaitingRequest extends ResourceRequest {
   answer(outputs: readonly unknown[]): void | Promise<void>;
 }

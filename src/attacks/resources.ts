@@ -26,7 +26,6 @@ export interface SentenceEncoder extends Resource<string, Float32Array> {
   readonly hash: string;
 }
 
-/** A word of a text. */
 export interface WordQuery {
   readonly text: string;
   readonly start: number;
@@ -109,7 +108,6 @@ export interface AttackResources {
   readonly gradient: GradientSource;
   /** The victim itself. */
   readonly model: GradientVictim;
-  /** The labels of the task. */
   readonly labels: readonly string[];
   /** Characters that look like each ASCII character. Without them, one per letter is known. */
   readonly lookAlikes: ReadonlyMap<string, readonly string[]>;

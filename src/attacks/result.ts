@@ -101,7 +101,6 @@ export function readTarget(goal: string | undefined): number | null {
   return target === undefined ? null : Number(target);
 }
 
-/** The finding of an attack for one example. */
 interface AttackFinding
   extends Pick<
     AttackResult,
@@ -112,7 +111,6 @@ interface AttackFinding
   readonly after: Score;
 }
 
-/** Creates the journal line of an example. */
 export function createAttackResult(id: string, label: number, found: AttackFinding): AttackResult {
   const { text, exact, ties = 0, goal, isAttacked } = found;
   const { original } = text;
@@ -156,7 +154,6 @@ function roundProbabilities(score: Score): number[] {
   return Array.from(score.probabilities, (value) => Math.round(value * 1e6) / 1e6);
 }
 
-/** Returns the field index of each word. */
 export function getWordFields(fieldSizes: readonly number[]): Uint8Array {
   return Uint8Array.from(fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }

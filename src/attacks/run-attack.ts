@@ -17,9 +17,7 @@ type Timing = z.output<typeof timingSchema>;
 
 export interface JournalOptions {
   readonly attack: ReadyAttack;
-  /** Runs the attack. */
   readonly pool: SearchPool;
-  /** The examples in order. */
   readonly examples: readonly Example[];
   readonly seed: number | string;
   readonly budget?: QueryBudget | undefined;

@@ -19,7 +19,6 @@ import {
 import type { ResourceGenerator, ResourceRequest } from "./requests.js";
 import { type AttackResult, createAttackResult, measureSpace } from "./result.js";
 
-/** A text for the victim. */
 export interface Query {
   readonly text: EditedText;
   readonly hidden?: HiddenWord | undefined;
@@ -98,7 +97,6 @@ export function* runRecipe(
   });
 }
 
-/** The end of a search. */
 interface SearchEnd {
   readonly text: EditedText;
   /** True if the query budget ended it. */
@@ -236,7 +234,6 @@ class Tally {
     readonly recipe: Recipe,
     readonly label: number,
     original: EditedText,
-    /** The score of the original text. */
     readonly before: Score,
   ) {
     this.best = { text: original, value: Number.NEGATIVE_INFINITY, isReached: false };

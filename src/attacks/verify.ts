@@ -20,7 +20,6 @@ import { listWordChanges } from "./word-changes.js";
 const defaultTolerance = 1e-3;
 const linesPerBatch = 256;
 
-/** The content of a verified journal. */
 export interface JournalVerification {
   readonly header: JournalHeader;
   readonly lines: number;

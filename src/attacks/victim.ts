@@ -19,7 +19,6 @@ export interface PlainInput extends PreparedText {
   readonly text: PlainText;
 }
 
-/** Prepares texts for a function or an endpoint. */
 export function preparePlainTexts(inputs: readonly (readonly string[])[]): PlainInput[] {
   return inputs.map((texts) => {
     const text = texts.length === 1 ? texts[0]! : texts;

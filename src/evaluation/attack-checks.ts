@@ -30,7 +30,6 @@ export function isAdequate(checks: readonly AttackCheck[] = []): boolean {
   return checks.every(({ isPassed }) => isPassed !== false);
 }
 
-/** The outcomes of an attack. */
 export interface CheckedAttack {
   readonly results: readonly Pick<AttackResult, "id" | "outcome">[];
   readonly isWhiteBox: boolean;

@@ -151,7 +151,6 @@ interface SummaryLine
   readonly left: number;
 }
 
-/** Reads a journal and summarizes it. */
 export async function summarizeJournal(path: string): Promise<JournalSummary> {
   let header: JournalHeader | undefined;
   const lines: SummaryLine[] = [];

@@ -28,7 +28,6 @@ export function createSpecialToken(content: string, id: number): AddedToken {
 
 const MAX_VOCAB_SIZE = 1 << 24;
 
-/** A token ID. */
 export const tokenId = z
   .int()
   .min(0)

@@ -83,7 +83,6 @@ export interface Tokenizer {
   encodeWords(texts: readonly string[], maxLength: number): WordLevelEncoding;
   /** Returns the single token of a word in the word-level encoding, for example of a substitute. */
   wordToId(word: string): number;
-  /** Returns the vocabulary entries of these IDs. */
   idsToTokens(ids: ArrayLike<number>): string[];
   /** Returns the content of tokenizer.json, whichever files the tokenizer was read from. */
   toJson(): object;
@@ -100,7 +99,6 @@ export interface SequenceLayout {
   readonly pair: readonly LayoutPart[];
 }
 
-/** Returns the layout for this number of texts. */
 export function selectLayout(layout: SequenceLayout, numTexts: number): readonly LayoutPart[] {
   if (numTexts !== 1 && numTexts !== 2) throw new RangeError(`expected one text or a pair, received ${numTexts}`);
   return numTexts === 1 ? layout.single : layout.pair;
@@ -226,7 +224,6 @@ export function buildWordSequence(
   return buildSequence(layout, tokens, maxLength, { allocate, truncate: asReleased ? truncateEnd : truncateLongest });
 }
 
-/** Splits texts into words and encodes each word as one token. */
 export function encodeWords(
   texts: readonly string[],
   maxLength: number,

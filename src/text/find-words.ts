@@ -4,7 +4,6 @@ export interface WordRange {
   readonly end: number;
 }
 
-/** A word of one of several texts. */
 export interface WordPlace extends WordRange {
   /** Index of the text. */
   readonly field: number;

@@ -11,11 +11,8 @@ import type { WordRange } from "./find-words.js";
  */
 export interface LmConstraint {
   readonly name: string;
-  /** SHA-256 of the content. */
   readonly hash: string;
-  /** The number of texts in the file. */
   readonly size: number;
-  /** Returns true if the file contains the text. */
   covers(text: string): boolean;
   /**
    * Returns the allowed lowercase substitutes of some words of a text, or undefined if the file does

@@ -16,7 +16,6 @@ const partOfSpeechByTag: Partial<Record<WinkTag, PartOfSpeech>> = {
 
 let tagger: WinkMethods | undefined;
 
-/** Returns the tagger, loaded on first use. */
 function getTagger(): WinkMethods {
   tagger ??= loadTagger();
   return tagger;

@@ -34,7 +34,6 @@ export interface SpaceSize {
   readonly log10Combinations: number;
 }
 
-/** Computes the size of the attack space of one text. */
 export function computeAttackSpaceSize(replacements: readonly (readonly string[])[]): SpaceSize {
   const modifiable = replacements.filter((candidates) => candidates.length > 1);
   const total = modifiable.reduce((sum, candidates) => sum + candidates.length - 1, 0);

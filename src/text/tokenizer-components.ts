@@ -84,12 +84,10 @@ function flatten(value: unknown, key: string, depth = 0): unknown[] {
   return isSequence && depth < MAX_DEPTH ? parts.flatMap((part) => flatten(part, key, depth + 1)) : [value];
 }
 
-/** Checks the normalizer of tokenizer.json and returns its parts. */
 export function readNormalizers(value: unknown, location: string): Normalizer[] {
   return flatten(value, "normalizers").map((part) => validate(normalizer, part, location));
 }
 
-/** Checks the pre-tokenizer of tokenizer.json and returns its parts. */
 export function readPreTokenizers(value: unknown, location: string): PreTokenizer[] {
   return flatten(value, "pretokenizers").map((part) => validate(preTokenizer, part, location));
 }

@@ -73,7 +73,6 @@ export function readTokenizerJson(data: unknown, source: string): TokenizerFile 
   };
 }
 
-/** Writes a complete tokenizer.json. */
 export function toTokenizerJson(file: TokenizerFile): object {
   return {
     version: "1.0",

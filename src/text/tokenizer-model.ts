@@ -133,7 +133,6 @@ function readUnigram(value: unknown, location: string): TokenizerModel {
   };
 }
 
-/** Writes the model as in tokenizer.json. */
 export function toModelJson(model: TokenizerModel): object {
   if (model.type === "Unigram") {
     const { type, unk_id, byte_fallback, pieces, scores } = model;

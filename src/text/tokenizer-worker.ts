@@ -10,7 +10,6 @@ import { UserError } from "../base/errors.js";
 /** No real batch takes this long. A worker without memory never answers. */
 const timeLimitMs = 120_000;
 
-/** The tokens of a text. */
 export interface TextTokens {
   readonly ids: number[];
   /** First and last character + 1 per token, in code points. Only if requested. */

@@ -93,7 +93,6 @@ function hashWindows(windows: readonly string[]): string {
   return Buffer.from(sha256(windows.join("\0"))).toString("base64url");
 }
 
-/** Computes the similarity of each vector to the first one. */
 function compareWithFirst([first, ...rest]: readonly Float32Array[]): readonly number[] {
   return rest.map((vector) => Math.round(1e6 * computeCosine(first!, vector)) / 1e6);
 }

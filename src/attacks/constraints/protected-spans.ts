@@ -12,7 +12,6 @@ const patterns = {
   name: /(?=\p{Lu})(?<=[\p{Ll}\p{N},;:)]\s+)\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*/gu,
 } as const;
 
-/** The kinds of text that can be protected. */
 export type ProtectedKind = keyof typeof patterns;
 export const protectedKinds = Object.keys(patterns) as ProtectedKind[];
 

@@ -97,7 +97,6 @@ async function* searchHulls(
   }
 }
 
-/** An example with the candidates of its words. */
 interface HullExample extends Example {
   readonly original: EditedText;
   readonly candidates: readonly EditedText[];

@@ -58,10 +58,8 @@ const builtIn = {
   charmer,
 };
 
-/** The names of the built-in attacks. */
 export type AttackName = (typeof builtIn)[keyof typeof builtIn]["name"];
 
-/** The built-in attacks by name. */
 export const attacks: ReadonlyMap<string, AttackDefinition> = new Map(
   Object.values(builtIn).map((attack) => [attack.name, attack as unknown as AttackDefinition]),
 );

@@ -30,7 +30,6 @@ export function exhaustiveSearch(maxCandidates: number): Search {
   };
 }
 
-/** Returns true if there are at most so many combinations of the candidates of words. */
 export function hasAtMost(problem: Problem, words: readonly (readonly EditedText[])[], limit: number): boolean {
   let count = 0;
   for (const _ of enumerateTexts(problem, words)) if (++count > limit) return false;

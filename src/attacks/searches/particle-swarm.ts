@@ -124,7 +124,6 @@ function* mutate(problem: Problem, particle: Particle, rng: Rng, isLeap: boolean
   return { ...particle, ...next, elite: next.value > particle.elite.value ? next : particle.elite };
 }
 
-/** The best candidate of each position. */
 function* findBestNeighbors({ text }: ScoredText, positions: readonly number[]): SearchGenerator<ScoredText[]> {
   const lists = yield* runTogether(positions.map((position) => scoreCandidates(text, [position])));
   return lists.flatMap(([best]) => (best ? [best] : []));

@@ -38,7 +38,6 @@ export function rankWordsAndReplace(ranking: Ranking, stages?: readonly Transfor
   };
 }
 
-/** Ranks the words and visits them. */
 function* visitRankedWords(
   problem: Problem,
   ranking: Ranking,

@@ -15,10 +15,8 @@ function swapWithControls(first: string, second: string): string {
   return `\u202d\u2066\u202e\u2066${second}\u2069\u2066${first}\u2069\u202c\u2069\u202c`;
 }
 
-/** A character of a word. */
 interface Place {
   readonly position: number;
-  /** Index of the character in the word. */
   readonly index: number;
 }
 

@@ -24,7 +24,6 @@ export function changeCharacters(operator: CharacterOperator, options: Character
   };
 }
 
-/** The ways to change a word with an operator. */
 export function changeWord(
   word: string,
   operator: CharacterOperator,

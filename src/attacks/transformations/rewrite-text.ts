@@ -159,7 +159,6 @@ export function drawLookAlikes(lookAlikes: ReadonlyMap<string, readonly string[]
   };
 }
 
-/** Rewrites one word. */
 export function rewriteWord({ name, rewrite }: Rewriting): Transformation {
   return {
     name: `${name} in a word`,

@@ -7,7 +7,6 @@ import { windows } from "./windows.js";
 
 const builtIn: readonly CertificateDefinition[] = [hashVote, canonical, windows];
 
-/** The built-in certificates by name. */
 export const certificates: ReadonlyMap<string, CertificateDefinition> = new Map(
   builtIn.map((definition) => [definition.name, definition]),
 );

@@ -2,7 +2,6 @@ import type { LabelScores, TextFields } from "./scoring.js";
 
 /** The edits that cannot change a prediction. */
 export interface CertifiedEdits {
-  /** The name of the certificate. */
   readonly kind: string;
   /**
    * The number of words that may be substituted, inserted or deleted. For windows, null if any text

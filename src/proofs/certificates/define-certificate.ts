@@ -34,7 +34,6 @@ const lineShape = {
 /** One line of a journal: a text, the prediction of the certified model, and its certificate. */
 export type CertificateLine = z.output<z.ZodObject<typeof lineShape>>;
 
-/** A text with its true label. */
 export interface LabeledText {
   readonly id: string;
   readonly label: number;
@@ -93,7 +92,6 @@ type Output<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>>;
 
 /** The parts of a certificate, with the options given. */
 export interface CertificateParts<Found extends z.ZodRawShape = z.ZodRawShape> {
-  /** The rows of the table. */
   readonly rows: readonly EditRow[];
   certify(text: LabeledText): ScoringProcess<Output<Found> & { readonly predicted: number }>;
   /** Returns true if the edits of a row, by its index, cannot change the prediction. */
@@ -213,7 +211,6 @@ export function listEditRows(maxEdits: number): EditRow[] {
   ];
 }
 
-/** Describes the edits of a row. */
 export function describeEdits({ substitutions, insertions, name }: EditRow): string {
   if (substitutions > 0) return `${substitutions} ${substitutions === 1 ? "substitution" : "substitutions"}`;
   if (insertions > 0) return `${insertions} ${insertions === 1 ? "insertion or deletion" : "insertions or deletions"}`;

@@ -10,7 +10,6 @@ const headerSchema = z.object({
   /** Everything else that decides the results: task, split, precision. */
   settings: z.record(z.string(), z.unknown()),
   seed: z.number(),
-  /** Number of texts to certify. */
   examples: z.int().min(1),
 });
 

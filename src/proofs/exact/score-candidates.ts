@@ -16,12 +16,10 @@ export function listSubstitutions({ words }: Pick<TextLine, "words">): Substitut
   return words.flatMap(({ position, substitutes }) => substitutes.map((word) => [position, word] as const));
 }
 
-/** Applies substitutions to a text. */
 export function applySubstitutions(original: EditedText, edits: SubstitutionList): EditedText {
   return edits.length === 0 ? original : original.replaceAll(new Map(edits));
 }
 
-/** Logit margins of texts. */
 interface Margins {
   readonly margins: Float32Array;
   /** Texts that were scored again, because a rough score could not decide them. */
@@ -96,7 +94,6 @@ async function scoreInputs(
   return { margins: Float32Array.from(scores, (score) => logitMargin(score, label)), repeated };
 }
 
-/** The candidates of one level of a text. */
 export interface Level {
   readonly original: EditedText;
   readonly label: number;

@@ -12,7 +12,6 @@ import { readProof } from "./proof-file.js";
 import type { BlockLine, ProofLine, ResultLine, SubstitutionList } from "./proof-lines.js";
 import { applySubstitutions } from "./score-candidates.js";
 
-/** The summary of the lines of a proof. */
 export interface ProofSummary extends ReturnType<typeof summarizeResults> {
   readonly examples: number;
   /** The results of attacks with at most `maxChanges` substitutions, compared with the exact result. */

@@ -25,7 +25,6 @@ import { limitLevel, proveText, sortByMargin } from "./prove-text.js";
 import { applySubstitutions, computeMargins, LevelScorer, listSubstitutions } from "./score-candidates.js";
 import type { WordSubstitutes } from "./substitution-space.js";
 
-/** The checked parts of a proof. */
 export interface ProofVerification {
   readonly header: JournalHeader;
   readonly lines: number;
@@ -46,7 +45,6 @@ export interface VerifyProofOptions {
   readonly substitutionsHash?: string | undefined;
   /** Lists the reduced substitutions of texts. Without it, those of the proof are used. */
   listWords?(texts: readonly (readonly string[])[]): Promise<readonly (readonly WordSubstitutes[])[]>;
-  /** Number of blocks to draw. */
   readonly blocks: number;
   readonly seed: number;
   /** Maximum difference of logit margins. */
