@@ -1,30 +1,15 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
 import { connectHttpVictim } from "../../src/attacks/http-victim.js";
 import { listen } from "../../src/base/events.js";
 import { invoke } from "../cli/invoke.js";
+import { startJsonServer } from "../local-server.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews } from "../tiny-run.js";
 
-let server: Server | undefined;
-afterEach(() => {
-  server?.closeAllConnections();
-  server?.close();
-});
-
-/** Starts an endpoint that answers a request body. */
-async function serve(answer: (body: never) => unknown): Promise<string> {
-  server = createServer(async (message, response) => {
-    let body = "";
-    for await (const chunk of message) body += chunk;
-    response.end(JSON.stringify(answer(JSON.parse(body) as never)));
-  });
-  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-}
+const serve = (answer: (body: never) => unknown): Promise<string> =>
+  startJsonServer((body, response) => response.end(JSON.stringify(answer(body))));
 
 const rate = (text: string): number => (text.includes("spam") ? 0.75 : 0.25);
 const texts = ["spam here", "a note"];
@@ -96,7 +81,6 @@ describe("connectHttpVictim with the answers of other servers", () => {
   test("one score per text is that of the second label, and logits keep their order", async () => {
     const scored = await serve(({ inputs }: Inputs) => inputs.map(rate));
     expect((await ask(scored, { scores: "$[*]" })).rows).toEqual(expected);
-    server!.close();
     const logits = await serve(({ inputs }: Inputs) => inputs.map((text) => [0, text.includes("spam") ? 2 : -2]));
     const { rows } = await ask(logits, { scores: "$[*][*]" });
     await expect(ask(logits, { scores: "$[*][*]", classes: "a,b,c" })).rejects.toThrow(

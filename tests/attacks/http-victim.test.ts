@@ -1,32 +1,30 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
 import { connectHttpVictim } from "../../src/attacks/http-victim.js";
-import { SearchPool } from "../../src/attacks/pool.js";
-import { collect, createExample, createTableAttack } from "./scripted.js";
-
-let server: Server | undefined;
-afterEach(() => {
-  server?.closeAllConnections();
-  server?.close();
-});
+import { startJsonServer } from "../local-server.js";
+import { attackExamples, createExample } from "./scripted.js";
 
 type Answer = (texts: unknown[], response: ServerResponse, request: number) => void;
 
-async function serve(answer: Answer): Promise<{ url: string; requests: { texts: unknown[]; at: number }[] }> {
-  const requests: { texts: unknown[]; at: number }[] = [];
-  server = createServer(async (message: IncomingMessage, response) => {
-    let body = "";
-    for await (const chunk of message) body += chunk;
-    const { texts } = JSON.parse(body) as { texts: unknown[] };
-    requests.push({ texts, at: performance.now() });
+interface SeenRequest {
+  readonly texts: unknown[];
+  readonly headers: IncomingHttpHeaders;
+  readonly at: number;
+}
+
+async function serve(answer: Answer): Promise<{ url: string; requests: SeenRequest[] }> {
+  const requests: SeenRequest[] = [];
+  const url = await startJsonServer(({ texts }: { texts: unknown[] }, response, { headers }) => {
+    requests.push({ texts, headers, at: performance.now() });
     answer(texts, response, requests.length);
   });
-  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/predict`, requests };
+  return { url, requests };
 }
+
+const fail = async (connecting: Promise<unknown>): Promise<Error> =>
+  (await connecting.catch((reason: unknown) => reason)) as Error;
 
 const json =
   (rows: unknown): Answer =>
@@ -48,9 +46,7 @@ describe("connectHttpVictim", () => {
       ["d", "e", "f"],
       ["fine", "bad"],
     ]);
-    const [result] = await collect(
-      new SearchPool(victim).run([example], await createTableAttack("pwws", [example]), { seed: 1 }),
-    );
+    const [result] = await attackExamples(victim, "pwws", [example]);
     expect(result).toMatchObject({ outcome: "success", finalTexts: ["a d bad"] });
     expect(Math.max(...requests.map(({ texts }) => texts.length))).toBe(3);
     expect(requests.flatMap(({ texts }) => texts)).toContain("[UNK] d fine");
@@ -117,14 +113,7 @@ describe("connectHttpVictim", () => {
   });
 
   test.each<[string, Answer, RegExp]>([
-    [
-      "the wrong number of rows",
-      json([
-        [0.5, 0.5],
-        [0.5, 0.5],
-      ]),
-      /expected a list of 1 rows/,
-    ],
+    ["the wrong number of rows", json(new Array(2).fill([0.5, 0.5])), /expected a list of 1 rows/],
     ["an object", json({ label: "positive" }), /expected a list of 1 rows/],
     ["one number per row", json([[0.5]]), /row 0: expected 2 probabilities/],
     ["text in a row", json([["a", "b"]]), /row 0: expected 2 probabilities/],
@@ -174,7 +163,7 @@ describe("hostile endpoints", () => {
       const { url } = await serve((_, response) => {
         response.writeHead(302, { location: location.replace("\u0001", "//%") }).end();
       });
-      const error = (await connectHttpVictim(url, quick).catch((reason: unknown) => reason)) as Error;
+      const error = await fail(connectHttpVictim(url, quick));
       expect(error.name).toBe("UserError");
       expect(error.message).toMatch(/redirects to/);
       expect(error.message).not.toContain("secret");
@@ -192,38 +181,28 @@ describe("hostile endpoints", () => {
 
 describe("secrets of an endpoint", () => {
   test("user and password become a header, and no message shows them or the query", async () => {
-    const { url } = await serve(good);
-    let seen: string | undefined;
-    server!.prependListener("request", (message: IncomingMessage) => {
-      seen = message.headers.authorization;
-    });
+    const { url, requests } = await serve(good);
     const secret = url.replace("http://", "http://me:pa%40ss@").concat("?key=hidden#part");
     const victim = await connectHttpVictim(secret);
     expect(victim.name).toBe(url);
-    expect(seen).toBe(`Basic ${Buffer.from("me:pa@ss").toString("base64")}`);
+    expect(requests[0]!.headers.authorization).toBe(`Basic ${Buffer.from("me:pa@ss").toString("base64")}`);
     for (const bad of ["http://me:pass@127.0.0.1:1/?key=hidden", "http://me:pass@[/?key=hidden"]) {
-      const error = (await connectHttpVictim(bad, quick).catch((reason: unknown) => reason)) as Error;
+      const error = await fail(connectHttpVictim(bad, quick));
       expect(error.name).toBe("UserError");
       expect(error.message).not.toMatch(/pass|hidden/);
     }
   });
 
   test("headers are read from the environment", async () => {
-    const { url } = await serve(good);
-    let seen: unknown;
-    server!.prependListener("request", (message: IncomingMessage) => {
-      seen = message.headers["x-key"];
-    });
+    const { url, requests } = await serve(good);
     vi.stubEnv("TEMPER_TEST_KEY", "hidden");
     await connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } });
-    expect(seen).toBe("hidden");
+    expect(requests[0]!.headers["x-key"]).toBe("hidden");
     vi.unstubAllEnvs();
     await expect(connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } })).rejects.toThrow(
       "the environment variable TEMPER_TEST_KEY is not set",
     );
-    const error = (await connectHttpVictim(url, { headers: { "x-key": "hid\nden" } }).catch(
-      (reason: unknown) => reason,
-    )) as Error;
+    const error = await fail(connectHttpVictim(url, { headers: { "x-key": "hid\nden" } }));
     expect(error.message).toBe('endpoint: header "x-key": the name or the value is not valid.');
   });
 });

@@ -1,4 +1,3 @@
-import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -9,10 +8,11 @@ import { Interrupted } from "../../src/base/errors.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
 import type { PreparedText } from "../../src/models/inference/predictor.js";
-import { computeContentKey, openScoreCache, ScoreCache } from "../../src/models/inference/score-cache.js";
+import { ScoreCache } from "../../src/models/inference/score-cache.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import {
+  attackExamples,
   collect,
   createExample,
   createTableAttack,
@@ -103,13 +103,8 @@ describe("SearchPool", () => {
   test("skips misclassified examples, and counts a tie as correct", async () => {
     const answers: Record<string, number[]> = { a: [0.4, 0.6], b: [0.5, 0.5], c: [0.50001, 0.49999] };
     const examples = Object.keys(answers).map((word) => createExample(word, [[word]]));
-    const results = await collect(
-      new SearchPool(scriptedVictim(2, (text) => answers[text]!)).run(
-        examples,
-        await createTableAttack("pwws", examples),
-        { seed: 1 },
-      ),
-    );
+    const victim = scriptedVictim(2, (text) => answers[text]!);
+    const results = await attackExamples(victim, "pwws", examples);
     expect(results.map(({ outcome, nearTie, queries }) => ({ outcome, nearTie, queries }))).toEqual([
       { outcome: "skipped", nearTie: false, queries: 1 },
       { outcome: "failed", nearTie: true, queries: 1 },
@@ -125,18 +120,10 @@ describe("SearchPool", () => {
     const gold: Record<string, number> = { "a b": 0.9, "_ b": 0.8, "a _": 0.8, "x b": 0.7, "y b": 0.8, "a z": 0.2 };
     const run = async (budget: QueryBudget) => {
       const victim = scriptedVictim(2, (text) => [gold[text] ?? 0.1, 1 - (gold[text] ?? 0.1)]);
-      const example = createExample("1", replacements);
-      const attack = await createTableAttack("pwws", [example]);
-      return (await collect(new SearchPool(victim).run([example], attack, { seed: 1, budget })))[0]!;
+      return (await attackExamples(victim, "pwws", [createExample("1", replacements)], { budget }))[0]!;
     };
     expect(await run(4)).toMatchObject({ outcome: "failed", exhausted: true, queries: 4, finalTexts: ["x b"] });
-    expect(await run(3)).toMatchObject({
-      outcome: "failed",
-      exhausted: true,
-      queries: 3,
-      finalTexts: ["a b"],
-      edits: [],
-    });
+    expect(await run(3)).toMatchObject({ outcome: "failed", exhausted: true, queries: 3, finalTexts: ["a b"] });
     expect(await run(100)).toMatchObject({ outcome: "success", exhausted: false, queries: 7, finalTexts: ["a z"] });
     // The text has two words.
     expect(await run({ perWord: 2 })).toEqual(await run(4));
@@ -147,15 +134,12 @@ describe("SearchPool", () => {
     const gold: Record<string, number> = { a: 0.9, _: 0.8, x: 0.3, y: 0.3, z: 0.6 };
     const run = async (attack: string) => {
       const victim = scriptedVictim(2, (text) => [gold[text]!, 1 - gold[text]!]);
-      const example = createExample("1", [["a", "x", "y", "z"]]);
-      const created = await createTableAttack(attack, [example]);
-      return (await collect(new SearchPool(victim).run([example], created, { seed: 1 })))[0]!.finalTexts;
+      const examples = [createExample("1", [["a", "x", "y", "z"]])];
+      return (await attackExamples(victim, attack, examples))[0]!.finalTexts;
     };
-    expect([await run("pwws"), await run("pwws:ties=first"), await run("pwws:ties=last")]).toEqual([
-      ["x"],
-      ["x"],
-      ["y"],
-    ]);
+    expect(await run("pwws")).toEqual(["x"]);
+    expect(await run("pwws:ties=first")).toEqual(["x"]);
+    expect(await run("pwws:ties=last")).toEqual(["y"]);
   });
 
   test("genetic changes words that the victim does not read only with words=all", async () => {
@@ -167,10 +151,8 @@ describe("SearchPool", () => {
       findWords: () => [{ field: 0, start: 0, end: 1 }],
       findAllWords: answer.findWords,
     };
-    const run = async (attack: string) => {
-      const created = await createTableAttack(`${attack}population=4,iterations=2`, [example]);
-      return (await collect(new SearchPool(victim).run([example], created, { seed: 1 })))[0]!;
-    };
+    const run = async (attack: string) =>
+      (await attackExamples(victim, `${attack}population=4,iterations=2`, [example]))[0]!;
     expect(await run("genetic:")).toMatchObject({ words: ["a"], queries: 1 });
     const all = await run("genetic:words=all,");
     expect(all).toMatchObject({ words: ["a", "b"], outcome: "failed" });
@@ -203,12 +185,12 @@ describe("SearchPool", () => {
 
   test("rejects probabilities of the wrong shape, and NaN", async () => {
     for (const row of [[0.1, 0.2, 0.7], [Number.NaN, 1], []]) {
-      const run = new SearchPool(scriptedVictim(2, () => row)).run(
+      const run = attackExamples(
+        scriptedVictim(2, () => row),
+        "greedy",
         [createExample("1", [["a", "b"]])],
-        await createTableAttack("greedy", [createExample("1", [["a", "b"]])]),
-        { seed: 1 },
       );
-      await expect(collect(run)).rejects.toThrow("script: expected 2 finite probabilities per text");
+      await expect(run).rejects.toThrow("script: expected 2 finite probabilities per text");
     }
   });
 
@@ -321,65 +303,5 @@ describe("an interrupted pool", () => {
     );
     expect(results.map(({ id }) => id)).toEqual(examples.slice(70).map(({ id }) => id));
     expect(victim.calls.flat().some((text) => text.includes("w69-"))).toBe(false);
-  });
-});
-
-describe("ScoreCache", () => {
-  test("is on disk only for deterministic victims, and in memory if the folder is not writable", async () => {
-    const reopen = async (cache: string, isDeterministic: boolean) => {
-      vi.stubEnv("TEMPER_CACHE", cache);
-      const scoreCache = openScoreCache({ numLabels: 2, hash: "h", isDeterministic });
-      scoreCache.set("k".repeat(16), [0.25, 0.75]);
-      scoreCache.close();
-      return openScoreCache({ numLabels: 2, hash: "h", isDeterministic }).get("k".repeat(16));
-    };
-    expect(await reopen(join(folder, "one"), true)).toEqual(Float32Array.of(0.25, 0.75));
-    expect(await reopen(join(folder, "two"), false)).toBeUndefined();
-    writeFileSync(join(folder, "file"), "");
-    expect(await reopen(join(folder, "file"), true)).toBeUndefined();
-    vi.unstubAllEnvs();
-  });
-
-  test("continues in memory if the disk is full", () => {
-    const cache = new ScoreCache(2, { path: "/dev/full" });
-    cache.set("a".repeat(16), [0.25, 0.75]);
-    cache.flush();
-    cache.close();
-    expect([...cache.get("a".repeat(16))!]).toEqual([0.25, 0.75]);
-  });
-
-  test("serves a second run from disk, and ignores incomplete and damaged records", async () => {
-    const path = join(folder, "scores");
-    const examples = Array.from({ length: 20 }, (_, i) =>
-      createExample(`${i}`, [
-        ["a", "b"],
-        [`w${i}`, "x"],
-      ]),
-    );
-    const run = async () => {
-      const cache = new ScoreCache(2, { path });
-      const pool = new SearchPool(scriptedVictim(2, hashed(2)), { openCache: () => cache });
-      const results = await collect(pool.run(examples, await createTableAttack("greedy", examples), { seed: 1 }));
-      cache.close();
-      return { results, evaluations: pool.counters.evaluations };
-    };
-    const first = await run();
-    expect(first.evaluations).toBeGreaterThan(20);
-    expect(await run()).toEqual({ results: first.results, evaluations: 0 });
-    truncateSync(path, statSync(path).size - 5);
-    expect(await run()).toEqual({ results: first.results, evaluations: 1 });
-    appendFileSync(path, Buffer.alloc(28, 7));
-    expect(await run()).toEqual({ results: first.results, evaluations: 0 });
-  });
-
-  test("keeps recently used scores when it is full", () => {
-    const cache = new ScoreCache(1, { entries: 4 });
-    const key = (i: number) => computeContentKey(`text ${i}`);
-    for (let i = 0; i < 100; i++) {
-      cache.set(key(i), [i]);
-      expect(cache.get(key(0))).toEqual(Float32Array.of(0));
-    }
-    expect(cache.get(key(50))).toBeUndefined();
-    expect(cache.get(key(99))).toEqual(Float32Array.of(99));
   });
 });

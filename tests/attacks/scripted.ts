@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
 import { equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
-import type { Constraint } from "../../src/attacks/protocol.js";
+import { SearchPool } from "../../src/attacks/pool.js";
+import type { Constraint, RunOptions } from "../../src/attacks/protocol.js";
 import type { ResourceRequest } from "../../src/attacks/requests.js";
 import type { AttackResources, NeighborTable } from "../../src/attacks/resources.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { type Query, renderQuery, runRecipe } from "../../src/attacks/run-recipe.js";
-import type { Victim, WordReader } from "../../src/attacks/victim.js";
+import type { AbleVictim, Victim, WordReader } from "../../src/attacks/victim.js";
 import type { Rng } from "../../src/base/rng.js";
 import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
 import type { Identified, PreparedText } from "../../src/models/inference/predictor.js";
@@ -145,6 +146,17 @@ export function drive(
   });
   // The original text comes first, and the final text last.
   return { queries: batches.slice(1, -1), final: result.finalTexts.join("|"), result };
+}
+
+/** Attacks examples with the table of their substitutes. */
+export async function attackExamples(
+  victim: AbleVictim,
+  spec: Parameters<typeof loadAttack>[0],
+  examples: readonly ScriptedExample[],
+  options: Partial<RunOptions> = {},
+): Promise<AttackResult[]> {
+  const attack = await createTableAttack(spec, examples);
+  return collect(new SearchPool(victim).run(examples, attack, { seed: 1, ...options }));
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -5,7 +5,7 @@ import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import type { Identified } from "../../src/models/inference/predictor.js";
 import { ScoreCache } from "../../src/models/inference/score-cache.js";
 import { expectClose } from "../rounding.js";
-import { collect, createExample, createTableAttack, hashed, scriptedVictim } from "./scripted.js";
+import { attackExamples, collect, createExample, createTableAttack, hashed, scriptedVictim } from "./scripted.js";
 
 /** A victim in low precision, and the same in float32. */
 function createPair(low: (text: string) => readonly number[], exact: (text: string) => readonly number[]) {
@@ -33,8 +33,7 @@ describe("a victim in low precision", () => {
     };
     const { victim, fast, confirming } = createPair(answer(1), answer(2));
     const example = createExample("1", replacements);
-    const attack = await createTableAttack({ name: "pwws", options: form }, [example]);
-    const run = (target: AbleVictim) => collect(new SearchPool(target).run([example], attack, { seed: 1 }));
+    const run = (target: AbleVictim) => attackExamples(target, { name: "pwws", options: form }, [example]);
     const [result] = await run(victim);
     expect(result).toMatchObject({ outcome: "success" });
     expect(result!.edits).toHaveLength(2);
@@ -49,22 +48,16 @@ describe("a victim in low precision", () => {
   test.each(forms)("does not overlook what it nearly misclassifies (%o)", async (form) => {
     const answer = (changed: number) => (text: string) => (text.includes("b") ? [changed, 1 - changed] : [0.9, 0.1]);
     const example = createExample("1", [["a", "b"], ["c"]]);
-    const attack = await createTableAttack({ name: "pwws", options: form }, [example]);
-    const run = async (low: number) => {
-      const { victim } = createPair(answer(low), answer(0.49));
-      const [result] = await collect(new SearchPool(victim).run([example], attack, { seed: 1 }));
-      return result!.outcome;
-    };
-    expect(await run(0.55)).toBe("success");
+    const { victim } = createPair(answer(0.55), answer(0.49));
+    const [result] = await attackExamples(victim, { name: "pwws", options: form }, [example]);
+    expect(result!.outcome).toBe("success");
   });
 
   test("proves nothing: an exhaustive search is in float32", async () => {
     const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
     const { victim, fast } = createPair(answer(0.6), answer(0.49));
     const example = createExample("1", [["a", "b"], ["c"]]);
-    const attack = await createTableAttack("exhaustive", [example]);
-    const run = new SearchPool(victim).run([example], attack, { seed: 1 });
-    expect(await collect(run)).toMatchObject([{ outcome: "success", exact: true }]);
+    expect(await attackExamples(victim, "exhaustive", [example])).toMatchObject([{ outcome: "success", exact: true }]);
     expect(fast.calls).toEqual([]);
   });
 
@@ -72,12 +65,7 @@ describe("a victim in low precision", () => {
     const answer = (text: string): number[] => (text.includes("b") ? [0.52, 0.48] : [0.9, 0.1]);
     const { victim, fast, confirming } = createPair(answer, answer);
     const examples = [0, 1].map((i) => createExample(`e${i}`, [["a", "b"], ["c"]]));
-    for (const adaptive of [false, true])
-      await collect(
-        new SearchPool(victim).run(examples, await createTableAttack(`pwws:adaptive=${adaptive}`, examples), {
-          seed: 1,
-        }),
-      );
+    for (const adaptive of [false, true]) await attackExamples(victim, `pwws:adaptive=${adaptive}`, examples);
     for (const { calls } of [fast, confirming]) for (const call of calls) expect(new Set(call).size).toBe(call.length);
   });
 
@@ -85,9 +73,8 @@ describe("a victim in low precision", () => {
     const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
     const { victim } = createPair(answer(0.6), answer(0.49999));
     const example = createExample("1", [["a", "b"], ["c"]]);
-    const attack = await createTableAttack("pwws:adaptive=true", [example]);
-    const run = (budget: number) => collect(new SearchPool(victim).run([example], attack, { seed: 1, budget }));
-    expect(await run(3)).toMatchObject([{ exhausted: true, outcome: "success", nearTie: true }]);
+    const results = await attackExamples(victim, "pwws:adaptive=true", [example], { budget: 3 });
+    expect(results).toMatchObject([{ exhausted: true, outcome: "success", nearTie: true }]);
   });
 
   test("records float32 scores, whatever the outcome is", async () => {
@@ -105,9 +92,7 @@ describe("a victim in low precision", () => {
     );
     for (const name of ["pwws", "greedy", "genetic"]) {
       const { victim } = createPair(low, exact);
-      const results = await collect(
-        new SearchPool(victim).run(examples, await createTableAttack(name, examples), { seed: 3 }),
-      );
+      const results = await attackExamples(victim, name, examples, { seed: 3 });
       expect(new Set(results.map(({ outcome }) => outcome)).size).toBe(3);
       for (const { texts, before, after, finalTexts, outcome, label } of results) {
         const [first, last] = [exact(texts[0]!), exact(finalTexts[0]!)];

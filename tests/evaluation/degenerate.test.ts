@@ -8,76 +8,41 @@ import { expectClose, float64, matchClose } from "../rounding.js";
 
 const spam = ["ham", "spam"];
 
+/** A confusion matrix: "45 5, 5 45". */
+const parse = (rows: string): number[][] => rows.split(", ").map((row) => row.split(" ").map(Number));
+
 describe("a degenerate model", () => {
   test("predicts one label for at least 98% of the texts although no label has more than 90%", () => {
-    const constant = [
-      [0, 150],
-      [0, 150],
-    ];
+    const constant = parse("0 150, 0 150");
     expect(describeDegeneracy(constant, spam)).toBe("it predicts spam for 300 of 300 texts");
-    const nearlyConstant = [
-      [6, 144],
-      [0, 150],
-    ];
+    const nearlyConstant = parse("6 144, 0 150");
     expect(describeDegeneracy(nearlyConstant, spam)).toBe("it predicts spam for 294 of 300 texts");
-    const learned = [
-      [150, 50],
-      [20, 180],
-    ];
+    const learned = parse("150 50, 20 180");
     expect(describeDegeneracy(learned)).toBeNull();
     // 98% of these predictions are one label, but so are 97% of the texts, and recall is 2 of 3.
-    const rare = [
-      [970, 0],
-      [10, 20],
-    ];
+    const rare = parse("970 0, 10 20");
     expect(describeDegeneracy(rare)).toBeNull();
   });
 
   test("cannot be told from guessing", () => {
-    const guess = [
-      [26, 24],
-      [25, 25],
-    ];
+    const guess = parse("26 24, 25 25");
     expect(describeDegeneracy(guess)).toMatch(
       /^its balanced accuracy of 51\.0% on 100 texts \(95% CI [\d.]+% to [\d.]+%\) cannot be told from guessing \(50\.0%\)$/,
     );
     // A constant prediction of a label that nearly all texts have is a guess, too.
-    expect(
-      describeDegeneracy([
-        [950, 0],
-        [50, 0],
-      ]),
-    ).toContain("cannot be told from guessing");
+    expect(describeDegeneracy(parse("950 0, 50 0"))).toContain("cannot be told from guessing");
     // Worse than guessing is not better than guessing.
-    expect(
-      describeDegeneracy([
-        [5, 45],
-        [45, 5],
-      ]),
-    ).not.toBeNull();
+    expect(describeDegeneracy(parse("5 45, 45 5"))).not.toBeNull();
   });
 
   test("needs two labels to be found, and few texts do not make a perfect model degenerate", () => {
-    expect(
-      describeDegeneracy([
-        [10, 0],
-        [0, 0],
-      ]),
-    ).toBeNull();
+    expect(describeDegeneracy(parse("10 0, 0 0"))).toBeNull();
     expect(describeDegeneracy([])).toBeNull();
-    expect(
-      describeDegeneracy([
-        [3, 0],
-        [0, 3],
-      ]),
-    ).toBeNull();
+    expect(describeDegeneracy(parse("3 0, 0 3"))).toBeNull();
   });
 
   test("the interval of balanced accuracy has a width at 0% and 100%", () => {
-    const { value, low, high, chance } = computeBalancedAccuracy([
-      [10, 0],
-      [0, 10],
-    ]);
+    const { value, low, high, chance } = computeBalancedAccuracy(parse("10 0, 0 10"));
     expect([value, chance]).toEqual([1, 0.5]);
     // Two distances to Wilson's lower bound of 10 of 10, 0.7225, combine.
     expectClose(low, 1 - (1 - wilsonInterval(10, 10).low) / Math.SQRT2, float64);
@@ -101,25 +66,12 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
 });
 
 test("a log-loss far above guessing is a warning", () => {
-  const sound = [
-    [45, 5],
-    [5, 45],
-  ];
+  const sound = parse("45 5, 5 45");
   expect(listResultWarnings(evaluation(sound, 0.4))).toEqual([]);
   expect(listResultWarnings(evaluation(sound, 17))).toEqual([
     "The log-loss on spam test is 17, but guessing gives 0.693. Training may have diverged. Try a lower learning rate.",
   ]);
-  expect(
-    listResultWarnings(
-      evaluation(
-        [
-          [0, 50],
-          [0, 50],
-        ],
-        0.69,
-      ),
-    ),
-  ).toEqual([
+  expect(listResultWarnings(evaluation(parse("0 50, 0 50"), 0.69))).toEqual([
     "The model is degenerate on spam test: it predicts spam for 100 of 100 texts. Do not draw conclusions from its results.",
   ]);
 });

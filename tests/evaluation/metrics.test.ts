@@ -59,24 +59,12 @@ describe("metrics", () => {
     expect(matthewsCorrelation([1, 1], [0, 1])).toBe(0);
     expect(toPredictions([[0.5, 0.5]])[0]).toBe(0);
     expect(logLoss([[1, 0]], [1])).toBe(-Math.log(1e-15));
-    expect(
-      expectedCalibrationError(
-        [
-          [1, 0],
-          [0, 1],
-        ],
-        [0, 1],
-      ),
-    ).toBe(0);
-    expect(
-      expectedCalibrationError(
-        [
-          [1, 0],
-          [0, 1],
-        ],
-        [1, 0],
-      ),
-    ).toBe(1);
+    const certain = [
+      [1, 0],
+      [0, 1],
+    ];
+    expect(expectedCalibrationError(certain, [0, 1])).toBe(0);
+    expect(expectedCalibrationError(certain, [1, 0])).toBe(1);
   });
 
   test("are available under the names that tasks use", () => {

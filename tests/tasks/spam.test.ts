@@ -122,8 +122,20 @@ describe("the spam task", () => {
       }
     }
     const rates = (token: string) => (counts.get(token) ?? [0, 0]).map((count, label) => count / sizes[label]!);
-    const marks = "listinfo mailman ilug zzzzteana sourceforge netnoteinc zzzz yyyy http nbsp";
-    for (const mark of marks.split(" ")) expect(Math.max(...rates(mark)), mark).toBeLessThan(0.01);
+    for (const mark of [
+      "listinfo",
+      "mailman",
+      "ilug",
+      "zzzzteana",
+      "sourceforge",
+      "netnoteinc",
+      "zzzz",
+      "yyyy",
+      "http",
+      "nbsp",
+    ]) {
+      expect(Math.max(...rates(mark)), mark).toBeLessThan(0.01);
+    }
     // Balanced accuracy of a classifier that checks only for the token. The best token is "!".
     const best = Math.max(
       ...[...counts.keys()].map((token) => 0.5 + Math.abs(rates(token)[0]! - rates(token)[1]!) / 2),

@@ -131,16 +131,9 @@ describe("parseSubstitutionTable", () => {
     const path = join(shared, "counterfitted_neighbors.json");
     if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
     const table = await loadSubstitutions(path);
-    expect(table.getSubstitutes("Movie")).toEqual([
-      "Film",
-      "Filmmaking",
-      "Films",
-      "Movies",
-      "Cinema",
-      "Cinematographic",
-      "Cinematic",
-      "Cinematography",
-    ]);
+    expect(table.getSubstitutes("Movie").join(" ")).toBe(
+      "Film Filmmaking Films Movies Cinema Cinematographic Cinematic Cinematography",
+    );
     expect(table.getSubstitutes("br")).toEqual([]);
   });
 });
@@ -220,20 +213,11 @@ describe("loadLmConstraint", () => {
     const text = "I don't like the film-maker's  FILM.";
     const words = ["I", "don", "'", "t", "like", "the", "film", "-", "maker", "'", "s", "FILM", "."];
     const found = constraint.getAllowedSubstitutes(text, locate(text, words))!;
-    expect(found.map((list) => list.join())).toEqual([
-      "",
-      "",
-      "",
-      "",
-      "love",
-      "",
-      "movie",
-      "",
-      "",
-      "",
-      "",
-      "movie,picture",
-      "",
+    const listed = found.flatMap((list, i) => (list.length > 0 ? [[words[i], list]] : []));
+    expect(listed).toEqual([
+      ["like", ["love"]],
+      ["film", ["movie"]],
+      ["FILM", ["movie", "picture"]],
     ]);
   });
 

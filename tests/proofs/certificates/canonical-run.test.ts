@@ -33,7 +33,18 @@ const disguises: readonly ((text: string) => string)[] = [
   (text) => text.normalize("NFD").replaceAll("f", "\uff46"),
   (text) => `\u202e${text}\u202c`,
 ];
-const words = fc.constantFrom(..."good bad film plot warm cold very the \u00e9t\u00e9 \u041f\u0440\u0438".split(" "));
+const words = fc.constantFrom(
+  "good",
+  "bad",
+  "film",
+  "plot",
+  "warm",
+  "cold",
+  "very",
+  "the",
+  "\u00e9t\u00e9",
+  "\u041f\u0440\u0438",
+);
 const texts = fc.array(words, { minLength: 1, maxLength: 8 }).map((list) => list.join(" "));
 
 async function classify(model: TextClassifier, text: string): Promise<readonly number[]> {
