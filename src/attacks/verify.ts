@@ -283,19 +283,14 @@ function checkReplay(
   const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
   for (const { which, probabilities, isFooled } of texts) {
     // A failed attack on one class may end in another wrong class.
-    if (which === "final" && target !== null && outcome !== "skipped") {
-      const isReached = outcome === "success";
-      const gap = margin({ probabilities }, target);
-      if (gap > 0 === isReached || Math.abs(gap) < minMargin || result.isAttacked === false) continue;
-      throw new UserError(
-        `${location}: the journal records "${outcome}", but the model returns ${isReached ? "another class than that" : "the class"} of the goal`,
-      );
-    }
-    const gap = margin({ probabilities }, label);
-    if (gap < 0 === isFooled || Math.abs(gap) < minMargin) continue;
-    const prediction = isFooled ? "correctly" : "incorrectly";
-    throw new UserError(
-      `${location}: the journal records "${outcome}", but the model classifies the ${which} text ${prediction}`,
-    );
+    const wanted = which === "final" && outcome !== "skipped" ? target : null;
+    const gap = margin({ probabilities }, wanted ?? label);
+    const isAsRecorded = wanted === null ? gap < 0 === isFooled : gap > 0 === isFooled || result.isAttacked === false;
+    if (isAsRecorded || Math.abs(gap) < minMargin) continue;
+    const found =
+      wanted === null
+        ? `classifies the ${which} text ${isFooled ? "correctly" : "incorrectly"}`
+        : `returns ${isFooled ? "another class than that" : "the class"} of the goal`;
+    throw new UserError(`${location}: the journal records "${outcome}", but the model ${found}`);
   }
 }

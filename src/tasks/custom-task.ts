@@ -34,15 +34,13 @@ export async function loadCustomTask(data: string, options: CustomTaskOptions): 
   const entry = await stat(data).catch((error: unknown) => {
     throw createFileError(error, data, "read");
   });
+  const { evaluationOnly, validationData, testData } = options;
+  const named = { ...(validationData && { validation: [validationData] }), ...(testData && { test: [testData] }) };
   if (!entry.isDirectory())
-    return createTaskFromFiles(
-      name,
-      { ...(options.evaluationOnly ? { test: [data] } : { train: [data] }), ...listNamedFiles(options) },
-      options,
-    );
+    return createTaskFromFiles(name, { [evaluationOnly ? "test" : "train"]: [data], ...named }, options);
   const files = (await readdir(data)).filter((file) => tableExtensions.includes(extname(file).toLowerCase()));
-  const splits = { ...groupFilesBySplit(files.map((file) => join(data, file))), ...listNamedFiles(options) };
-  if (splits.train === undefined && !(options.evaluationOnly && (splits.validation ?? splits.test))) {
+  const splits: SplitFiles = { ...groupFilesBySplit(files.map((file) => join(data, file))), ...named };
+  if (splits.train === undefined && !(evaluationOnly && (splits.validation ?? splits.test))) {
     throw new UserError(
       `${data}: expected a file named train (${tableExtensions.join(", ")}) and optionally validation and test; ` +
         `found ${files.join(", ") || "no table"}. ` +
@@ -50,10 +48,6 @@ export async function loadCustomTask(data: string, options: CustomTaskOptions): 
     );
   }
   return createTaskFromFiles(name, splits, options);
-}
-
-function listNamedFiles({ validationData, testData }: CustomTaskOptions): SplitFiles {
-  return { ...(validationData && { validation: [validationData] }), ...(testData && { test: [testData] }) };
 }
 
 /** Names custom data by its file or folder, and a file named train by its folder. */

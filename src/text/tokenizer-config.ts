@@ -88,18 +88,18 @@ export async function applyTokenizerConfig(
   const isGeneric = names.has("tokenizer.json") && genericTokenizerClasses.includes(options.tokenizer_class ?? "");
   const configured = isGeneric ? file : applyModelOptions(file, options);
   const decoder = options.added_tokens_decoder;
-  if (decoder != null) {
-    const tokens = Object.entries(decoder).map(([id, token]) => ({ id: Number(id), ...token }));
-    return { ...configured, addedTokens: mergeAddedTokens(file, tokens, config.additionalSpecialTokens) };
-  }
-  const path = join(folder, ADDED_TOKENS);
-  const numbered = names.has(ADDED_TOKENS) ? await readJson(path, "the tokenizer config", { kind: "tokenizer" }) : {};
-  const tokens = [...readVocabulary(numbered, path)].map(([content, id]) => ({
-    ...createSpecialToken(content, id),
-    normalized: true,
-    special: false,
-  }));
+  const tokens = decoder
+    ? Object.entries(decoder).map(([id, token]) => ({ id: Number(id), ...token }))
+    : await readAddedTokens(folder, names);
   return { ...configured, addedTokens: mergeAddedTokens(file, tokens, config.additionalSpecialTokens) };
+}
+
+async function readAddedTokens(folder: string, names: ReadonlySet<string>): Promise<AddedToken[]> {
+  if (!names.has(ADDED_TOKENS)) return [];
+  const path = join(folder, ADDED_TOKENS);
+  const numbered = await readJson(path, "the tokenizer config", { kind: "tokenizer" });
+  const tokens = [...readVocabulary(numbered, path)].map(([content, id]) => createSpecialToken(content, id));
+  return tokens.map((token) => ({ ...token, normalized: true, special: false }));
 }
 
 function applyModelOptions(file: TokenizerFile, options: TokenizerConfig["options"]): TokenizerFile {

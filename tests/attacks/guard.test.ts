@@ -5,7 +5,7 @@ import { guard } from "../../src/attacks/recipes/guard.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { listRewritings } from "../../src/attacks/transformations/rewrite-text.js";
 import { canonicalize } from "../../src/text/canonicalize.js";
-import { listLookAlikes } from "../../src/text/look-alikes.js";
+import { listLookAlikes } from "../../src/text/confusables.js";
 import { collect, scriptedVictim } from "./scripted.js";
 
 const lookAlikes = listLookAlikes();

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { listen } from "../../src/base/events.js";
-import { getDataRoots } from "../../src/tasks/find-dataset.js";
 import { loadTask, taskNames } from "../../src/tasks/index.js";
 import { formatSplit, parseSplit, type Task } from "../../src/tasks/task.js";
 import { jsonLines, makeFolder } from "./folder.js";
@@ -290,14 +289,5 @@ describe("splits", () => {
     expect(formatSplit({ name: "sst2", sourceNames, benchmark: "GLUE" }, "test")).toBe("sst2 test (GLUE dev set)");
     expect(formatSplit({ name: "reviews", sourceNames }, "test")).toBe("reviews test (dev set)");
     expect(formatSplit({ name: "reviews", sourceNames }, "train")).toBe("reviews train");
-  });
-});
-
-describe("getDataRoots", () => {
-  it("lists TEMPER_DATA and ./data", () => {
-    vi.stubEnv("TEMPER_DATA", "elsewhere");
-    expect(getDataRoots()).toEqual(["elsewhere", "data"]);
-    vi.stubEnv("TEMPER_DATA", "");
-    expect(getDataRoots()).toEqual(["data"]);
   });
 });

@@ -1,7 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { isKnownPattern } from "../../src/text/known-patterns.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -23,9 +22,4 @@ test("a tokenizer with a regular expression of its own is rejected, so that no t
     await expect(loadTokenizer(model)).rejects.toThrow("expected a regular expression of a known family");
   }
   await loadTokenizer(source);
-});
-
-test("only the patterns of the list are known", () => {
-  for (const pattern of ["(a+)+$", "(a|a)*b", "\\s+$", ""]) expect(isKnownPattern(pattern)).toBe(false);
-  expect(isKnownPattern("\\s{2,}|[\\n\\r\\t]")).toBe(true);
 });

@@ -2,7 +2,7 @@ import { listRewritings } from "../../attacks/transformations/rewrite-text.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { mean, quantile } from "../../evaluation/statistics.js";
-import { listLookAlikes } from "../../text/look-alikes.js";
+import { listLookAlikes } from "../../text/confusables.js";
 import { splitWords } from "../../text/words.js";
 import { type Claim, createClaim, rateSeverity, type ShownText } from "../claim.js";
 import {
