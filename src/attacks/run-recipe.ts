@@ -74,8 +74,8 @@ export function* runRecipe(
   };
   let found: SearchEnd;
   try {
-    const proves = search.proves ?? false;
-    found = yield* drive(search.run(problem, rng), { recipe, tally, budget, draws, proves, isPauseDue });
+    const accuracy: Accuracy = search.proves ? "exact" : { label };
+    found = yield* drive(search.run(problem, rng), tally, accuracy, budget, draws, isPauseDue);
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError(`attack ${name}: the search failed on example ${id}: ${getErrorMessage(error)}`, {
@@ -105,22 +105,16 @@ interface SearchEnd {
   readonly isComplete: boolean;
 }
 
-interface DriveOptions {
-  readonly recipe: Recipe;
-  readonly tally: Tally;
-  readonly budget: number;
-  /** The random stream of the transformations. */
-  readonly draws: Rng;
-  readonly proves: boolean;
-  isPauseDue(): boolean;
-}
-
 /** Answers the requests of a search until it ends or the budget is spent. */
 function* drive(
   search: SearchGenerator<EditedText | Unproven>,
-  { recipe, tally, budget, draws, proves, isPauseDue }: DriveOptions,
+  tally: Tally,
+  accuracy: Accuracy,
+  budget: number,
+  draws: Rng,
+  isPauseDue: () => boolean,
 ): RecipeGenerator<SearchEnd> {
-  const decision: Accuracy = proves ? "exact" : { label: tally.label };
+  const { recipe } = tally;
   let step = search.next([]);
   while (!step.done) {
     const asked = step.value;
@@ -133,7 +127,7 @@ function* drive(
     } else {
       const affordable = asked.candidates.slice(0, budget - tally.queries);
       const queries = affordable.map(({ text, hidden }): Query => {
-        return { text, hidden, accuracy: hidden ? "rough" : decision };
+        return { text, hidden, accuracy: hidden ? "rough" : accuracy };
       });
       const scores = queries.length > 0 ? ((yield queries) as readonly Score[]) : [];
       const scored = tally.add(affordable, scores);

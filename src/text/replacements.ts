@@ -1,27 +1,19 @@
 import { tagPartsOfSpeech } from "./part-of-speech.js";
 import type { Substitutions } from "./substitutions.js";
 
-/** The words that may be used at each position of a text. */
-interface SubstitutionSpace {
-  /** One list per word. Index 0 is the word itself, so a list of length 1 means a fixed word. */
-  readonly replacements: readonly (readonly string[])[];
-}
-
-/** Builds the attack space of one text: the substitutes of every word in a modifiable field. */
+/** The attack space of one text: each word with its substitutes, if its field is modifiable. */
 export function buildAttackSpace(
   words: readonly string[],
   fields: ArrayLike<number>,
   modifiableFields: readonly number[],
   substitutions: Substitutions,
-  options: { readonly candidatesPerWord?: number } = {},
-): SubstitutionSpace {
-  const { candidatesPerWord = 10 } = options;
+  candidatesPerWord = 10,
+): string[][] {
   const tags = substitutions.usesPartOfSpeech ? tagPartsOfSpeech(words) : undefined;
-  const replacements = words.map((word, i) => {
+  return words.map((word, i) => {
     if (!modifiableFields.includes(fields[i]!)) return [word];
     return [word, ...substitutions.getSubstitutes(word, tags?.[i])].slice(0, candidatesPerWord);
   });
-  return { replacements };
 }
 
 /** The size of an attack space (RIFT 3.3). */

@@ -79,10 +79,9 @@ export const ascc = defineMethod({
         const substitutions = await training.loadSubstitutions();
         findWords = (item) => {
           const { words, fields, positions } = getWordLevelEncoding(item);
-          const { replacements } = buildAttackSpace(words, fields, task.modifiableFields, substitutions, {
-            candidatesPerWord: options.candidatesPerWord,
-          });
-          return findModifiableWords(replacements, positions, (word) => model.tokenizer.wordToId(word));
+          const { candidatesPerWord } = options;
+          const space = buildAttackSpace(words, fields, task.modifiableFields, substitutions, candidatesPerWord);
+          return findModifiableWords(space, positions, (word) => model.tokenizer.wordToId(word));
         };
         const checked = train.items.slice(0, numCheckedExamples);
         const isFixed = (item: TokenizedExample): boolean => getModifiableWords(item).candidateIds.length === 0;

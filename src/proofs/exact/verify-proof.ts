@@ -85,14 +85,16 @@ export async function verifyProof(
   checkHashes(header, { ...victim.hashes, ...(substitutionsHash && { substitutions: substitutionsHash }) }, path);
   const texts = await checkTexts(path, proof, victim, options);
   for (const text of texts) await checkWitnesses(text, victim, options.tolerance);
+  // The same model in the same precision.
   const isSameVictim = header.hashes.victim === victim.hash;
   const all = texts.flatMap((text) => text.blocks.map((block) => ({ text, block })));
   const drawn = drawBlocks(all, options);
-  let [identicalBlocks, identicalOrders] = [0, 0];
+  const hasTable = options.listWords !== undefined;
+  const counts = { checkedBlocks: drawn.length, identicalBlocks: 0, identicalOrders: 0 };
   for (const [i, { text, block }] of drawn.entries()) {
     const margins: number[] = [];
-    if (await checkBlock(text, block, victim, { ...options, isSameVictim, margins })) identicalBlocks++;
-    if (block.changes === 1 && checkOrder(text, margins, options.tolerance)) identicalOrders++;
+    if (await checkBlock(text, block, victim, options.tolerance, isSameVictim, margins)) counts.identicalBlocks++;
+    if (block.changes === 1 && checkOrder(text, margins, options.tolerance)) counts.identicalOrders++;
     options.onBlock?.(i + 1, drawn.length);
   }
   const isComplete = drawn.length === all.length;
@@ -102,15 +104,9 @@ export async function verifyProof(
     lines,
     texts: texts.length,
     blocks: all.length,
-    checkedBlocks: drawn.length,
-    identicalBlocks,
-    classes: listClasses(texts, {
-      identicalBlocks,
-      identicalOrders,
-      checkedBlocks: drawn.length,
-      hasTable: options.listWords !== undefined,
-      isSameVictim,
-    }),
+    checkedBlocks: counts.checkedBlocks,
+    identicalBlocks: counts.identicalBlocks,
+    classes: listClasses(texts, counts, hasTable, isSameVictim),
     detection: falseFractions.map((falseFraction) => ({
       falseFraction,
       probability: isComplete ? 1 : 1 - (1 - falseFraction) ** options.blocks,
@@ -121,15 +117,11 @@ export async function verifyProof(
 /** Counts what was verified. A block of another host has other last bits, and so has its order. */
 function listClasses(
   texts: readonly CheckedText[],
-  counts: {
-    readonly identicalBlocks: number;
-    readonly identicalOrders: number;
-    readonly checkedBlocks: number;
-    readonly hasTable: boolean;
-    readonly isSameVictim: boolean;
-  },
+  counts: { readonly checkedBlocks: number; readonly identicalBlocks: number; readonly identicalOrders: number },
+  hasTable: boolean,
+  isSameVictim: boolean,
 ): VerifiedClass[] {
-  const { identicalBlocks, identicalOrders, checkedBlocks, hasTable, isSameVictim } = counts;
+  const { checkedBlocks, identicalBlocks, identicalOrders } = counts;
   const blocks = texts.reduce((sum, text) => sum + text.blocks.length, 0);
   const orders = texts.filter(({ order }) => order !== null).length;
   const attacks = texts.filter(({ start }) => start.attack !== null).length;
@@ -282,23 +274,17 @@ function checkMargin(location: string, what: string, recorded: number, found: nu
     );
 }
 
-interface BlockCheck {
-  readonly tolerance: number;
-  /** True if the proof is of this victim in the same precision. */
-  readonly isSameVictim: boolean;
-  /** Receives the margins of all candidates. */
-  readonly margins: number[];
-}
-
 /**
  * Scores a block again and compares every key. Returns false if the scores have another hash: then
- * the rest of the line may differ by their rounding.
+ * the rest of the line may differ by their rounding. `margins` receives those of all candidates.
  */
 async function checkBlock(
   { location, original, start, order }: CheckedText,
   block: BlockLine,
   victim: AbleVictim,
-  { tolerance, isSameVictim, margins }: BlockCheck,
+  tolerance: number,
+  isSameVictim: boolean,
+  margins: number[],
 ): Promise<boolean> {
   const listed = listSubstitutions(start);
   const substitutions = block.changes === 1 || !order ? listed : order.map((each) => listed[each]!);

@@ -43,7 +43,7 @@ beforeAll(async () => {
   substitutions = await job.loadSubstitutions!();
   targets = items.map(({ example }) => {
     const { words, fields } = model.tokenizer.encodeWords(example.texts, model.maxLength);
-    return { words, replacements: buildAttackSpace(words, fields, [0], substitutions).replacements };
+    return { words, replacements: buildAttackSpace(words, fields, [0], substitutions) };
   });
 });
 afterAll(() => free(model.weights));

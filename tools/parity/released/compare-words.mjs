@@ -70,8 +70,8 @@ export function compareWords(released, { tokenizer }) {
 
   let [open, differing] = [0, 0];
   for (const [i, { words, fields, positions }] of encodings.entries()) {
-    const { replacements } = buildAttackSpace(words, fields, [inputs[i].length - 1], substitutions);
-    const found = findModifiableWords(replacements, positions, tokenizer.wordToId);
+    const space = buildAttackSpace(words, fields, [inputs[i].length - 1], substitutions);
+    const found = findModifiableWords(space, positions, tokenizer.wordToId);
     const own = new Map(
       [...found.tokenPositions].map((position, j) => [position, [...found.candidateIds[j].slice(1)]]),
     );
