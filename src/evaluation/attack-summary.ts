@@ -298,7 +298,7 @@ export function summarizeAttacks(
   const [strongest] = selectLargestSample(outcomes);
   // One attack is its own worst case.
   const worst = outcomes.get(worstCaseId) ?? outcomes.get(strongest!)!;
-  const worstCase = countCorrect(worst);
+  const worstCase = [...worst.values()].filter(Boolean).length;
   const guard = journals.get("guard")?.summary;
   const checked = listChecked(journals);
   const labelCounts = new Map<number, number>();
@@ -367,10 +367,6 @@ export function hasSameExamples({ results: first }: JournalResults, { results: s
 
 function sumOf<T>(items: readonly T[], getValue: (item: T) => number): number {
   return items.reduce((sum, item) => sum + getValue(item), 0);
-}
-
-function countCorrect(outcomes: ExampleOutcomes): number {
-  return [...outcomes.values()].filter(Boolean).length;
 }
 
 /** Returns part / whole, or 0 if there is nothing to count. */

@@ -53,22 +53,13 @@ export function findModifiableWords(
 /** The hull of a batch on the host: one row per modifiable word, in few different row counts. */
 type HostHull = Readonly<Record<Exclude<keyof Hull, "isPacked">, HostTensor>>;
 
-/** The candidates of a word: no more than a table of substitutes can store, and the word itself. */
-function getHullWidth(candidatesPerWord: number): number {
-  return Math.min(candidatesPerWord, 1 + maxSubstitutes);
-}
-
-/** The rows of the hull of a batch that has so many modifiable words and tokens. */
-function countHullRows(numWords: number, numTokens: number): number {
-  const quarter = Math.ceil(numTokens / 4);
-  return Math.max(1, Math.ceil(numWords / quarter)) * quarter;
-}
-
 export function packHull(texts: readonly ModifiableWords[], length: number, candidatesPerWord: number): HostHull {
-  const width = getHullWidth(candidatesPerWord);
+  // A word has no more candidates than a table of substitutes can store, and itself.
+  const width = Math.min(candidatesPerWord, 1 + maxSubstitutes);
   const numTokens = texts.length * length;
   const numWords = texts.reduce((sum, text) => sum + text.candidateIds.length, 0);
-  const count = countHullRows(numWords, numTokens);
+  const quarter = Math.ceil(numTokens / 4);
+  const count = Math.max(1, Math.ceil(numWords / quarter)) * quarter;
   const candidateIds = new Int32Array(count * width);
   const candidateMask = new Uint8Array(count * width);
   const positions = new Int32Array(count);

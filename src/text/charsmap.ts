@@ -14,7 +14,8 @@ export function checkCharsmap(bytes: Buffer): string | null {
   const units = new Uint32Array(bytes.buffer.slice(bytes.byteOffset + 4, bytes.byteOffset + 4 + trieSize));
   const replacements = bytes.subarray(4 + trieSize);
   if (!isUtf8(replacements)) return damaged;
-  const isStart = (index: number): boolean => index <= replacements.length && !isContinuation(replacements[index]);
+  // The top bits 10 mark a byte that continues a character.
+  const isStart = (index: number): boolean => index <= replacements.length && (replacements[index] ?? 0) >> 6 !== 0b10;
 
   const visited = new Uint8Array(units.length);
   const open = [getOffset(units[0]!)];
@@ -38,8 +39,4 @@ export function checkCharsmap(bytes: Buffer): string | null {
 
 function getOffset(unit: number): number {
   return ((unit >>> 10) << ((unit & 0x200) >>> 6)) >>> 0;
-}
-
-function isContinuation(byte: number | undefined): boolean {
-  return byte !== undefined && (byte & 0xc0) === 0x80;
 }

@@ -155,13 +155,8 @@ interface BuildOptions {
 
 const createArray = (length: number): Int32Array => new Int32Array(length);
 
-const zeros: Int32Array[] = [];
-
 /** Nearly all texts have only tokens of type 0. Those of one length share an array. */
-function getZeros(length: number): Int32Array {
-  zeros[length] ??= new Int32Array(length);
-  return zeros[length];
-}
+const zeros: Int32Array[] = [];
 
 /** Builds the token sequence of a layout, with the texts truncated to fit `maxLength`. */
 export function buildSequence(
@@ -174,7 +169,8 @@ export function buildSequence(
   const kept = fitLengths(parts, lengths, maxLength, truncate);
   const total = kept.reduce((sum, length) => sum + length, countSpecialTokens(parts));
   const ids = allocate(total);
-  const tokenTypeIds = parts.some(({ type }) => type !== 0) ? new Int32Array(total) : getZeros(total);
+  zeros[total] ??= new Int32Array(total);
+  const tokenTypeIds = parts.some(({ type }) => type !== 0) ? new Int32Array(total) : zeros[total];
   let end = 0;
   for (const part of parts) {
     const start = end;

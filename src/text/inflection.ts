@@ -86,13 +86,8 @@ interface Lemmatizer {
   adjective(word: string): string;
 }
 
+/** It is loaded on first use, because it contains a list of 85,000 words. */
 let lemmatizer: Lemmatizer | undefined;
-
-/** Loads the lemmatizer on first use, because it contains a list of 85,000 words. */
-function loadLemmatizer(): Lemmatizer {
-  lemmatizer ??= createRequire(import.meta.url)("wink-lemmatizer") as Lemmatizer;
-  return lemmatizer;
-}
 
 /** Returns the dictionary form of a lowercase word, and which inflection the word is. */
 export function analyzeInflection(
@@ -102,7 +97,8 @@ export function analyzeInflection(
   const known = irregularForms.get(`${partOfSpeech} ${word}`);
   if (known) return known;
   if (partOfSpeech === "adverb" || partOfSpeech === "other") return { lemma: word, form: "base" };
-  const lemma = loadLemmatizer()[partOfSpeech](word);
+  lemmatizer ??= createRequire(import.meta.url)("wink-lemmatizer") as Lemmatizer;
+  const lemma = lemmatizer[partOfSpeech](word);
   if (lemma === word) return { lemma, form: "base" };
   if (partOfSpeech === "noun") return { lemma, form: "plural" };
   if (partOfSpeech === "adjective") return { lemma, form: word.endsWith("st") ? "superlative" : "comparative" };

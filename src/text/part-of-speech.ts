@@ -16,11 +16,6 @@ const partOfSpeechByTag: Partial<Record<WinkTag, PartOfSpeech>> = {
 
 let tagger: WinkMethods | undefined;
 
-function getTagger(): WinkMethods {
-  tagger ??= loadTagger();
-  return tagger;
-}
-
 /** Tags every word with its part of speech in context. */
 export function tagPartsOfSpeech(words: readonly string[]): PartOfSpeech[] {
   return tagWords(words).map((tag) => (tag && partOfSpeechByTag[tag]) ?? "other");
@@ -66,7 +61,8 @@ export function tagUniversal(words: readonly string[]): UniversalTag[] {
 }
 
 function tagWords(words: readonly string[]): (WinkTag | undefined)[] {
-  const { readDoc, its } = getTagger();
+  tagger ??= loadTagger();
+  const { readDoc, its } = tagger;
   const tokens = readDoc(words.join(" ")).tokens();
   const values = tokens.out(its.value) as string[];
   const spaces = tokens.out(its.precedingSpaces) as string[];

@@ -39,8 +39,10 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
     if (line === 1 && text.startsWith("\ufeff")) text = text.slice(1);
     return { line, text: text.endsWith("\r") ? text.slice(0, -1) : text, bytes: consumed };
   };
+  const stream: AsyncIterable<Uint8Array> =
+    input ?? (path === "-" ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 }));
   try {
-    for await (const chunk of input ?? openStream(path)) {
+    for await (const chunk of stream) {
       let start = 0;
       for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
         pending.push(chunk.subarray(start, end));
@@ -58,10 +60,6 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
     throw createFileError(error, name, "read");
   }
   if (pending.length > 0) yield decode(Buffer.concat(pending));
-}
-
-function openStream(path: string): AsyncIterable<Uint8Array> {
-  return path === "-" ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 });
 }
 
 /** A text or a pair of texts, and its line number. */

@@ -47,7 +47,8 @@ function createContextConstraint({ encoder, minSimilarity, cache }: ContextFilte
       const contexts = [...groupBy(unknown, ({ origin }) => origin)].map(([origin, found]) => {
         const words = found.map(({ word }) => word);
         const windows = listWindows(original, origin, words);
-        return { origin, words, windows, name: hashWindows(windows) };
+        const name = Buffer.from(sha256(windows.join("\0"))).toString("base64url");
+        return { origin, words, windows, name };
       });
       const missing = contexts.filter(({ name }) => cache?.get(name) === undefined);
       const texts = [...new Set(missing.flatMap(({ windows }) => windows))];
@@ -87,10 +88,6 @@ function listWindows(original: EditedText, origin: number, words: readonly strin
   while (end < slots.length && end - origin <= contextSize && slots[end]!.field === field) end++;
   const context = original.words.slice(start, end);
   return [original.getWord(origin), ...words].map((word) => context.with(origin - start, word).join(" "));
-}
-
-function hashWindows(windows: readonly string[]): string {
-  return Buffer.from(sha256(windows.join("\0"))).toString("base64url");
 }
 
 function compareWithFirst([first, ...rest]: readonly Float32Array[]): readonly number[] {

@@ -24,7 +24,8 @@ export function beamSearch(width: number, { returns = false }: { readonly return
             ({ text }) => scoreCandidates(text, problem.findOpenPositions(text)) as SearchGenerator<ScoredText[]>,
           ),
         );
-        const results = removeDuplicates(lists.flat())
+        const distinct = new Map(lists.flat().map((result) => [toKey(result), result]));
+        const results = [...distinct.values()]
           .filter((result) => returns || !visited.has(toKey(result)))
           .sort((a, b) => b.value - a.value);
         const first = results[0];
@@ -41,8 +42,3 @@ export function beamSearch(width: number, { returns = false }: { readonly return
 }
 
 const toKey = ({ text }: ScoredText): string => text.texts.join("\n");
-
-function removeDuplicates(results: readonly ScoredText[]): ScoredText[] {
-  const known = new Map(results.map((result) => [toKey(result), result]));
-  return [...known.values()];
-}

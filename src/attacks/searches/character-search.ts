@@ -1,6 +1,5 @@
-import type { EditedText } from "../edited-text.js";
-import { type Problem, type ScoredText, type Search, score } from "../protocol.js";
-import { type CharacterPlace, editCharacter, listCharacterPlaces } from "../transformations/edit-character.js";
+import { type ScoredText, type Search, score } from "../protocol.js";
+import { editCharacter, listCharacterPlaces } from "../transformations/edit-character.js";
 
 /**
  * Charmer's search (Abad Rocamora et al. 2024): per edit, a space at every place ranks the places,
@@ -27,8 +26,9 @@ export function characterSearch({
       let best = problem.original;
       for (let edit = 0; edit < edits; edit++) {
         const tests = listCharacterPlaces(current.text, fields).flatMap((place) => {
-          const text = testPlace(problem, current.text, place);
-          return text ? [{ place, text }] : [];
+          // With a space there, or without the space that is there.
+          const text = editCharacter(current.text, place, " ") ?? editCharacter(current.text, place, "");
+          return text && problem.isAllowed(text) ? [{ place, text }] : [];
         });
         const ranks = yield* score(tests.map(({ text }) => ({ text })));
         const order = [...tests.keys()].sort((a, b) => ranks[b]!.value - ranks[a]!.value || a - b);
@@ -51,10 +51,4 @@ export function characterSearch({
       return best.text;
     },
   };
-}
-
-/** The text with a space at a place, or without a space that is there; null if it is not allowed. */
-function testPlace(problem: Problem, text: EditedText, place: CharacterPlace): EditedText | null {
-  const tested = editCharacter(text, place, " ") ?? editCharacter(text, place, "");
-  return tested && problem.isAllowed(tested) ? tested : null;
 }
