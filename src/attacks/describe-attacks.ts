@@ -35,7 +35,6 @@ export function describeAttack(definition: AttackDefinition) {
     transformations: transformations.map((each) => each.name),
     constraints: constraints.map((each) => each.name),
     search: search.name,
-    /** Queries per example, in words. */
     cost: search.cost,
     resources: [...new Set(needs.flatMap((each) => resourceFacts[each].title ?? []))],
     options: describeOptions(options),

@@ -115,7 +115,6 @@ function findPenalties({ model, weights }: GradientModel): Float32Array {
   return Float32Array.from({ length: count }, (_, id) => (isWord(tokens[id]) ? 0 : excluded));
 }
 
-/** Tokenizes a text for the model, with the characters that each token covers. */
 function encode(
   { tokenizer, tokenization, maxLength }: GradientModel["model"],
   texts: readonly string[],

@@ -110,7 +110,6 @@ export async function connectHttpVictim(
   });
 }
 
-/** Returns a function that waits so that requests start at least 1 / rate seconds apart. */
 function createRateLimiter(perSecond: number | undefined): () => Promise<void> {
   let next = 0;
   return async () => {

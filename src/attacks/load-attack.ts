@@ -103,7 +103,6 @@ export async function checkAttack(
   return loaded.name;
 }
 
-/** The resources to load for an attack: those that it needs, and those that it can use. */
 export function listResources({ definition, options }: Attack): ResourceName[] {
   return [...getNeeds(definition, options), ...(definition.optional ?? [])];
 }
@@ -142,7 +141,6 @@ const hashNames: Partial<Record<ResourceName, string>> = {
   lmConstraint: "languageModel",
 };
 
-/** SHA-256 of the resources that an attack uses, and of its file, by name. */
 function hashResources(attack: Attack, resources: Partial<AttackResources>): Record<string, string> {
   const hashes = listResources(attack).flatMap((name) => {
     const part = resources[name];

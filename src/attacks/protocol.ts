@@ -74,7 +74,6 @@ export interface Problem {
   readonly original: ScoredText;
   /** The maximum number of texts to score for this example, the original one included; infinite without a budget. */
   readonly budget: number;
-  /** True if the search goes on after the goal is reached, until nothing improves the value. */
   readonly isMaximized: boolean;
   /** The positions that the constraints allow to change. */
   findOpenPositions(text: EditedText): number[];

@@ -91,7 +91,6 @@ export const attackResultSchema = z
 
 type DeepReadonly<T> = { readonly [Key in keyof T]: DeepReadonly<T[Key]> };
 
-/** The result of an attack on one example. The journal has one line per result. */
 export type AttackResult = DeepReadonly<z.output<typeof attackResultSchema>>;
 export type AttackOutcome = AttackResult["outcome"];
 

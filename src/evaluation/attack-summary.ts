@@ -57,7 +57,6 @@ const attackSummarySchema = z.object({
    */
   queries: z.object({ mean: number, median: number, p95: number, total: number, evaluated: number }),
   tokens: z.object({ queried: number, evaluated: number }),
-  /** The cost of the sentence encoder, the masked language model, the tagger and gradients. */
   resources: resourceCostsSchema.optional(),
   seconds: number,
   /** True if the attack or the user limited the number of queries. */

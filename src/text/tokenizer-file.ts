@@ -152,7 +152,6 @@ function createRobertaLayout(clsId: number, sepId: number): SequenceLayout {
   return { single, pair: [...single, { token: sepId, type: 0 }, { field: 1, type: 0 }, { token: sepId, type: 0 }] };
 }
 
-/** Creates the post-processor of BERT: the layout [CLS] a [SEP] b [SEP]. */
 export function createBertProcessor(getId: (token: string) => number): PostProcessor {
   const [cls, sep] = ["[CLS]", "[SEP]"].map((token) => [token, getId(token)]);
   return readPostProcessor({ type: "BertProcessing", sep, cls }, "post_processor");

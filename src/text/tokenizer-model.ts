@@ -99,7 +99,6 @@ function readBpe(
   return { vocabulary, ...model, merges: checked };
 }
 
-/** Parses a merge: a pair of tokens, or one string with both tokens separated by a space. */
 function readMerge(value: unknown, source: string): [string, string] {
   const pair = typeof value === "string" ? value.split(" ") : value;
   if (Array.isArray(pair) && pair.length === 2 && pair.every((token) => typeof token === "string" && token !== "")) {

@@ -67,7 +67,6 @@ function startWorker(): NonNullable<typeof state> {
   return state;
 }
 
-/** Sends a request and waits for its answer. `source` names the tokenizer in messages. */
 function call(request: Request, source: string): readonly TextTokens[] {
   const { port, signal } = startWorker();
   Atomics.store(signal, 0, 0);

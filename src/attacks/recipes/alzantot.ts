@@ -6,9 +6,6 @@ import { createGoal, goalOptions } from "../goals.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
-/** A squared distance of 0.5 between vectors of length 1 is a cosine of 0.75. */
-const minCosine = 0.75;
-
 export const alzantot = defineAttack({
   name: "alzantot",
   summary: "genetic algorithm over the neighbors of words, in at most 20% of a text",
@@ -33,7 +30,8 @@ export const alzantot = defineAttack({
       noRepeat,
       keepStopWords(),
       maxWordsChanged({ fraction: options.maxModificationRate }),
-      minWordSimilarity(neighbors, minCosine),
+      // A squared distance of 0.5 between vectors of length 1.
+      minWordSimilarity(neighbors, 0.75),
       ...(mlm ? [keepMostLikely(mlm, options.likeliest)] : []),
     ],
     search: geneticSearch(options),

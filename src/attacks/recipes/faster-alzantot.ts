@@ -6,9 +6,6 @@ import { createGoal, goalOptions } from "../goals.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
-/** A squared distance of 0.5 between vectors of length 1 is a cosine of 0.75. */
-const minCosine = 0.75;
-
 export const fasterAlzantot = defineAttack({
   name: "faster-alzantot",
   summary: "the genetic algorithm with more generations and a fixed word similarity",
@@ -32,7 +29,8 @@ export const fasterAlzantot = defineAttack({
       noRepeat,
       keepStopWords(),
       maxWordsChanged({ fraction: options.maxModificationRate }),
-      minWordSimilarity(neighbors, minCosine),
+      // A squared distance of 0.5 between vectors of length 1.
+      minWordSimilarity(neighbors, 0.75),
       ...(mlm ? [maxLikelihoodDrop(mlm, options.likelihoodDrop)] : []),
     ],
     search: geneticSearch(options),

@@ -5,9 +5,6 @@ import { createGoal, goalOptions } from "../goals.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
-/** A squared distance of 0.5 between vectors of length 1 is a cosine of 0.75. */
-const minCosine = 0.75;
-
 export const iga = defineAttack({
   name: "iga",
   summary: "genetic algorithm that starts with one change per word and may change a word again",
@@ -28,7 +25,8 @@ export const iga = defineAttack({
     constraints: [
       keepStopWords(),
       maxWordsChanged({ fraction: options.maxModificationRate }),
-      minWordSimilarity(neighbors, minCosine),
+      // A squared distance of 0.5 between vectors of length 1.
+      minWordSimilarity(neighbors, 0.75),
     ],
     search: geneticSearch({
       ...options,

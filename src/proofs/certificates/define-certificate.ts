@@ -109,7 +109,6 @@ export interface CertificateDefinition<
   readonly name: string;
   /** One line for tables and --help. */
   readonly summary: string;
-  /** The edits that the certificates are about. */
   readonly covers: string;
   /** A method that trains a model for it, such as "hash-vote:groups=25". Without one, any model can be certified. */
   readonly trainedBy?: string;

@@ -55,7 +55,6 @@ export const windows = defineCertificate({
   recorded: {
     size: z.int().min(1).max(1000),
     positiveLabel: z.int().min(0).max(1),
-    /** A text is flagged if its score is above. */
     threshold: z.number(),
   },
   line: {

@@ -34,7 +34,6 @@ export interface ProofVerification {
   readonly checkedBlocks: number;
   /** Checked blocks whose line is the recorded one, with the hash of all scores. */
   readonly identicalBlocks: number;
-  /** The fields that were computed again, and those that were not. */
   readonly classes: readonly VerifiedClass[];
   /** The probability that the check finds a proof of which this fraction of blocks is false. */
   readonly detection: readonly { readonly falseFraction: number; readonly probability: number }[];
