@@ -3,14 +3,11 @@ import type { WeightedModel } from "../hull/hull-model.js";
 import type { Model } from "../models/index.js";
 import type { LmConstraint } from "../text/lm-constraint.js";
 import type { PartOfSpeech } from "../text/part-of-speech.js";
+import type { Substitutions } from "../text/substitutions.js";
 import type { Resource } from "./requests.js";
 
 /** Words that may take the place of a word, nearest first. */
-export interface NeighborTable {
-  readonly name: string;
-  readonly hash: string;
-  readonly usesPartOfSpeech: boolean;
-  getSubstitutes(word: string, partOfSpeech?: PartOfSpeech): readonly string[];
+export interface NeighborTable extends Substitutions {
   /** Cosine similarity of two words, if the table has vectors; undefined for unknown words. */
   computeSimilarity?(first: string, second: string): number | undefined;
 }

@@ -16,10 +16,7 @@ export interface Substitutions {
   readonly hash: string;
   /** True if the substitutes depend on the part of speech, so that texts must be tagged. */
   readonly usesPartOfSpeech: boolean;
-  /**
-   * Returns at most 8 substitutes, best first, in the letter case of the word, without the word
-   * itself.
-   */
+  /** Returns substitutes, best first, in the letter case of the word, without the word itself. */
   getSubstitutes(word: string, partOfSpeech?: PartOfSpeech): readonly string[];
 }
 

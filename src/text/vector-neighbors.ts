@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { matchCase } from "./substitutions.js";
+import { matchCase, type Substitutions } from "./substitutions.js";
 import type { WordVectors } from "./vectors.js";
 
 /** Neighbors that are kept per word: as many as any recipe uses. */
@@ -12,13 +12,7 @@ const maxNeighbors = 50;
 export function createVectorNeighbors(
   { words, dimension, values }: WordVectors,
   name: string,
-): {
-  readonly name: string;
-  readonly hash: string;
-  readonly usesPartOfSpeech: false;
-  getSubstitutes(word: string): readonly string[];
-  computeSimilarity(first: string, second: string): number | undefined;
-} {
+): Substitutions & { computeSimilarity(first: string, second: string): number | undefined } {
   const rows = new Map(words.map((word, row) => [word, row]));
   const unit = new Float32Array(values.length);
   for (let row = 0; row < words.length; row++) {
