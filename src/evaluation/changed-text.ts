@@ -2,17 +2,13 @@ import { type AttackResult, findNewWords, getWordFields } from "../attacks/resul
 import { splitIntoPieces, type TextPiece } from "../text/text-pieces.js";
 
 /** The text after an attack in pieces, with its new words. */
-export function splitChangedText(result: AttackResult): {
-  readonly fields: TextPiece[][];
-  readonly changed: ReadonlySet<number>;
-  /** The original of a word; undefined if the word was inserted. */
-  getOriginal(word: number): string | undefined;
-} {
+export function splitChangedText(result: AttackResult) {
   const { finalTexts, finalWords, finalFieldSizes, words, origins } = result;
   return {
     fields: splitIntoPieces(finalTexts, finalWords, getWordFields(finalFieldSizes)),
     changed: new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : []))),
-    getOriginal: (word) => words[origins[word]!],
+    /** The original of a word; undefined if the word was inserted. */
+    getOriginal: (word: number) => words[origins[word]!],
   };
 }
 

@@ -1,6 +1,6 @@
 import { formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { confusionMatrix as createConfusionMatrix } from "./metrics.js";
-import { type Interval, wilsonInterval } from "./statistics.js";
+import { wilsonInterval } from "./statistics.js";
 
 type ConfusionMatrix = readonly (readonly number[])[];
 
@@ -11,17 +11,12 @@ const majorityFraction = 0.9;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Mean of the recalls of all labels that occur, with its 95% CI and the value of a guess. */
-export interface BalancedAccuracy extends Interval {
-  readonly value: number;
-  readonly chance: number;
-}
-
 /**
- * Computes balanced accuracy. The recalls are independent, so their Wilson intervals combine as
- * the root of the sum of squares. Unlike the normal approximation, that is not zero at 0% and 100%.
+ * The mean of the recalls of all labels that occur, with its 95% CI and the value of a guess. The recalls are
+ * independent, so their Wilson intervals combine as the root of the sum of squares. Unlike the
+ * normal approximation, that is not zero at 0% and 100%.
  */
-export function computeBalancedAccuracy(confusionMatrix: ConfusionMatrix): BalancedAccuracy {
+export function computeBalancedAccuracy(confusionMatrix: ConfusionMatrix) {
   const recalls = confusionMatrix.flatMap((row, label) => {
     const count = sum(row);
     return count === 0 ? [] : [{ value: row[label]! / count, ...wilsonInterval(row[label]!, count) }];

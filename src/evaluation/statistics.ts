@@ -125,6 +125,7 @@ export function holmCorrection(values: readonly number[]): number[] {
 
 /** With fewer resamples on one side of zero, the p-value would be coarse. */
 const rareResamples = 5;
+const confidence = 0.95;
 
 export interface BootstrapResult extends Interval {
   /** Mean of the first minus mean of the second. */
@@ -145,7 +146,7 @@ export function pairedBootstrap(
   first: readonly ArrayLike<number>[],
   second: readonly ArrayLike<number>[],
   rng: Rng,
-  options: { readonly samples?: number; readonly confidence?: number } = {},
+  samples = 10_000,
 ): BootstrapResult {
   const seeds = first.length;
   const examples = first[0]?.length ?? 0;
@@ -153,12 +154,10 @@ export function pairedBootstrap(
     second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
   if (!isPaired) throw new RangeError("expected the same seeds and examples for both models");
   const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
-  const samples = options.samples ?? 10_000;
   const drawExampleSums = createSeedResampler(gaps, rng);
   const drawMean = (): number => rng.sumDraws(drawExampleSums()) / (seeds * examples);
   const means = new Float64Array(samples);
   for (let i = 0; i < samples; i++) means[i] = drawMean();
-  const confidence = options.confidence ?? 0.95;
   let [draws, atMostZero, atLeastZero] = [0, 0, 0];
   const count = (value: number): void => {
     draws++;
@@ -170,7 +169,7 @@ export function pairedBootstrap(
   const tail = isRare ? computeResampleTail(gaps, atMostZero < atLeastZero ? 1 : -1) : null;
   if (isRare && tail === null) while (draws < 10 * samples) count(drawMean());
   const same = gaps.every((row) => row.every((gap) => gap === gaps[0]![0])) ? gaps[0]![0]! : null;
-  const unseen = wilsonInterval(0, examples, confidence).high;
+  const unseen = wilsonInterval(0, examples).high;
   return {
     difference: mean(gaps.map(mean)),
     low: same === null ? quantile(means, (1 - confidence) / 2) : Math.max(-1, same - unseen),

@@ -64,7 +64,7 @@ function summarizeSeeds(seeds: readonly ExampleOutcomes[]): Omit<ComparedMetric,
     scores.length === 1
       ? wilsonInterval(first.filter(Boolean).length, first.length)
       : hasEqualLengths
-        ? pairedBootstrap(scores, zeros, new Rng("report"), { samples: bootstrapSamples })
+        ? pairedBootstrap(scores, zeros, new Rng("report"), bootstrapSamples)
         : null;
   const std = accuracies.length > 1 ? standardDeviation(accuracies) : null;
   return { value: mean(accuracies), examples: first.length, interval, std };

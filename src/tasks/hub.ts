@@ -23,10 +23,7 @@ const shortNames: Record<string, string> = {
 };
 
 /** Parses hf:OWNER/NAME[@REVISION][/CONFIG], or a known short name such as hf:glue/sst2. */
-export function parseDatasetReference(reference: string): {
-  readonly repo: { readonly type: "dataset"; readonly name: string; readonly revision?: string };
-  readonly config: string | undefined;
-} {
+export function parseDatasetReference(reference: string) {
   const [first = "", ...rest] = reference.replace(/^hf:/, "").split("/");
   const [shortName = "", shortRevision] = first.split("@");
   const fullName = shortNames[shortName];
@@ -36,7 +33,7 @@ export function parseDatasetReference(reference: string): {
       : [fullName, shortRevision, rest.join("/")];
   if (!/^[\w.-]+\/[\w.-]+$/.test(name))
     throw new UserError(`${reference}: expected hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:glue/sst2.`);
-  return { repo: { type: "dataset", name, ...(revision && { revision }) }, config: config || undefined };
+  return { name, revision: revision || undefined, config: config || undefined };
 }
 
 export async function loadHubTask(reference: string, options: CustomTaskOptions & HubReadOptions): Promise<Task> {
@@ -63,8 +60,8 @@ function createSource(
 }
 
 async function openReference(reference: string, options: HubReadOptions) {
-  const { repo, config } = parseDatasetReference(reference);
-  const repository = await openDatasetRepository(reference, repo.name, { ...options, revision: repo.revision });
+  const { name, revision, config } = parseDatasetReference(reference);
+  const repository = await openDatasetRepository(reference, name, { ...options, revision });
   const listed = await repository.list();
   const tables = listed.map(({ path }) => path).filter((path) => path.endsWith(".parquet"));
   if (tables.length === 0)

@@ -148,16 +148,16 @@ describe("pairedBootstrap", () => {
 
   test("never has an interval of width 0: models that agree on 40 examples may differ on others", () => {
     const same = [Array.from({ length: 40 }, (_, i) => i % 2)];
-    const { difference, low, high, p } = pairedBootstrap(same, same, new Rng(0), { samples: 200 });
+    const { difference, low, high, p } = pairedBootstrap(same, same, new Rng(0), 200);
     const { high: unseen } = wilsonInterval(0, 40);
     expect([difference, low, high, p]).toEqual([0, -unseen, unseen, 1]);
-    const best = pairedBootstrap([new Array(40).fill(1)], [new Array(40).fill(0)], new Rng(0), { samples: 200 });
+    const best = pairedBootstrap([new Array(40).fill(1)], [new Array(40).fill(0)], new Rng(0), 200);
     expect([best.difference, best.low, best.high]).toEqual([1, 1 - unseen, 1]);
   });
 
   test("estimates small p-values from more resamples, and leaves the interval as it is", () => {
     const [better, worse] = [rows(5, 100, 0.7, new Rng(4)), rows(5, 100, 0.2, new Rng(5))];
-    const found = pairedBootstrap(better, worse, new Rng(1), { samples: 100 });
+    const found = pairedBootstrap(better, worse, new Rng(1), 100);
     expect(found.p).toBe(2 / 1001);
     // An own bootstrap with the same random numbers.
     const rng = new Rng(1);
@@ -171,9 +171,7 @@ describe("pairedBootstrap", () => {
     expectClose(found.low, quantile(means, 0.025), float64);
     expectClose(found.high, quantile(means, 0.975), float64);
     // With more than six seeds, the sums are not remembered.
-    const many = pairedBootstrap(rows(7, 30, 0.5, new Rng(6)), rows(7, 30, 0.5, new Rng(7)), new Rng(1), {
-      samples: 300,
-    });
+    const many = pairedBootstrap(rows(7, 30, 0.5, new Rng(6)), rows(7, 30, 0.5, new Rng(7)), new Rng(1), 300);
     expect(many.p).toBeGreaterThan(0.01);
   });
 
@@ -183,7 +181,7 @@ describe("pairedBootstrap", () => {
       seeds,
       seeds.map((row) => row.map(() => 0.5)),
       new Rng(2),
-      { samples: 2000 },
+      2000,
     );
     expect(found.difference).toBe(0);
     expect(found.p).toBeGreaterThan(0.5);
@@ -194,7 +192,7 @@ describe("pairedBootstrap", () => {
     const rng = new Rng(3);
     let covered = 0;
     for (let trial = 0; trial < 200; trial++) {
-      const { low, high } = pairedBootstrap(rows(3, 60, 0.7, rng), rows(3, 60, 0.6, rng), rng, { samples: 200 });
+      const { low, high } = pairedBootstrap(rows(3, 60, 0.7, rng), rows(3, 60, 0.6, rng), rng, 200);
       covered += Number(low <= 0.1 && 0.1 <= high);
     }
     expect(covered).toBeGreaterThan(180);
@@ -202,9 +200,7 @@ describe("pairedBootstrap", () => {
 
   test("is deterministic for a seed, and requires pairs", () => {
     const [a, b] = [rows(2, 30, 0.5, new Rng(4)), rows(2, 30, 0.5, new Rng(5))];
-    expect(pairedBootstrap(a, b, new Rng(6), { samples: 100 })).toEqual(
-      pairedBootstrap(a, b, new Rng(6), { samples: 100 }),
-    );
+    expect(pairedBootstrap(a, b, new Rng(6), 100)).toEqual(pairedBootstrap(a, b, new Rng(6), 100));
     expect(() => pairedBootstrap(a, b.slice(1), new Rng(6))).toThrow("expected the same seeds");
     expect(() => pairedBootstrap(a, [b[0]!, [1]], new Rng(6))).toThrow("expected the same seeds");
   });

@@ -54,13 +54,12 @@ hub.repos.set("datasets/someone/lines", { commit, files: { "train.jsonl": Buffer
 
 describe("parseDatasetReference", () => {
   it("reads owner, name, revision and configuration", () => {
-    const dataset = (name: string, revision?: string) => ({ type: "dataset", name, ...(revision && { revision }) });
-    for (const [text, repo, config] of [
-      ["hf:glue/sst2", dataset("nyu-mll/glue"), "sst2"],
-      ["hf:someone/set", dataset("someone/set"), undefined],
-      ["hf:someone/set@v2/part", dataset("someone/set", "v2"), "part"],
+    for (const [text, name, revision, config] of [
+      ["hf:glue/sst2", "nyu-mll/glue", undefined, "sst2"],
+      ["hf:someone/set", "someone/set", undefined, undefined],
+      ["hf:someone/set@v2/part", "someone/set", "v2", "part"],
     ] as const)
-      expect(parseDatasetReference(text)).toEqual({ repo, config });
+      expect(parseDatasetReference(text)).toEqual({ name, revision, config });
     expect(() => parseDatasetReference("hf:alone")).toThrow(/expected hf:OWNER\/NAME/);
   });
 });
