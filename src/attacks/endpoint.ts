@@ -28,7 +28,6 @@ export type ParsedHttpVictimOptions = z.output<typeof httpVictimSchema>;
 
 /** The address of requests, and a form of it for messages and files. */
 export interface Endpoint {
-  /** The URL without user, password, query and fragment. */
   readonly shown: string;
   readonly url: string;
   readonly headers: Headers;

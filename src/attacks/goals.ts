@@ -139,7 +139,6 @@ export const benignLabelSchema = z
   .default(0)
   .describe("class of the texts that the guard accepts, by name or index");
 
-/** Finds a class by name or index. `location` is for error messages. */
 export function findLabel(label: string | number, labels: readonly string[], location = "attack"): number {
   const index = labels.indexOf(String(label));
   if (index >= 0) return index;

@@ -359,7 +359,6 @@ export function findAttackedLabel(journals: Iterable<Pick<JournalSummary, "heade
   return labels.size === 1 && typeof label === "string" ? label : null;
 }
 
-/** Returns whether two journals have the same examples in the same order. */
 export function hasSameExamples({ results: first }: JournalResults, { results: second }: JournalResults): boolean {
   return first.length === second.length && first.every(({ id }, i) => id === second[i]!.id);
 }

@@ -112,7 +112,6 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
   return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
 }
 
-/** Returns true if a metric is the accuracy under one attack. */
 export function isAttackMetric(id: string): boolean {
   const isOther = [inconsistencyPrefix, exactPrefix, recallAtFprPrefix, fprAtRecallPrefix].some((prefix) =>
     id.startsWith(prefix),

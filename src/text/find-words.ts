@@ -82,7 +82,6 @@ export function locateWords(
   });
 }
 
-/** Returns true if a text is exactly one word. */
 export function isOneWord(text: string): boolean {
   const [first, second] = findWords(text);
   return first !== undefined && second === undefined && first.start === 0 && first.end === text.length;

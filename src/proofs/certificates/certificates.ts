@@ -11,7 +11,6 @@ export const certificates: ReadonlyMap<string, CertificateDefinition> = new Map(
   builtIn.map((definition) => [definition.name, definition]),
 );
 
-/** Finds a built-in certificate. `location` is for error messages. */
 export function findCertificate(name: string, location: string): CertificateDefinition {
   const found = certificates.get(name);
   if (found) return found;

@@ -178,7 +178,6 @@ export function getAttackPath(proofPath: string, attack: string): string {
   return proofPath.replace(/\.jsonl$/, `-${attack}.jsonl`);
 }
 
-/** Reads what an attack has found, in the order of the texts. */
 export async function readFoundTexts(proofPath: string, attack: string): Promise<FoundText[]> {
   const found: FoundText[] = [];
   for await (const { result } of readJournal(getAttackPath(proofPath, attack)))
