@@ -23,28 +23,21 @@ export const attackValiditySchema = z.object({
 });
 export type Validity = z.output<typeof attackValiditySchema>;
 
-/** Counts an example as fooled only if its text is valid. */
+/** Counts an example as fooled only if its text is valid. `failed` of `total` examples were not fooled at all. */
 export function summarizeValidity(
-  counts: {
-    readonly similarities: readonly number[];
-    readonly failed: number;
-    readonly total: number;
-    readonly threshold: number;
-    readonly seconds: number;
-  },
-  encoder: string,
-): Validity {
-  const { similarities, failed, total, threshold, seconds } = counts;
+  similarities: readonly number[],
+  threshold: number,
+  failed: number,
+  total: number,
+): Omit<Validity, "encoder" | "seconds"> {
   const valid = similarities.filter((similarity) => similarity >= threshold).length;
   const correct = failed + similarities.length - valid;
   return {
-    encoder,
     threshold,
     successes: similarities.length,
     valid,
     accuracyUnderAttack: total === 0 ? 0 : correct / total,
     interval: wilsonInterval(correct, total),
     meanSimilarity: similarities.length > 0 ? mean(similarities) : null,
-    seconds,
   };
 }

@@ -61,10 +61,7 @@ export async function measureValidity(
     similarities: Object.fromEntries(similarities),
   });
   const seconds = (performance.now() - start) / 1000;
-  return summarizeValidity(
-    { similarities: [...similarities.values()], failed, total, threshold, seconds },
-    encoder.name,
-  );
+  return { encoder: encoder.name, ...summarizeValidity([...similarities.values()], threshold, failed, total), seconds };
 }
 
 /**
