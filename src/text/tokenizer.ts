@@ -193,21 +193,16 @@ export function createTokenizer(
       return { ...encoding, offsets: buildOffsets(sequence, offsets, maxLength) };
     },
     createComposer(texts, places, maxLength, unit) {
-      // Which text of a pair is truncated first depends on their full lengths.
-      const maxTokens = texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY;
-      if (unit !== "subword") {
-        const asReleased = tokenization === "released-word";
-        return createTextComposer(texts, places, {
-          maxTokens,
-          encodePart: encodeWordsOfPart,
-          build: (tokens, allocate) => buildWordSequence(special, tokens, maxLength, asReleased, allocate),
-        });
-      }
-      if (!canSplitAtSpaces(file)) return null;
+      const isSubword = unit === "subword";
+      if (isSubword && !canSplitAtSpaces(file)) return null;
       return createTextComposer(texts, places, {
-        maxTokens,
-        encodePart,
-        build: (tokens, allocate) => buildSequence(selectLayout(layout, texts.length), tokens, maxLength, { allocate }),
+        // Which text of a pair is truncated first depends on their full lengths.
+        maxTokens: texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY,
+        encodePart: isSubword ? encodePart : encodeWordsOfPart,
+        build: (tokens, allocate) =>
+          isSubword
+            ? buildSequence(selectLayout(layout, texts.length), tokens, maxLength, { allocate })
+            : buildWordSequence(special, tokens, maxLength, tokenization === "released-word", allocate),
       });
     },
     encodeWords: (texts, maxLength) =>
