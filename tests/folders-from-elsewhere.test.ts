@@ -167,8 +167,7 @@ const otherReaders: Record<string, string> = {
   "src/tensor/precision-verdict.ts": "the addon",
   "src/text/lm-scores.ts": "a file that the person names, perhaps a pipe",
   "src/text/read-inputs.ts": "a file that the person names, perhaps a pipe",
-  "src/text/wordnet-lemmas.ts": "a package",
-  "src/text/wordnet.ts": "a package",
+  "src/text/wordnet-files.ts": "a package",
 };
 
 test("only src/base/files.ts reads files of folders from elsewhere", () => {
