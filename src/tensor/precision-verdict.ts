@@ -49,8 +49,6 @@ export function getCpuSupport(): { readonly bf16: boolean; readonly int8: boolea
 /** The precisions of a CPU that are tested before their first use on a host. */
 export const lowPrecisions = ["bf16", "int8"] as const;
 export type LowPrecision = (typeof lowPrecisions)[number];
-export const testedPrecisions = [...lowPrecisions, "fp8"] as const;
-export type TestedPrecision = (typeof testedPrecisions)[number];
 
 const speed = z.number().positive().nullable();
 const verdictSchema = z.object({
@@ -70,11 +68,6 @@ export type PrecisionUse = "search" | "inference" | "training";
 /** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
 const minSpeedup = 1.2;
 
-/** Returns true if the inference in a precision works and is worth its errors. */
-export function isClearlyFaster({ failure, inference }: PrecisionVerdict): boolean {
-  return failure === null && (inference ?? 0) > minSpeedup;
-}
-
 /** The fastest precision that works for a use; fp32 if no other one is clearly faster. */
 export function chooseFastestPrecision(
   getVerdict: (precision: LowPrecision) => PrecisionVerdict,
@@ -90,10 +83,10 @@ export function chooseFastestPrecision(
   return best;
 }
 
-const known = new Map<TestedPrecision, PrecisionVerdict>();
+const known = new Map<LowPrecision, PrecisionVerdict>();
 
 /** The program of the self-test trusts the precision that it tests. */
-export function trustPrecision(precision: TestedPrecision): void {
+export function trustPrecision(precision: LowPrecision): void {
   known.set(precision, { failure: null, inference: null, training: null });
 }
 
@@ -103,7 +96,7 @@ export function trustPrecision(precision: TestedPrecision): void {
  * verdict is remembered next to the addon, or in the cache folder if that is not writable. With
  * `retry`, a precision that has failed before is tested again.
  */
-export function getPrecisionVerdict(precision: TestedPrecision, { retry = false } = {}): PrecisionVerdict {
+export function getPrecisionVerdict(precision: LowPrecision, { retry = false } = {}): PrecisionVerdict {
   const found = known.get(precision);
   if (found) return found;
   const verdict = isCrashSimulated(precision) ? runSelfTest(precision) : readOrTest(precision, retry);
@@ -122,11 +115,11 @@ export function requirePrecision(precision: LowPrecision): void {
 }
 
 /** Tests set TEMPER_SIMULATE_CRASH to a precision whose self-test then crashes. */
-function isCrashSimulated(precision: TestedPrecision): boolean {
+function isCrashSimulated(precision: LowPrecision): boolean {
   return process.env.TEMPER_SIMULATE_CRASH === precision;
 }
 
-function readOrTest(precision: TestedPrecision, retry: boolean): PrecisionVerdict {
+function readOrTest(precision: LowPrecision, retry: boolean): PrecisionVerdict {
   const key = createKey(precision);
   const cached = withCache((cache) => cache.get(key));
   if (cached && !(retry && cached.failure !== null)) return cached;
@@ -144,17 +137,14 @@ function readOrTest(precision: TestedPrecision, retry: boolean): PrecisionVerdic
 }
 
 /** Everything that decides which instructions run. */
-function createKey(precision: TestedPrecision): string {
+function createKey(precision: LowPrecision): string {
   const addon = native();
   const { libtorch, configuration } = addon.versions();
   const hash = createHash("sha256")
     .update(readFileSync(join(getBuildFolder(), "temper.node")))
     .digest("hex");
   const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
-  const hardware =
-    precision === "fp8"
-      ? [addon.devices()[0]?.name, addon.devices()[0]?.capability]
-      : [cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability];
+  const hardware = [cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability];
   return JSON.stringify([1, precision, ...hardware, libtorch, hash]);
 }
 
@@ -198,7 +188,7 @@ function waitForLock(): () => void {
 const maxMilliseconds = 120_000;
 
 /** Runs src/train/self-test.ts, which prints a verdict. */
-function runSelfTest(precision: TestedPrecision): PrecisionVerdict {
+function runSelfTest(precision: LowPrecision): PrecisionVerdict {
   const fail = (failure: string): PrecisionVerdict => ({ failure, inference: null, training: null });
   const program = join(packageRoot, "dist", "train", "self-test.js");
   if (!existsSync(program)) throw new UserError(`${program} is missing. Run \`make setup\`, or install Temper again.`);

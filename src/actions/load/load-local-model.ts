@@ -1,7 +1,7 @@
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
-import { canMultiplyInFp8, closeModel, loadModel, type Model, type ModelSession } from "../../models/index.js";
+import { closeModel, loadModel, type Model, type ModelSession } from "../../models/index.js";
 import { findOnnxFiles, type OnnxFiles } from "../../onnx/find-onnx-files.js";
 import { loadOnnxModel, openSession } from "../../onnx/load-onnx-model.js";
 import {
@@ -11,7 +11,7 @@ import {
   type RuntimeOptions,
   resolveOnnxRuntime,
 } from "../../settings/runtime-config.js";
-import { type Device, getPrecisionVerdict, isClearlyFaster } from "../../tensor/index.js";
+import type { Device } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
 
 export interface ModelRequest extends Pick<Callbacks, "onEvent"> {
@@ -39,18 +39,7 @@ export async function loadLocalModel(
   if (files) return loadFromOnnx(reference, found.folder, files, options);
   const runtime = applyRuntime(options, needs);
   const model = await loadRequestedModel(reference, runtime.device, { ...options, folder: found.folder });
-  const canBeFp8 = options.precision === "auto" && needs.use === "search" && !needs.isConfirmed;
-  const isFp8 = canBeFp8 && shouldSearchInFp8(runtime, model);
-  return { model, runtime: isFp8 ? { ...runtime, precision: "fp8", isQuantized: true } : runtime, quantized: null };
-}
-
-/** In smaller models, most of the time is not spent in products. */
-const minFp8Width = 768;
-
-/** Returns true if a search in 8 bits is faster than in bf16 on this GPU, and passed its self-test. */
-function shouldSearchInFp8({ device, precision }: RuntimeConfig, { architecture: { config } }: Model): boolean {
-  if (precision !== "bf16" || config.hiddenSize < minFp8Width || !canMultiplyInFp8(config, device)) return false;
-  return isClearlyFaster(getPrecisionVerdict("fp8"));
+  return { model, runtime, quantized: null };
 }
 
 async function loadFromOnnx(

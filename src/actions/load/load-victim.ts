@@ -98,8 +98,7 @@ function createRemoteVictim(victim: AbleVictim & Identified, name = victim.name)
 }
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const { isConfirmed = false } = options;
-  const { model, runtime, quantized } = await loadLocalModel(reference, options, { use: "search", isConfirmed });
+  const { model, runtime, quantized } = await loadLocalModel(reference, options, { use: "search" });
   const closeLoaded = (): void => {
     quantized?.classifier.close();
     closeModel(model);

@@ -9,7 +9,6 @@ import {
   type ForwardMode,
   feedForward,
   getParameter,
-  hasFp8Weight,
   layerNorm,
   packedAttention,
   scaledDotProductAttention,
@@ -253,8 +252,7 @@ export function applyBertOutput(
     outer: `${name}.output.dense`,
     norm: `${name}.output.LayerNorm`,
   };
-  const isQuantized = hasFp8Weight(weights, names.inner);
-  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode, isQuantized };
+  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
   const attention = `${name}.attention.output`;
   const attended = denseResidualNorm(
     weights,
@@ -311,7 +309,6 @@ export function createBertCore(
   | "listAttentions"
   | "prepare"
   | "packable"
-  | "fp8Weights"
   | "encodeLayer"
 > {
   return {
@@ -322,8 +319,6 @@ export function createBertCore(
     listAttentions: (config) => listBertAttentions(config, prefix),
     prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
     packable: true,
-    // Not those after an attention: rounding its output takes as long as the faster product saves.
-    fp8Weights: /\.(self\.projections|intermediate\.dense|\d+\.output\.dense)\.weight$/,
     encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
       encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
   };
