@@ -9,7 +9,10 @@ import { UserError } from "../base/errors.js";
 import { tryLock } from "../base/lock.js";
 import { describeSignal } from "../base/processes.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
-import { type CpuFeatures, getBuildFolder, native, packageRoot } from "./native.js";
+import { type CpuFeatures, findCpuFeatures, readIsaLimit } from "./cpu-features.js";
+import { getBuildFolder, native, packageRoot } from "./native.js";
+
+export { findCpuFeatures, readIsaLimit } from "./cpu-features.js";
 
 /** The values of ONEDNN_MAX_CPU_ISA without products of 8-bit integers that cannot overflow. */
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
@@ -40,9 +43,9 @@ export function findCpuSupport({
 export function getCpuSupport(): { readonly bf16: boolean; readonly int8: boolean } {
   const addon = native();
   return findCpuSupport({
-    features: addon.cpuFeatures(addon.cpuid()),
+    features: findCpuFeatures(addon.cpuid()),
     capability: /CPU capability usage: (\S+)/.exec(addon.versions().configuration)?.[1] ?? "",
-    isaLimit: addon.isaLimit(),
+    isaLimit: readIsaLimit(),
   });
 }
 
@@ -144,7 +147,7 @@ function createKey(precision: LowPrecision): string {
     .update(readFileSync(join(getBuildFolder(), "temper.node")))
     .digest("hex");
   const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
-  const hardware = [cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability];
+  const hardware = [cpus()[0]?.model, addon.cpuid(), readIsaLimit(), capability];
   return JSON.stringify([1, precision, ...hardware, libtorch, hash]);
 }
 
