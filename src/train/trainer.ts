@@ -19,7 +19,7 @@ import type { MethodStack } from "./method-stack.js";
 import { type Ranks, selectShare, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
-import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
+import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
@@ -56,7 +56,7 @@ const shortestSaveInterval = 10;
 class Trainer {
   readonly #job: TrainingJob;
   readonly #training: ActiveTraining;
-  #runner: StepRunner;
+  readonly #runner: StepRunner;
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
   #state: CheckpointState;
@@ -88,10 +88,7 @@ class Trainer {
         restoreTensors(optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
         restoreTensors(collectBuffers(stack), restored ?? new Map(), "buffer");
       }
-      // The optimizer starts again when the steps of the head alone are done.
-      const isHeadOnly = state.step < settings.headFirst;
-      const optimizerSteps = isHeadOnly ? state.step : state.step - settings.headFirst;
-      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(optimizerSteps));
+      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(state.step));
       const { optimizer, stack } = training;
       for (const tensors of [collectWeights(training), optimizer.moments(), collectBuffers(stack)])
         ranks.broadcast_(tensors.values());
@@ -108,7 +105,7 @@ class Trainer {
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
-    this.#runner = createStepRunner(state.step < job.settings.headFirst ? createHeadTraining(training) : training);
+    this.#runner = createStepRunner(training);
     this.#logger = new TrainingLogger(job.files, state, (entry) => job.onEvent?.({ type: "log", entry }));
   }
 
@@ -144,32 +141,19 @@ class Trainer {
     };
   }
 
-  /** Lets the methods prepare a step. They do nothing while the head trains alone. */
+  /** Lets the methods prepare a step. */
   async #prepareStep(): Promise<void> {
-    const { step } = this.#state;
-    if (step < this.#job.settings.headFirst) return;
     for (const method of this.#training.stack.methods)
-      await method.beforeStep?.(this.#training, step).catch((error: unknown) => {
+      await method.beforeStep?.(this.#training, this.#state.step).catch((error: unknown) => {
         if (error instanceof Interrupted) return this.#interrupt();
         throw error;
       });
-  }
-
-  /** After the steps of the head alone, all parameters start with a new optimizer state. */
-  #startFullTraining(): void {
-    const { optimizer } = this.#training;
-    this.#runner.dispose();
-    this.#runner = createStepRunner(this.#training);
-    noGrad(() => {
-      for (const state of [optimizer.step, ...optimizer.moments().values()]) state.fill_(0);
-    });
   }
 
   #runStep(): void {
     const { settings, onEvent, deviceConfig, train } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
     const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
-    if (settings.headFirst > 0 && stepIndex === settings.headFirst) this.#startFullTraining();
     if (this.#epochBatches?.epoch !== epoch)
       this.#epochBatches = { epoch, steps: this.#training.getEpochBatches(epoch) };
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);

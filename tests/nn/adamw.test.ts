@@ -1,12 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  AdamW,
-  clipGradNorm_,
-  computeClipFactor,
-  defaultAdamW,
-  globalNorm,
-  type ParameterUpdate,
-} from "../../src/nn/index.js";
+import { AdamW, defaultAdamW, type ParameterUpdate } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { expectClose } from "../rounding.js";
@@ -196,59 +189,5 @@ describe("AdamW", () => {
     expect(getMemoryStats().tensors).toBe(before);
     free(known);
     expect(() => new AdamW(new Map(), []).firstMoment("y")).toThrow("has no parameter y");
-  });
-});
-
-describe("an update that clips and copies", () => {
-  /** Two steps on random tensors: separately, or in one call with bfloat16 gradients and copies. */
-  function run(isFused: boolean): { format: "float32" | "bfloat16"; values: Float32Array }[] {
-    return scope(() => {
-      const values = (shape: number[], seed: number): Tensor =>
-        tensor(
-          Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(seed + i)),
-          shape,
-        );
-      const parameters = new Map([
-        ["a", values([3, 5], 1)],
-        ["b", values([7], 2)],
-      ]);
-      const copies = new Map([...parameters.values()].map((parameter) => [parameter, parameter.to("bfloat16")]));
-      copies.delete(parameters.get("b")!);
-      const group = { names: ["a", "b"], weightDecay: 0.1, learningRate: 0.01 };
-      const optimizer = new AdamW(parameters, [group]);
-      optimizer.setLearningRateFactor(0.5);
-      for (let step = 0; step < 2; step++) {
-        const gradients = new Map(
-          [...parameters].map(([name, { shape }], i) => [name, values([...shape], 10 * step + i).to("bfloat16")]),
-        );
-        if (isFused) {
-          const norm = globalNorm([...gradients.values()]);
-          optimizer.updateAndCopy(gradients, computeClipFactor(norm, 1), (parameter) => copies.get(parameter) ?? null);
-          continue;
-        }
-        const wide = [...gradients].map(([name, gradient]) => [name, gradient.to("float32")] as const);
-        clipGradNorm_(
-          wide.map(([, gradient]) => gradient),
-          1,
-        );
-        optimizer.update(new Map(wide.map(([name, gradient]) => [name, { gradient, mask: null }])));
-        for (const [parameter, copy] of copies) copy.copy_(parameter);
-      }
-      const results = [...parameters.values(), ...copies.values(), ...optimizer.moments().values()];
-      const lists = results.map((result) => ({
-        format: result.dtype as "float32" | "bfloat16",
-        values: result.to("float32").toFloat32Array(),
-      }));
-      optimizer.dispose();
-      return lists;
-    });
-  }
-
-  it("gives the values of separate steps", () => {
-    const [fused, separate] = [run(true), run(false)];
-    expect(fused.length).toBe(7);
-    for (const [i, { values, format }] of separate.entries())
-      expectClose(fused[i]!.values, values, { format, terms: format === "float32" ? 32 : 1 });
-    expect(Math.abs(separate[0]!.values[0]! - Math.sin(1))).toBeGreaterThan(0.001);
   });
 });

@@ -129,8 +129,6 @@ async function captured() {
   await compareLosses("captured = eager", "smart", [32, 64, 12], ways, 0.01);
   for (const [title, stack, settings] of [
     ["discrete-adversarial", "discrete-adversarial:interval=3,fraction=0.6", {}],
-    ["train.headFirst", "standard", { headFirst: 5 }],
-    ["train.headFirst, rose", "rose", { headFirst: 5 }],
   ]) {
     const losses = [];
     for (const cudaGraphs of [true, false])
