@@ -46,7 +46,6 @@ export interface Native {
   read(handle: number, dtype: number): ArrayBuffer;
   describe(handle: number): number[];
   address(handle: number): number;
-  alias(handle: number): number;
   release(handles: readonly number[]): void;
   grad(
     outputs: readonly number[],
@@ -64,8 +63,6 @@ export interface Native {
   setNumThreads(count: number): void;
   getNumThreads(): number;
   seed(device: string, seed: number): void;
-  generatorState(device: string): number;
-  setGeneratorState(device: string, handle: number): void;
   fillDropoutMask(handle: number, p: number): void;
   memoryStats(): MemoryStats;
   /** Bytes that the control groups of a membership file still allow, for tests. */

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { getCacheFolder } from "../base/cache.js";
 import { UserError } from "../base/errors.js";
 import { tryLock } from "../base/lock.js";
-import { describeSignal } from "../base/processes.js";
+import { describeSignal, sleepSync } from "../base/processes.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
 import { type CpuFeatures, findCpuFeatures, readIsaLimit } from "./cpu-features.js";
 import { getBuildFolder, native, packageRoot } from "./native.js";
@@ -123,16 +123,26 @@ function isCrashSimulated(precision: LowPrecision): boolean {
 }
 
 function readOrTest(precision: LowPrecision, retry: boolean): PrecisionVerdict {
+  const path = findVerdictFile();
+  if (path === null) return runSelfTest(precision);
   const key = createKey(precision);
-  const cached = withCache((cache) => cache.get(key));
-  if (cached && !(retry && cached.failure !== null)) return cached;
-  const unlock = waitForLock();
+  const open = (): ResultCache<PrecisionVerdict> => openResultCache(path);
+  const read = (): PrecisionVerdict | undefined => {
+    const cache = open();
+    cache.close();
+    return cache.get(key);
+  };
+  const before = read();
+  if (before && !(retry && before.failure !== null)) return before;
+  const unlock = waitForLock(`${path}.lock`);
   try {
     // Another process may have tested it while this one waited. All must use the same verdict.
-    const justWritten = retry ? undefined : withCache((cache) => cache.get(key));
+    const justWritten = retry ? undefined : read();
     if (justWritten) return justWritten;
     const verdict = runSelfTest(precision);
-    withCache((cache) => cache.add(key, verdict));
+    const cache = open();
+    cache.add(key, verdict);
+    cache.close();
     return verdict;
   } finally {
     unlock();
@@ -151,40 +161,27 @@ function createKey(precision: LowPrecision): string {
   return JSON.stringify([1, precision, ...hardware, libtorch, hash]);
 }
 
-const cacheName = "precision.jsonl";
-const listFolders = (): string[] => [getBuildFolder(), getCacheFolder()];
-
-/** Uses the verdicts on disk in the first folder that is writable. Without one, nothing is kept. */
-function withCache<T>(use: (cache: ResultCache<PrecisionVerdict>) => T): T | undefined {
-  for (const folder of listFolders()) {
+/** The file of the verdicts: next to the addon, or in the cache folder. Null if neither can be written. */
+function findVerdictFile(): string | null {
+  for (const folder of [getBuildFolder(), getCacheFolder()]) {
+    const path = join(folder, "precision.jsonl");
     try {
-      const cache = openResultCache<PrecisionVerdict>(join(folder, cacheName));
-      try {
-        return use(cache);
-      } finally {
-        cache.close();
-      }
+      openResultCache(path).close();
+      return path;
     } catch {
       // The next folder may be writable.
     }
   }
-  return undefined;
+  return null;
 }
 
 /** Several processes that test at the same time would measure each other. */
-function waitForLock(): () => void {
-  for (const folder of listFolders()) {
-    try {
-      for (;;) {
-        const lock = tryLock(join(folder, `${cacheName}.lock`));
-        if (typeof lock === "function") return lock;
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
-      }
-    } catch {
-      // The next folder may be writable.
-    }
+function waitForLock(path: string): () => void {
+  for (;;) {
+    const lock = tryLock(path);
+    if (typeof lock === "function") return lock;
+    sleepSync(100);
   }
-  return () => undefined;
 }
 
 /** The self-test takes a few seconds. On a busy host it gets more time, until it counts as hanging. */

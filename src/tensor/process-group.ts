@@ -1,4 +1,5 @@
 import { getErrorMessage, UserError } from "../base/errors.js";
+import { sleepSync } from "../base/processes.js";
 import { noGrad } from "./autograd.js";
 import { empty, tensor } from "./create.js";
 import { type NativeDistributed, nativeDistributed } from "./native.js";
@@ -186,7 +187,7 @@ export class ProcessGroup {
           if (message !== null)
             return new PeerError(`Rank ${rank} of ${this.size} stopped: ${message}`, { cause: error });
         }
-        sleep(100);
+        sleepSync(100);
       }
       const after = readCounts();
       const dead = others.filter((_, i) => before[i] === after[i]);
@@ -214,7 +215,7 @@ export class ProcessGroup {
       this.#native.storeSet(`failure/${this.rank}`, reason);
       this.#native.storeSet("failed", "1");
       // The others read the reason from the store of rank 0.
-      if (this.rank === 0 && this.#rendezvous.hasStore !== false) sleep(1000 * (silence + 1));
+      if (this.rank === 0 && this.#rendezvous.hasStore !== false) sleepSync(1000 * (silence + 1));
     } catch {
       // The store has ended, so nobody can be told.
     }
@@ -276,9 +277,4 @@ function splitIntoBuckets(tensors: readonly Tensor[]): Tensor[][] {
 
 function formatRanks(ranks: readonly number[], size: number): string {
   return `Rank${ranks.length > 1 ? "s" : ""} ${ranks.join(" and ")} of ${size}`;
-}
-
-/** Blocks: an error is reported in the middle of a synchronous step. */
-function sleep(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }

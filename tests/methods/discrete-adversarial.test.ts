@@ -14,12 +14,10 @@ import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { trainingFiles } from "../train/training-files.js";
-import { readValues, tinyJob, tinyModel } from "./tiny.js";
+import { tinyJob, tinyModel } from "./tiny.js";
+import { expectResumed } from "./train-tiny.js";
 
 const folder = temporaryFolder();
-const createMethod = (options: Record<string, unknown>) =>
-  createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, ...options } }]);
 
 test.each([
   ["cross-entropy", {}, () => 1],
@@ -31,7 +29,7 @@ test.each([
   const expected: number[] = [];
   const job = tinyJob(
     model,
-    createMethod({ alpha: 0.5 }),
+    createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, alpha: 0.5 } }]),
     {},
     { dropout: false, batchSize: 12, epochs: 4, ...settings },
   );
@@ -70,17 +68,7 @@ test.each([
 test.each([1, 2, 3])(
   "a run that stops after step %i continues bitwise, with the texts of its checkpoint",
   async (stop) => {
-    const run = async (name: string, changes: object): Promise<object> => {
-      const model = tinyModel();
-      const files = trainingFiles(join(folder, `${name}-${stop}`));
-      await train(tinyJob(model, createMethod({ fraction: 0.5 }), { files, ...changes }));
-      const values = readValues(model.weights);
-      free(model.weights);
-      return values;
-    };
-    const whole = await run("whole", {});
-    await run("stopped", { stopAfter: stop });
-    expect(await run("stopped", { resume: true })).toEqual(whole);
+    await expectResumed(folder, [["discrete-adversarial", { interval: 2, fraction: 0.5 }]], stop);
   },
 );
 

@@ -4,17 +4,17 @@ import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { computeEnergyPenalty } from "../../src/methods/energy.js";
 import { createMethods } from "../../src/methods/index.js";
-import { forward, predictProbabilities, tokenizeAll, toModelInput } from "../../src/models/index.js";
+import { forward, type Model, predictProbabilities, tokenizeAll, toModelInput } from "../../src/models/index.js";
 import { evalMode } from "../../src/nn/index.js";
 import { free, noGrad, scope, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
-import { train } from "../../src/train/index.js";
+import { type TrainingMethod, train } from "../../src/train/index.js";
 import { checkGradients } from "../nn/finite-difference.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { trainingFiles } from "../train/training-files.js";
-import { readValues, texts, tinyJob, tinyModel } from "./tiny.js";
+import { texts, tinyJob, tinyModel } from "./tiny.js";
+import { expectResumed, trainTiny } from "./train-tiny.js";
 
 const folder = temporaryFolder();
 const create = (name: string, options: Record<string, unknown> = {}) => createMethods([{ name, options }]);
@@ -24,15 +24,13 @@ const settings = { dropout: false, batchSize: 12, epochs: 4 };
 async function trainOnAll(
   name: string,
   options: Record<string, unknown>,
-  beforeStep: (model: ReturnType<typeof tinyModel>, step: number) => void | Promise<void> = () => undefined,
+  beforeStep: (model: Model, step: number) => void = () => undefined,
 ): Promise<Record<string, unknown>[]> {
-  const model = tinyModel();
-  const losses: Record<string, unknown>[] = [];
-  const observer = { name: "observer", beforeStep: async (_: unknown, step: number) => beforeStep(model, step) };
-  const job = tinyJob(model, [...create(name, options), observer], {}, settings);
-  await train({ ...job, ...listen({ log: ({ entry }) => losses.push(entry) }) });
-  free(model.weights);
-  return losses;
+  const observer: TrainingMethod = {
+    name: "observer",
+    beforeStep: async ({ job }, step) => beforeStep(job.model, step),
+  };
+  return (await trainTiny([[name, options], observer], settings)).events;
 }
 
 describe("energy", () => {
@@ -155,17 +153,7 @@ describe("mof", () => {
   });
 
   test.each([1, 2, 3])("a run that stops after step %i continues bitwise", async (stop) => {
-    const run = async (name: string, changes: object): Promise<object> => {
-      const model = tinyModel();
-      const files = trainingFiles(join(folder, `${name}-${stop}`));
-      await train(tinyJob(model, create("mof", { interval: 2, benignLabel: "c" }), { files, ...changes }));
-      const values = readValues(model.weights);
-      free(model.weights);
-      return values;
-    };
-    const whole = await run("whole", {});
-    await run("stopped", { stopAfter: stop });
-    expect(await run("stopped", { resume: true })).toEqual(whole);
+    await expectResumed(folder, [["mof", { interval: 2, benignLabel: "c" }]], stop);
   });
 
   test("trains a run, and refuses pairs of texts", async () => {

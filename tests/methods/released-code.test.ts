@@ -1,17 +1,16 @@
 import { describe, expect, test, vi } from "vitest";
-import { listen } from "../../src/base/events.js";
 import { toPredictions } from "../../src/evaluation/metrics.js";
 import type { ModifiableWords } from "../../src/hull/convex-hull.js";
 import { ascc } from "../../src/methods/ascc/ascc.js";
 import { computeRobustAccuracy } from "../../src/methods/ascc/robust-accuracy.js";
-import { createMethods } from "../../src/methods/index.js";
 import { predictProbabilities } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
-import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
+import { texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
+import { trainTiny } from "./train-tiny.js";
 
 // Options that follow the authors' released code where it differs from the papers.
 vi.stubEnv("TEMPER_CACHE", temporaryFolder());
@@ -22,18 +21,9 @@ describe("ROSE with maskDuringWarmup: false", () => {
     options: object,
     stopAfter: number,
   ): Promise<{ ratios: unknown[]; weights: Record<string, number[]> }> {
-    const model = tinyModel();
-    const ratios: unknown[] = [];
-    const methods = createMethods([{ name: "rose", options: { updateRatio: 0.6, ...options } }]);
-    const callbacks = listen({
-      log({ entry }) {
-        if (entry["rose.updateRatio"] !== undefined) ratios.push(entry["rose.updateRatio"]);
-      },
-    });
-    await train(tinyJob(model, methods, { ...callbacks, stopAfter }, { warmupRatio: 0.5 }));
-    const weights = readValues(model.weights);
-    free(model.weights);
-    return { ratios, weights };
+    const method = ["rose", { updateRatio: 0.6, ...options }] as const;
+    const { weights, events } = await trainTiny([method], { warmupRatio: 0.5 }, { stopAfter });
+    return { ratios: events.map((event) => event["rose.updateRatio"]), weights };
   }
 
   test.each(["first", "second", "ensemble"])(

@@ -98,7 +98,7 @@ export function embedPositions(
   return getParameter(weights, `${name}.weight`).narrow(0, config.positionOffset, words.size(-2));
 }
 
-export function embedTokensLikeBert(
+function embedTokensLikeBert(
   config: EncoderConfig & LearnedPositions,
   weights: Weights,
   name: string,
@@ -297,29 +297,23 @@ export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
   };
 }
 
-/** BERT, RoBERTa and ELECTRA share everything but the embeddings and the heads. */
-export function createBertCore(
-  prefix: string,
-): Pick<
-  EncoderFamily<EncoderConfig, Tensor | Packing | null>,
-  | "prefix"
-  | "wordEmbeddings"
-  | "layerPattern"
-  | "projections"
-  | "listAttentions"
-  | "prepare"
-  | "packable"
-  | "encodeLayer"
-> {
+type BertConfig = EncoderConfig & LearnedPositions;
+
+/** What BERT, RoBERTa and ELECTRA share: everything but the heads. ELECTRA's embeddings are narrower. */
+export function createBertCore(prefix: string) {
+  const embeddings = `${prefix}embeddings`;
   return {
     prefix,
-    wordEmbeddings: `${prefix}embeddings.word_embeddings`,
+    wordEmbeddings: `${embeddings}.word_embeddings`,
     layerPattern: bertLayerPattern,
     projections: bertProjections,
+    getShapes: (config) => addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
     listAttentions: (config) => listBertAttentions(config, prefix),
+    embed: (config, weights, input, mode) => embedLikeBert(config, weights, embeddings, input, mode),
+    embedTokens: (config, weights, tokens, mode) => embedTokensLikeBert(config, weights, embeddings, tokens, mode),
     prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
     packable: true,
     encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
       encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
-  };
+  } satisfies Partial<EncoderFamily<BertConfig, Tensor | Packing | null>>;
 }
