@@ -86,19 +86,19 @@ function resolveThreads(wanted: number | null | undefined): number {
   return wanted ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
 }
 
-/**
- * Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its
- * file: `int8` asks for the one with 8-bit weights.
- */
-export function resolveOnnxRuntime({ device = "auto", precision = null, threads }: RuntimeOptions): RuntimeConfig {
+/** Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its file. */
+export function resolveOnnxRuntime(
+  { device = "auto", precision = null, threads }: RuntimeOptions,
+  filePrecision: "fp32" | "int8",
+): RuntimeConfig {
   if (device !== "auto" && device !== "cpu")
     throw new UserError(`--device ${device}: ONNX models run on the CPU here. Leave --device out.`);
-  if (precision === "bf16" || precision === "tf32")
+  if (precision !== null && precision !== "auto" && precision !== "fp32" && precision !== filePrecision)
     throw new UserError(
-      `--precision ${precision}: an ONNX model has the precision of its file. Leave --precision out, or use fp32.`,
+      `--precision ${precision}: an ONNX model has the precision of its file, here ${filePrecision}. Leave --precision ` +
+        "out, or name another file, such as onnx/model_quantized.onnx for int8.",
     );
-  const used = precision === "int8" ? "int8" : "fp32";
-  return { device: "cpu", computeDtype: "float32", precision: used, threads: resolveThreads(threads) };
+  return { device: "cpu", computeDtype: "float32", precision: filePrecision, threads: resolveThreads(threads) };
 }
 
 /** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */

@@ -1,6 +1,6 @@
 import { getMaxInputLevel } from "../../nn/index.js";
 import type { DeviceConfig } from "../device-config.js";
-import type { Model, ModelSession } from "../model.js";
+import type { Model } from "../model.js";
 import { createClassifier } from "./classifier.js";
 import type { Classifier } from "./classifier-interface.js";
 import { confirmAnswers } from "./confirm-answers.js";
@@ -18,14 +18,11 @@ export async function createSearchPredictor<Created extends Predictor>(
   {
     model,
     runtime,
-    quantized,
     confirmsOnGpu,
     isVote,
   }: {
     readonly model: Model;
     readonly runtime: DeviceConfig & { readonly precision: string };
-    /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
-    readonly quantized: ModelSession | null;
     /** True if decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
     readonly confirmsOnGpu: boolean;
     /** True if answers are votes. Their margins are no logit margins, so every decision is confirmed. */
@@ -35,21 +32,21 @@ export async function createSearchPredictor<Created extends Predictor>(
 ): Promise<SearchPredictor<Created>> {
   const { device, precision } = runtime;
   const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
-  const isConfirmed = model.session ? quantized !== null : isLow;
-  const searched = quantized ? { ...model, session: quantized } : model;
+  // An ONNX model has one precision, that of its file.
+  const isConfirmed = isLow && !model.session;
   const float32: DeviceConfig = { device, computeDtype: "float32" };
-  const classifier = createClassifier(searched, model.weights, runtime);
+  const classifier = createClassifier(model, model.weights, runtime);
   const confirming = isConfirmed ? createClassifier(model, model.weights, float32) : null;
   const close = (): void => {
     confirming?.close();
     classifier.close();
   };
   try {
-    const low = await create(searched, classifier, runtime);
+    const low = await create(model, classifier, runtime);
     if (!confirming) return { predictor: low, isConfirmed, close };
-    const margin = model.session ? onnxDecidedMargin : getDecidedMargin(precision);
+    const margin = isVote ? Number.POSITIVE_INFINITY : getDecidedMargin(precision);
     const exact = await create(model, confirming, float32);
-    return { predictor: confirmAnswers(low, exact, isVote ? Number.POSITIVE_INFINITY : margin), isConfirmed, close };
+    return { predictor: confirmAnswers(low, exact, margin), isConfirmed, close };
   } catch (error) {
     close();
     throw error;
@@ -64,6 +61,3 @@ function getDecidedMargin(precision: string): number {
   if (precision === "bf16") return 0.1;
   return getMaxInputLevel() > 127 ? 0.3 : 0.6;
 }
-
-/** One scale per tensor of a batch is less precise than one per token. */
-const onnxDecidedMargin = 0.6;
