@@ -2,12 +2,11 @@ import { z } from "zod";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { orNull } from "../base/validate.js";
-import { getLayerIndex, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
+import { getLayerIndex, isHeadParameter, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, type Rng, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { TrainingContext, TrainingMethod } from "../train/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
-import { listFrozenWeights } from "./trained-weights.js";
 
 const optionsSchema = z.strictObject({
   rank: z.number().int().positive().default(8).describe("rank r of an update"),
@@ -120,7 +119,8 @@ function createLora(options: LoraOptions): TrainingMethod {
       const { model } = training.job;
       ({ names, layers } = findModules(model, options));
       factors = initFactors(model, layers, options.rank, training.rng.fork("lora"));
-      frozen = listFrozenWeights(model, () => false);
+      const isTrained = (name: string): boolean => isHeadParameter(name) || model.newlyInitialized.includes(name);
+      frozen = new Set([...model.weights.keys()].filter((name) => !isTrained(name)));
       // The copy is made now: a resumed run restores the merged weights.
       training.getPretrainedWeights();
     },

@@ -125,7 +125,7 @@ export interface NativeDistributed {
   groupOpen(backend: string, rank: number, size: number, host: string, timeout: number): number;
   groupClose(group: number): void;
   groupReduce(group: number, tensors: readonly number[]): number;
-  groupBroadcast(group: number, tensor: number, root: number): number;
+  groupBroadcast(group: number, tensor: number): number;
   groupGather(group: number, output: number, input: number): number;
   workWait(work: number, timeout: number, onStream: boolean): void;
 }

@@ -21,7 +21,7 @@ import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainResult } from "./training-job.js";
-import { createOverflowError, TrainingLogger } from "./training-logger.js";
+import { createDivergenceError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
@@ -252,7 +252,8 @@ class Trainer {
 
   /** The last update can overflow after the loss and the gradient were still finite. */
   #checkWeights(): void {
-    if (!areFinite([...this.#training.parameters.values()])) throw createOverflowError(this.#state.step);
+    if (!areFinite([...this.#training.parameters.values()]))
+      throw createDivergenceError(this.#state.step, "the weights contain NaN or infinity");
   }
 
   async #saveCheckpoint(): Promise<void> {

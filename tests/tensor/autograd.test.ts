@@ -1,4 +1,4 @@
-import { describe, expect, it, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   backward,
   clearAccumulatedGrad,
@@ -7,9 +7,7 @@ import {
   grad,
   gradOrNull,
   noGrad,
-  randn,
   scope,
-  seedGenerator,
   type Tensor,
   tensor,
 } from "../../src/tensor/index.js";
@@ -100,13 +98,3 @@ describe("gradient recording", () => {
       expect(a.mul(2).detach().requiresGrad).toBe(false);
     }));
 });
-
-test("the default generator returns the same numbers for the same seed", () =>
-  scope(() => {
-    const draw = (seed: number): Float32Array => {
-      seedGenerator("cpu", seed);
-      return randn([20]).toFloat32Array();
-    };
-    expect(draw(7)).toEqual(draw(7));
-    expect(draw(8)).not.toEqual(draw(7));
-  }));

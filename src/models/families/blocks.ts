@@ -148,20 +148,6 @@ export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & Learn
 
 export const bertProjections = ["query", "key", "value"] as const;
 
-/** One layer of BERT: attention and feed-forward network, each with a residual connection. */
-function encodeLikeBert(
-  config: EncoderConfig,
-  weights: Weights,
-  name: string,
-  hidden: Tensor,
-  mask: Tensor | Packing | null,
-  mode: ForwardMode,
-  firstOnly: boolean,
-): Tensor {
-  const context = selfAttend(config, weights, `${name}.attention.self`, bertProjections, hidden, mask, mode, firstOnly);
-  return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, mask), mode);
-}
-
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
 
 /** Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden]. */
@@ -178,7 +164,7 @@ export function selfAttend(
   const short = attendShort(config, weights, `${name}.${fusedName}`, hidden, mask, mode, firstOnly);
   if (short) return short;
   const qkv = projectQkv(weights, name, parts, hidden, (part) => selectFirst(part, firstOnly, mask));
-  return attend(config, qkv, mask, firstOnly, mode);
+  return isPacked(mask) ? attendPacked(config, qkv, mask, firstOnly, mode) : attendPadded(config, qkv, mask, mode);
 }
 
 /** `selfAttend` of short texts with fused projections in one kernel, or null if there is none. */
@@ -203,39 +189,31 @@ function attendShort(
   return mask ? context.unsqueeze(0) : context.reshape(batch, -1, width);
 }
 
-/** Attention of all heads: projections [batch, length, hidden] -> [batch, query, hidden]. */
-function attend(
+/** Attention of all heads to padded texts: projections [batch, length, hidden] -> [batch, query, hidden]. */
+export function attendPadded(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
   qkv: Qkv,
-  mask: Tensor | Packing | null,
-  firstOnly: boolean,
+  bias: Tensor | null,
   mode: ForwardMode,
 ): Tensor {
-  return isPacked(mask)
-    ? attendPacked(qkv, numAttentionHeads, mask, firstOnly, attentionDropout, mode)
-    : attendPadded(qkv, numAttentionHeads, mask, attentionDropout, mode);
-}
-
-function attendPadded(qkv: Qkv, numHeads: number, bias: Tensor | null, dropoutP: number, mode: ForwardMode): Tensor {
-  const [query, key, value] = qkv.map((part) => splitHeads(part, numHeads)) as [Tensor, Tensor, Tensor];
-  return mergeHeads(scaledDotProductAttention(query, key, value, bias, dropoutP, mode));
+  const [query, key, value] = qkv.map((part) => splitHeads(part, numAttentionHeads)) as [Tensor, Tensor, Tensor];
+  return mergeHeads(scaledDotProductAttention(query, key, value, bias, attentionDropout, mode));
 }
 
 /** Attention within each text of a packed batch: [1, token, hidden] -> [1, query token, hidden]. */
 function attendPacked(
+  { numAttentionHeads, attentionDropout }: EncoderConfig,
   qkv: Qkv,
-  numHeads: number,
   { starts, firstStarts, maxLength }: Packing,
   firstOnly: boolean,
-  dropoutP: number,
   mode: ForwardMode,
 ): Tensor {
   const [query, key, value] = qkv.map(
-    (part) => part.reshape(part.size(1), numHeads, part.size(2) / numHeads), // [token, head, width]
+    (part) => part.reshape(part.size(1), numAttentionHeads, part.size(2) / numAttentionHeads), // [token, head, width]
   ) as [Tensor, Tensor, Tensor];
   const queries = { starts: firstOnly ? firstStarts : starts, maxLength: firstOnly ? 1 : maxLength };
-  const context = packedAttention(query, key, value, queries, { starts, maxLength }, mode.training ? dropoutP : 0);
-  return context.reshape(1, query.size(0), -1);
+  const p = mode.training ? attentionDropout : 0;
+  return packedAttention(query, key, value, queries, { starts, maxLength }, p).reshape(1, query.size(0), -1);
 }
 
 /** The part of a layer after the attention. */
@@ -313,7 +291,11 @@ export function createBertCore(prefix: string) {
     embedTokens: (config, weights, tokens, mode) => embedTokensLikeBert(config, weights, embeddings, tokens, mode),
     prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
     packable: true,
-    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
-      encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
+    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
+      const name = `${prefix}encoder.layer.${layer}`;
+      const attention = `${name}.attention.self`;
+      const context = selfAttend(config, weights, attention, bertProjections, hidden, state, mode, firstOnly);
+      return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, state), mode);
+    },
   } satisfies Partial<EncoderFamily<BertConfig, Tensor | Packing | null>>;
 }

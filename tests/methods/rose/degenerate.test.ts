@@ -1,5 +1,4 @@
 import { expect, test, vi } from "vitest";
-import { createMethods } from "../../../src/methods/index.js";
 import { crossEntropy } from "../../../src/nn/index.js";
 import type { TrainingMethod } from "../../../src/train/index.js";
 import { expectClose } from "../../rounding.js";
@@ -114,9 +113,4 @@ test("a base with two passes runs both as one batch and no other pass", async ()
   };
   for (const method of [["r-drop"], ["rose", { variant: "first" }]] as const) await trainTiny([spy, method]);
   expect(passes).toEqual(Array(12).fill("clean+again"));
-});
-
-test("the error of an invalid option says what was expected", () => {
-  const create = (options: Record<string, unknown>) => () => createMethods([{ name: "rose", options }]);
-  expect(create({ updateRatio: 60 })).toThrow(/updateRatio: expected a fraction in \(0, 1\], such as 0.6, received 60/);
 });
