@@ -5,12 +5,10 @@ import { estimateRun } from "../../src/actions/train/estimate-run.js";
 import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
-import { forward, toModelInput } from "../../src/models/index.js";
-import { evalMode } from "../../src/nn/index.js";
-import { free, noGrad, scope } from "../../src/tensor/index.js";
-import { padBatch } from "../../src/text/batch.js";
-import { Interrupted, type TextAttackRequest, toDataset, train } from "../../src/train/index.js";
+import { free, scope, tensor } from "../../src/tensor/index.js";
+import { Interrupted, type TextAttackRequest, train } from "../../src/train/index.js";
 import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
+import { computeLogits } from "../models/tiny.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -42,14 +40,12 @@ test.each([
     const changed = request.examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
     expected.push(
       scope(() => {
-        const encodings = toDataset(model, changed).items.map(({ encoding }) => encoding);
-        const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
-        const { logits } = noGrad(() => forward(model.architecture, model.weights, input, evalMode));
-        const values = logits.logSoftmax(-1).toFloat32Array();
-        const sum = changed.reduce((total, { label }, i) => {
-          const logProbability = values[3 * i + label]!;
-          return total - weigh(label) * logProbability;
-        }, 0);
+        const logits = computeLogits(
+          model,
+          changed.map((example) => example.texts),
+        );
+        const values = tensor(logits, [changed.length, 3]).logSoftmax(-1).toFloat32Array();
+        const sum = changed.reduce((total, { label }, i) => total - weigh(label) * values[3 * i + label]!, 0);
         return (0.5 * sum) / request.examples.length;
       }),
     );

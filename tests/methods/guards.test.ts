@@ -4,11 +4,10 @@ import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { computeEnergyPenalty } from "../../src/methods/energy.js";
 import { createMethods } from "../../src/methods/index.js";
-import { forward, type Model, predictProbabilities, tokenizeAll, toModelInput } from "../../src/models/index.js";
-import { evalMode } from "../../src/nn/index.js";
-import { free, noGrad, scope, tensor } from "../../src/tensor/index.js";
-import { padBatch } from "../../src/text/batch.js";
+import { type Model, predictProbabilities, tokenizeAll } from "../../src/models/index.js";
+import { free, scope, tensor } from "../../src/tensor/index.js";
 import { type TrainingMethod, train } from "../../src/train/index.js";
+import { computeLogits } from "../models/tiny.js";
 import { checkGradients } from "../nn/finite-difference.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
@@ -54,16 +53,15 @@ describe("energy", () => {
     const expected: number[] = [];
     const losses = await trainOnAll("energy", { benignLabel: "b", lambda: 0.5, margin: -0.5 }, (model, step) => {
       if (step !== 1) return;
-      const encodings = texts.map(({ ids }) => model.tokenizer.encode([toText(ids)], model.maxLength));
-      scope(() => {
-        const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
-        const rows = noGrad(() => forward(model.architecture, model.weights, input, evalMode)).logits.toFloat32Array();
-        const sum = texts.reduce((total, { label }, i) => {
-          const free = Math.log([0, 1, 2].reduce((all, k) => all + Math.exp(rows[3 * i + k]!), 0));
-          return total + (label === 1 ? Math.max(0, free - 0.5) ** 2 : 0);
-        }, 0);
-        expected.push((0.5 * sum) / texts.length);
-      });
+      const rows = computeLogits(
+        model,
+        texts.map(({ ids }) => [toText(ids)]),
+      );
+      const sum = texts.reduce((total, { label }, i) => {
+        const free = Math.log([0, 1, 2].reduce((all, k) => all + Math.exp(rows[3 * i + k]!), 0));
+        return total + (label === 1 ? Math.max(0, free - 0.5) ** 2 : 0);
+      }, 0);
+      expected.push((0.5 * sum) / texts.length);
     });
     expect(expected[0]).toBeGreaterThan(0);
     expectClose(losses[1]!["loss.energy"] as number, expected[0]!, { terms: 400 }); // a pass through the model

@@ -4,12 +4,10 @@ import { afterAll, describe, expect, it } from "vitest";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import {
   extractFeatures,
-  forward,
   type LoadModelOptions,
   loadModel,
   type Model,
   saveModel,
-  tokenizeFor,
   toModelInput,
 } from "../../src/models/index.js";
 import { evalMode } from "../../src/nn/index.js";
@@ -18,7 +16,7 @@ import { padBatch } from "../../src/text/batch.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeFamilyClassifier } from "./family-models.js";
-import { getFixtureFolder, rewriteModel, tinyModels } from "./tiny.js";
+import { computeLogits, getFixtureFolder, rewriteModel, tinyModels } from "./tiny.js";
 
 const temporary = temporaryFolder();
 let folders = 0;
@@ -33,22 +31,6 @@ async function load(reference: string, options: LoadModelOptions = {}): Promise<
 afterAll(() => free(loaded.map((model) => model.weights)));
 
 const texts = [["the film was a joy"], ["not bad", "a dull film"]];
-function computeLogits(model: Model): number[] {
-  const padded = padBatch(
-    texts.map((text) => tokenizeFor(model, text)),
-    model.tokenizer.special.padId,
-  );
-  return scope(() =>
-    noGrad(() => [
-      ...forward(
-        model.architecture,
-        model.weights,
-        toModelInput(padded, model.architecture.config, "cpu"),
-        evalMode,
-      ).logits.toFloat32Array(),
-    ]),
-  );
-}
 const readBytes = (model: Model): Map<string, string> =>
   new Map([...model.weights].map(([name, tensor]) => [name, Buffer.from(tensor.toBytes()).toString("base64")]));
 
@@ -69,7 +51,7 @@ describe.each(tinyModels)("%s", (name) => {
     await saveModel(folder, first);
     const second = await load(folder);
     expect(readBytes(second)).toEqual(readBytes(first));
-    expect(computeLogits(second)).toEqual(computeLogits(first));
+    expect(computeLogits(second, texts)).toEqual(computeLogits(first, texts));
     const {
       folder: _f,
       reference: _r,
@@ -141,7 +123,7 @@ describe.each(tinyModels)("%s", (name) => {
     const toOldName = (stored: string): string =>
       stored.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
     const model = await load(await rewriteModel(name, newFolder(), { rename: toOldName }));
-    expect(computeLogits(model)).toEqual(computeLogits(await load(getFixtureFolder(name))));
+    expect(computeLogits(model, texts)).toEqual(computeLogits(await load(getFixtureFolder(name)), texts));
   });
 
   it.each([
@@ -151,9 +133,9 @@ describe.each(tinyModels)("%s", (name) => {
     const model = await load(await rewriteModel(name, newFolder(), { type }));
     const original = await load(getFixtureFolder(name));
     expect([...model.weights.values()].every((tensor) => tensor.dtype === "float32" && tensor.requiresGrad)).toBe(true);
-    expect(computeLogits(model)).not.toEqual(computeLogits(original));
+    expect(computeLogits(model, texts)).not.toEqual(computeLogits(original, texts));
     // Each weight is rounded once.
-    expectClose(computeLogits(model), computeLogits(original), { format });
+    expectClose(computeLogits(model, texts), computeLogits(original, texts), { format });
   });
 
   it("rejects a checkpoint that lacks a tensor, names it and its shape, and frees the others", async () => {

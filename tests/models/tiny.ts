@@ -3,7 +3,19 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
-import { fromBytes, scope } from "../../src/tensor/index.js";
+import { forward, type Model, tokenizeAll, toModelInput } from "../../src/models/index.js";
+import { evalMode } from "../../src/nn/index.js";
+import { fromBytes, noGrad, scope } from "../../src/tensor/index.js";
+import { padBatch } from "../../src/text/batch.js";
+
+/** The logits of texts or pairs as one batch: [text * label]. */
+export function computeLogits(model: Model, texts: readonly (readonly string[])[]): Float32Array {
+  const padded = padBatch(tokenizeAll(model, texts), model.tokenizer.special.padId);
+  return scope(() => {
+    const input = toModelInput(padded, model.architecture.config, "cpu");
+    return noGrad(() => forward(model.architecture, model.weights, input, evalMode)).logits.toFloat32Array();
+  });
+}
 
 /** Two random models with two layers. */
 export const tinyModels = ["bert-tiny", "roberta-random"] as const;
