@@ -50,19 +50,15 @@ Normalized normalize(const Tensor& input, const Tensor& bias, const Tensor& resi
 }
 
 struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
-  static Tensor forward(AutogradContext* context, const Tensor& input, const OptionalTensor& bias,
-                        const OptionalTensor& residual, const Tensor& weight, const Tensor& offset,
-                        const OptionalTensor& seed, double p, double epsilon) {
-    auto result = normalize(input, bias.value_or(Tensor()), residual.value_or(Tensor()), weight, offset,
-                            seed.value_or(Tensor()), p, epsilon, true);
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& bias, const Tensor& residual,
+                        const Tensor& weight, const Tensor& offset, const OptionalTensor& seed, double p,
+                        double epsilon) {
+    auto result = normalize(input, bias, residual, weight, offset, seed.value_or(Tensor()), p, epsilon, true);
     // The second gradient has no output of its own (`branchForResidual`).
     context->set_materialize_grads(false);
     context->save_for_backward({result.sum, result.statistics, weight, seed.value_or(Tensor())});
     context->saved_data["p"] = p;
-    context->saved_data["bias"] = bias.has_value();
-    context->saved_data["residual"] = residual.has_value();
-    context->saved_data["parameters"] =
-        weight.requires_grad() || offset.requires_grad() || (bias && bias->requires_grad());
+    context->saved_data["parameters"] = weight.requires_grad() || offset.requires_grad() || bias.requires_grad();
     return result.output;
   }
 
@@ -89,14 +85,7 @@ struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
            makeDropout(seed, context->saved_data["p"].toDouble()), static_cast<int>(rows));
     std::vector<Tensor> sums(3);
     if (hasSums) sums = sumBlocks(partial, width, sum.scalar_type()).split(width);
-    return {inputGradient,
-            context->saved_data["bias"].toBool() ? sums[2] : Tensor(),
-            context->saved_data["residual"].toBool() ? sumGradient : Tensor(),
-            sums[0],
-            sums[1],
-            Tensor(),
-            Tensor(),
-            Tensor()};
+    return {inputGradient, sums[2], sumGradient, sums[0], sums[1], Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -116,20 +105,18 @@ Tensor branchForResidual(const Tensor& residual) {
   return branch;
 }
 
-Tensor residualNorm(const Tensor& input, const OptionalTensor& bias, const OptionalTensor& residual,
-                    const Tensor& weight, const Tensor& offset, const OptionalTensor& seed, double p, double epsilon) {
+Tensor residualNorm(const Tensor& input, const Tensor& bias, const Tensor& residual, const Tensor& weight,
+                    const Tensor& offset, const OptionalTensor& seed, double p, double epsilon) {
   checkInput(input, 128);
   int64_t width = input.size(-1);
-  if (bias) checkLike(*bias, input, width, "bias");
-  if (residual) checkLike(*residual, input, input.numel(), "residual");
+  checkLike(bias, input, width, "bias");
+  checkLike(residual, input, input.numel(), "residual");
   checkLike(weight, input, width, "weight");
   checkLike(offset, input, width, "offset");
   checkDropout(seed, p);
-  Tensor x = toAligned(input), w = toAligned(weight), o = toAligned(offset);
-  OptionalTensor alignedBias = toAligned(bias);
-  OptionalTensor shortcut = residual ? OptionalTensor(branchForResidual(toAligned(*residual))) : std::nullopt;
-  Tensor b = alignedBias.value_or(Tensor()), r = shortcut.value_or(Tensor());
-  if (needsGradient({x, b, r, w, o})) return ResidualNorm::apply(x, alignedBias, shortcut, w, o, seed, p, epsilon);
+  Tensor x = toAligned(input), b = toAligned(bias), r = branchForResidual(toAligned(residual)), w = toAligned(weight),
+         o = toAligned(offset);
+  if (needsGradient({x, b, r, w, o})) return ResidualNorm::apply(x, b, r, w, o, seed, p, epsilon);
   return normalize(x, b, r, w, o, seed.value_or(Tensor()), p, epsilon, false).output;
 }
 
@@ -234,7 +221,7 @@ Tensor seededDropout(const Tensor& input, const Tensor& seed, double p) {
 
 TORCH_LIBRARY_FRAGMENT(temper, library) {
   library.def(
-      "residual_norm(Tensor input, Tensor? bias, Tensor? residual, Tensor weight, Tensor offset, Tensor? seed, "
+      "residual_norm(Tensor input, Tensor bias, Tensor residual, Tensor weight, Tensor offset, Tensor? seed, "
       "float p, float epsilon) -> Tensor",
       residualNorm);
   library.def("bias_gelu(Tensor input, Tensor bias, bool tanh) -> Tensor", biasGelu);
