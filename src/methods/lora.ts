@@ -2,7 +2,13 @@ import { z } from "zod";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { orNull } from "../base/validate.js";
-import { getLayerIndex, isHeadParameter, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
+import {
+  getLayerIndex,
+  getPretrainedParameterNames,
+  isNormParameter,
+  type Model,
+  savePeftAdapter,
+} from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, type Rng, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { TrainingContext, TrainingMethod } from "../train/index.js";
@@ -119,8 +125,7 @@ function createLora(options: LoraOptions): TrainingMethod {
       const { model } = training.job;
       ({ names, layers } = findModules(model, options));
       factors = initFactors(model, layers, options.rank, training.rng.fork("lora"));
-      const isTrained = (name: string): boolean => isHeadParameter(name) || model.newlyInitialized.includes(name);
-      frozen = new Set([...model.weights.keys()].filter((name) => !isTrained(name)));
+      frozen = new Set(getPretrainedParameterNames(model));
       // The copy is made now: a resumed run restores the merged weights.
       training.getPretrainedWeights();
     },

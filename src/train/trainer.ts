@@ -1,7 +1,6 @@
-import { mkdirSync } from "node:fs";
 import { Interrupted, UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
-import { createFileError } from "../base/files.js";
+import { createFolder } from "../base/files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
@@ -325,11 +324,7 @@ function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: 
 }
 
 function createCheckpointStore(path: string): CheckpointStore {
-  try {
-    mkdirSync(path, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, path, "create the folder");
-  }
+  createFolder(path);
   return new CheckpointStore(path);
 }
 
