@@ -51,13 +51,6 @@ export const mutations = [
     tests: [losses, parity],
   },
   {
-    name: "the focal loss lacks the cross-entropy",
-    file: "train/task-loss.ts",
-    find: ".pow(gamma).mul(loss)",
-    replace: ".pow(gamma)",
-    tests: ["tests/train/task-loss.test.ts"],
-  },
-  {
     name: "balanced class weights do not have the mean 1",
     file: "train/task-loss.ts",
     find: "total / (counts.length * count)",
