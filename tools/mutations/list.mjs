@@ -111,7 +111,7 @@ export const mutations = [
     file: "nn/layers.ts",
     find: " ?? null, epsilon);",
     replace: " ?? null, epsilon + 1e-5);",
-    tests: ["tests/models/encoder.test.ts"],
+    tests: ["tests/models/families.test.ts"],
   },
   {
     name: "attention does not divide by the root of the width",
