@@ -65,40 +65,16 @@ IValue toValue(napi_env env, napi_value value, const TypePtr& type) {
 }
 
 IValue toList(napi_env env, napi_value value, const TypePtr& type) {
-  auto inner = type->castRaw<c10::ListType>()->getElementType();
-  switch (inner->kind()) {
-    case TypeKind::IntType:
-    case TypeKind::SymIntType: {
-      c10::List<int64_t> list;
-      if (getKind(env, value) == napi_number) list.push_back(toInteger(env, value));
-      else for (int64_t number : toIntegers(env, value)) list.push_back(number);
-      return list;
-    }
-    case TypeKind::FloatType: {
-      c10::List<double> list;
-      uint32_t length = arrayLength(env, value, "an array of numbers");
-      for (uint32_t i = 0; i < length; i++) list.push_back(toDouble(env, element(env, value, i)));
-      return list;
-    }
-    case TypeKind::BoolType: {
-      c10::List<bool> list;
-      uint32_t length = arrayLength(env, value, "an array of booleans");
-      for (uint32_t i = 0; i < length; i++) list.push_back(toBoolean(env, element(env, value, i)));
-      return list;
-    }
-    case TypeKind::TensorType: {
-      c10::List<at::Tensor> list;
-      uint32_t length = arrayLength(env, value, "an array of tensors");
-      for (uint32_t i = 0; i < length; i++) list.push_back(toTensor(env, element(env, value, i)));
-      return list;
-    }
-    default: {
-      uint32_t length = arrayLength(env, value, "an array");
-      auto list = c10::impl::GenericList(inner);
-      for (uint32_t i = 0; i < length; i++) list.push_back(toValue(env, element(env, value, i), inner));
-      return list;
-    }
+  TypePtr inner = type->castRaw<c10::ListType>()->getElementType();
+  if (inner->kind() == TypeKind::SymIntType) inner = c10::IntType::get();
+  auto list = c10::impl::GenericList(inner);
+  if (inner->kind() == TypeKind::IntType && getKind(env, value) == napi_number) {
+    list.push_back(toInteger(env, value));
+    return list;
   }
+  uint32_t length = arrayLength(env, value, inner->kind() == TypeKind::TensorType ? "an array of tensors" : "an array");
+  for (uint32_t i = 0; i < length; i++) list.push_back(toValue(env, element(env, value, i), inner));
+  return list;
 }
 
 /**

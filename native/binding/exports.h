@@ -18,10 +18,4 @@ void defineStore(napi_env env, napi_value exports);
 void defineProcessGroup(napi_env env, napi_value exports);
 void defineNvrtc(napi_env env, napi_value exports);
 
-/**
- * Keeps oneDNN from instructions that the processor reports but cannot execute. oneDNN reads the
- * limit at its first product, so this must be called before.
- */
-void limitInstructions();
-
 }  // namespace temper

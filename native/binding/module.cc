@@ -37,7 +37,6 @@ static napi_value initialize(napi_env env, napi_value exports) {
     return nullptr;
   }
   return temper::guarded(env, [&] {
-    temper::limitInstructions();
     temper::defineCpuid(env, exports);
     temper::defineDispatch(env, exports);
     temper::defineTensors(env, exports);

@@ -29,37 +29,16 @@ napi_value setNumThreads(const Call& call) {
   if (count < 1 || count > 1024)
     throw std::invalid_argument("expected 1 to 1024 threads, received " + std::to_string(count));
   at::set_num_threads(static_cast<int>(count));
-  // Debian's OpenBLAS has a separate thread pool.
-  if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
-    set(static_cast<int>(count));
   return nullptr;
 }
 
 napi_value getNumThreads(const Call& call) { return fromDouble(call.env, at::get_num_threads()); }
 
-at::Generator getGenerator(const Call& call) {
-  return at::globalContext().defaultGenerator(at::Device(toText(call.env, call.at(0))));
-}
-
 napi_value seed(const Call& call) {
-  auto generator = getGenerator(call);
+  auto generator = at::globalContext().defaultGenerator(at::Device(toText(call.env, call.at(0))));
   auto number = toInteger(call.env, call.at(1));
   std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_current_seed(static_cast<uint64_t>(number));
-  return nullptr;
-}
-
-napi_value generatorState(const Call& call) {
-  auto generator = getGenerator(call);
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  return fromDouble(call.env, keepTensor(generator.get_state()));
-}
-
-napi_value setGeneratorState(const Call& call) {
-  auto generator = getGenerator(call);
-  at::Tensor state = toTensor(call.env, call.at(1));
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
   return nullptr;
 }
 
@@ -93,8 +72,6 @@ void defineRuntime(napi_env env, napi_value exports) {
   define<setNumThreads>(env, exports, "setNumThreads");
   define<getNumThreads>(env, exports, "getNumThreads");
   define<seed>(env, exports, "seed");
-  define<generatorState>(env, exports, "generatorState");
-  define<setGeneratorState>(env, exports, "setGeneratorState");
   define<memoryStats>(env, exports, "memoryStats");
   define<remainingInGroups>(env, exports, "controlGroupMemory");
   define<emptyCache>(env, exports, "emptyCpuCache");

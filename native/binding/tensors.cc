@@ -143,12 +143,6 @@ napi_value address(const Call& call) {
   return fromDouble(call.env, static_cast<double>(reinterpret_cast<uintptr_t>(data)));
 }
 
-/** alias(handle): a second handle to the same tensor, freed separately. */
-napi_value alias(const Call& call) {
-  at::Tensor tensor = toTensor(call.env, call.at(0));
-  return fromDouble(call.env, keepTensor(std::move(tensor)));
-}
-
 napi_value release(const Call& call) {
   uint32_t length = arrayLength(call.env, call.at(0), "an array of tensors");
   for (uint32_t i = 0; i < length; i++)
@@ -164,7 +158,6 @@ void defineTensors(napi_env env, napi_value exports) {
   define<read>(env, exports, "read");
   define<describe>(env, exports, "describe");
   define<address>(env, exports, "address");
-  define<alias>(env, exports, "alias");
   define<release>(env, exports, "release");
 }
 

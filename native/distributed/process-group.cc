@@ -146,13 +146,11 @@ napi_value groupReduce(const Call& call) {
   return fromDouble(call.env, addWork(group->allreduce_coalesced(tensors), std::move(copies)));
 }
 
-/** groupBroadcast(group, tensor, root): starts to copy the tensor of one rank to all. */
+/** groupBroadcast(group, tensor): starts to copy the tensor of rank 0 to all. */
 napi_value groupBroadcast(const Call& call) {
   std::vector<at::Tensor> tensors{toTensor(call.env, call.at(1))};
-  c10d::BroadcastOptions options;
-  options.rootRank = toInteger(call.env, call.at(2));
   auto group = table<c10d::Backend>().get(call.env, call.at(0));
-  return fromDouble(call.env, addWork(group->broadcast(tensors, options)));
+  return fromDouble(call.env, addWork(group->broadcast(tensors)));
 }
 
 /** groupGather(group, output [size, …], input): starts to collect the tensors of all ranks. */

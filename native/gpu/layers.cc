@@ -1,5 +1,5 @@
-// Operators of transformer layers on a GPU: temper::residual_norm, bias_gelu, linear and
-// seeded_dropout, and for inference in 8 bits residual_norm_fp8, bias_gelu_fp8 and quantize_rows. Each launches kernels of gpu/kernels and knows its gradient. cpu/dense.cc and cpu/dropout.cc are the
+// Operators of transformer layers on a GPU: temper::residual_norm, bias_gelu, linear and seeded_dropout.
+// Each launches kernels of gpu/kernels and knows its gradient. cpu/dense.cc and cpu/dropout.cc are the
 // siblings on a CPU.
 #ifdef TEMPER_CUDA
 #include <torch/library.h>
@@ -33,21 +33,9 @@ Tensor sumRows(const Tensor& input) {
   return sumBlocks(partial, width, matrix.scalar_type());
 }
 
-/** Rows in 8 bits (e4m3), and the scale that each is to be multiplied with: at::_scaled_mm reads them. */
-struct QuantizedRows {
-  Tensor levels, scales;
-
-  explicit QuantizedRows(const Tensor& input) {
-    int64_t width = input.size(-1), rows = input.numel() / width;
-    levels = at::empty({rows, width}, input.options().dtype(at::kFloat8_e4m3fn));
-    scales = at::empty({rows, 1}, input.options().dtype(at::kFloat));
-  }
-};
-
 /** LayerNorm(residual + dropout(input + bias)). */
 Normalized normalize(const Tensor& input, const Tensor& bias, const Tensor& residual, const Tensor& weight,
-                     const Tensor& offset, const Tensor& seed, double p, double epsilon, bool keepSum,
-                     const QuantizedRows* quantized = nullptr) {
+                     const Tensor& offset, const Tensor& seed, double p, double epsilon, bool keepSum) {
   int64_t width = input.size(-1), rows = input.numel() / width;
   Normalized result;
   result.output = at::empty_like(input);
@@ -57,26 +45,20 @@ Normalized normalize(const Tensor& input, const Tensor& bias, const Tensor& resi
   }
   launch(findKernel("residual-norm", width, input.scalar_type(), "residual_norm_forward"), dim3(divideUp(rows, 4)), 128,
          read(input), read(bias), read(residual), read(weight), read(offset), write(result.output), write(result.sum),
-         write(result.statistics), write(quantized ? quantized->levels : Tensor()),
-         write(quantized ? quantized->scales : Tensor()), makeDropout(seed, p), static_cast<float>(epsilon),
-         static_cast<int>(rows));
+         write(result.statistics), makeDropout(seed, p), static_cast<float>(epsilon), static_cast<int>(rows));
   return result;
 }
 
 struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
-  static Tensor forward(AutogradContext* context, const Tensor& input, const OptionalTensor& bias,
-                        const OptionalTensor& residual, const Tensor& weight, const Tensor& offset,
-                        const OptionalTensor& seed, double p, double epsilon) {
-    auto result = normalize(input, bias.value_or(Tensor()), residual.value_or(Tensor()), weight, offset,
-                            seed.value_or(Tensor()), p, epsilon, true);
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& bias, const Tensor& residual,
+                        const Tensor& weight, const Tensor& offset, const OptionalTensor& seed, double p,
+                        double epsilon) {
+    auto result = normalize(input, bias, residual, weight, offset, seed.value_or(Tensor()), p, epsilon, true);
     // The second gradient has no output of its own (`branchForResidual`).
     context->set_materialize_grads(false);
     context->save_for_backward({result.sum, result.statistics, weight, seed.value_or(Tensor())});
     context->saved_data["p"] = p;
-    context->saved_data["bias"] = bias.has_value();
-    context->saved_data["residual"] = residual.has_value();
-    context->saved_data["parameters"] =
-        weight.requires_grad() || offset.requires_grad() || (bias && bias->requires_grad());
+    context->saved_data["parameters"] = weight.requires_grad() || offset.requires_grad() || bias.requires_grad();
     return result.output;
   }
 
@@ -103,14 +85,7 @@ struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
            makeDropout(seed, context->saved_data["p"].toDouble()), static_cast<int>(rows));
     std::vector<Tensor> sums(3);
     if (hasSums) sums = sumBlocks(partial, width, sum.scalar_type()).split(width);
-    return {inputGradient,
-            context->saved_data["bias"].toBool() ? sums[2] : Tensor(),
-            context->saved_data["residual"].toBool() ? sumGradient : Tensor(),
-            sums[0],
-            sums[1],
-            Tensor(),
-            Tensor(),
-            Tensor()};
+    return {inputGradient, sums[2], sumGradient, sums[0], sums[1], Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -130,37 +105,19 @@ Tensor branchForResidual(const Tensor& residual) {
   return branch;
 }
 
-void checkNorm(const Tensor& input, const OptionalTensor& bias, const OptionalTensor& residual, const Tensor& weight,
-               const Tensor& offset) {
+Tensor residualNorm(const Tensor& input, const Tensor& bias, const Tensor& residual, const Tensor& weight,
+                    const Tensor& offset, const OptionalTensor& seed, double p, double epsilon) {
   checkInput(input, 128);
   int64_t width = input.size(-1);
-  if (bias) checkLike(*bias, input, width, "bias");
-  if (residual) checkLike(*residual, input, input.numel(), "residual");
+  checkLike(bias, input, width, "bias");
+  checkLike(residual, input, input.numel(), "residual");
   checkLike(weight, input, width, "weight");
   checkLike(offset, input, width, "offset");
-}
-
-Tensor residualNorm(const Tensor& input, const OptionalTensor& bias, const OptionalTensor& residual,
-                    const Tensor& weight, const Tensor& offset, const OptionalTensor& seed, double p, double epsilon) {
-  checkNorm(input, bias, residual, weight, offset);
   checkDropout(seed, p);
-  Tensor x = toAligned(input), w = toAligned(weight), o = toAligned(offset);
-  OptionalTensor alignedBias = toAligned(bias);
-  OptionalTensor shortcut = residual ? OptionalTensor(branchForResidual(toAligned(*residual))) : std::nullopt;
-  Tensor b = alignedBias.value_or(Tensor()), r = shortcut.value_or(Tensor());
-  if (needsGradient({x, b, r, w, o})) return ResidualNorm::apply(x, alignedBias, shortcut, w, o, seed, p, epsilon);
+  Tensor x = toAligned(input), b = toAligned(bias), r = branchForResidual(toAligned(residual)), w = toAligned(weight),
+         o = toAligned(offset);
+  if (needsGradient({x, b, r, w, o})) return ResidualNorm::apply(x, b, r, w, o, seed, p, epsilon);
   return normalize(x, b, r, w, o, seed.value_or(Tensor()), p, epsilon, false).output;
-}
-
-/** LayerNorm(residual + input + bias), as it is and in 8 bits. Without gradients. */
-std::tuple<Tensor, Tensor, Tensor> residualNormFp8(const Tensor& input, const Tensor& bias, const Tensor& residual,
-                                                   const Tensor& weight, const Tensor& offset, double epsilon) {
-  checkNorm(input, bias, residual, weight, offset);
-  Tensor x = toAligned(input);
-  QuantizedRows quantized(x);
-  auto result = normalize(x, toAligned(bias), toAligned(residual), toAligned(weight), toAligned(offset), Tensor(), 0,
-                          epsilon, false, &quantized);
-  return {result.output, quantized.levels, quantized.scales};
 }
 
 const char* getActivationFile(bool tanh) { return tanh ? "activation-tanh" : "activation"; }
@@ -204,26 +161,6 @@ Tensor biasGelu(const Tensor& input, const Tensor& bias, bool tanh) {
   checkLike(bias, input, input.size(-1), "bias");
   Tensor x = toAligned(input), b = toAligned(bias);
   return needsGradient({x, b}) ? BiasGelu::apply(x, b, tanh) : activate(x, b, tanh);
-}
-
-std::tuple<Tensor, Tensor> quantize(const Tensor& input, const OptionalTensor& bias, const char* file,
-                                    const char* kernel) {
-  checkInput(input, 4);
-  if (bias) checkLike(*bias, input, input.size(-1), "bias");
-  Tensor x = toAligned(input), b = toAligned(bias).value_or(Tensor());
-  QuantizedRows result(x);
-  launch(findKernel(file, x.size(-1), x.scalar_type(), kernel), dim3(static_cast<unsigned>(result.levels.size(0))), 128,
-         read(x), read(b), write(result.levels), write(result.scales));
-  return {result.levels, result.scales};
-}
-
-/** GELU(input + bias) in 8 bits. Without gradients. */
-std::tuple<Tensor, Tensor> biasGeluFp8(const Tensor& input, const Tensor& bias, bool tanh) {
-  return quantize(input, bias, getActivationFile(tanh), "activation_quantized");
-}
-
-std::tuple<Tensor, Tensor> quantizeRows(const Tensor& input) {
-  return quantize(input, std::nullopt, getActivationFile(false), "quantize_rows");
 }
 
 /** input · weightᵀ + bias. Only the gradient of the bias differs from libtorch's. */
@@ -284,16 +221,10 @@ Tensor seededDropout(const Tensor& input, const Tensor& seed, double p) {
 
 TORCH_LIBRARY_FRAGMENT(temper, library) {
   library.def(
-      "residual_norm(Tensor input, Tensor? bias, Tensor? residual, Tensor weight, Tensor offset, Tensor? seed, "
+      "residual_norm(Tensor input, Tensor bias, Tensor residual, Tensor weight, Tensor offset, Tensor? seed, "
       "float p, float epsilon) -> Tensor",
       residualNorm);
-  library.def(
-      "residual_norm_fp8(Tensor input, Tensor bias, Tensor residual, Tensor weight, Tensor offset, float epsilon) -> "
-      "(Tensor, Tensor, Tensor)",
-      residualNormFp8);
   library.def("bias_gelu(Tensor input, Tensor bias, bool tanh) -> Tensor", biasGelu);
-  library.def("bias_gelu_fp8(Tensor input, Tensor bias, bool tanh) -> (Tensor, Tensor)", biasGeluFp8);
-  library.def("quantize_rows(Tensor input) -> (Tensor, Tensor)", quantizeRows);
   library.def("linear(Tensor input, Tensor weight, Tensor bias) -> Tensor", linear);
   library.def("seeded_dropout(Tensor input, Tensor seed, float p) -> Tensor", seededDropout);
 }

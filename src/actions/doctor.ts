@@ -10,10 +10,12 @@ import { findOnnxRuntime } from "../onnx/find-onnx-runtime.js";
 import { getBuildFolder, native, packageRoot } from "../tensor/native.js";
 import {
   chooseFastestPrecision,
+  findCpuFeatures,
   getPrecisionVerdict,
   type LowPrecision,
   lowPrecisions,
   type PrecisionVerdict,
+  readIsaLimit,
 } from "../tensor/precision-verdict.js";
 
 /** A problem of the installation, and how to fix it. */
@@ -114,9 +116,9 @@ function readEngineInfo() {
     blas: findBlasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
     /** The highest level of oneDNN's instructions, by the user or because the CPU needs it; null: all. */
-    isaLimit: engine.isaLimit(),
+    isaLimit: readIsaLimit(),
     /** True if the CPU reports AMX, but oneDNN cannot use it. */
-    hasBrokenAmx: engine.cpuFeatures(engine.cpuid()).isaLimit !== null,
+    hasBrokenAmx: findCpuFeatures(engine.cpuid()).isaLimit !== null,
     /** The result of the self-test of each low precision. */
     lowPrecision: testLowPrecisions(),
     /** The precisions that `auto` uses on the CPU. */

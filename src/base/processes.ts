@@ -58,6 +58,11 @@ export function readSystem(): string | null {
   }
 }
 
+/** Blocks the thread, where a synchronous function has to wait. */
+export function sleepSync(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
+
 const crashSignals = ["SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"];
 
 export function describeSignal(signal: string): string {

@@ -111,9 +111,10 @@ export function createResolvedMethods(resolved: readonly ResolvedMethod[]): Trai
 
 /** The certificate that the methods train for, or null. A custom method needs its definition. */
 export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCertificate | null {
-  const known = specs.filter(({ name, definition }) => definition !== undefined || methods.has(name));
-  const found = resolveMethods(known).map(({ definition, options }) => definition.certificate?.(options));
-  return found.find((each) => each !== undefined) ?? null;
+  // The options of the others may be those of an earlier version.
+  const certifying = specs.filter(({ name, definition = methods.get(name) }) => definition?.certificate);
+  const found = resolveMethods(certifying).map(({ definition, options }) => definition.certificate!(options));
+  return found[0] ?? null;
 }
 
 /** The metrics that can select the best checkpoint of a run with these methods. */

@@ -2,12 +2,17 @@ import { z } from "zod";
 import { didYouMean } from "../base/did-you-mean.js";
 import { UserError } from "../base/errors.js";
 import { orNull } from "../base/validate.js";
-import { getLayerIndex, isNormParameter, type Model, savePeftAdapter } from "../models/index.js";
+import {
+  getLayerIndex,
+  getPretrainedParameterNames,
+  isNormParameter,
+  type Model,
+  savePeftAdapter,
+} from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, type Rng, scope, type Tensor, tensor, zeros } from "../tensor/index.js";
 import type { TrainingContext, TrainingMethod } from "../train/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
-import { listFrozenWeights } from "./trained-weights.js";
 
 const optionsSchema = z.strictObject({
   rank: z.number().int().positive().default(8).describe("rank r of an update"),
@@ -120,7 +125,7 @@ function createLora(options: LoraOptions): TrainingMethod {
       const { model } = training.job;
       ({ names, layers } = findModules(model, options));
       factors = initFactors(model, layers, options.rank, training.rng.fork("lora"));
-      frozen = listFrozenWeights(model, () => false);
+      frozen = new Set(getPretrainedParameterNames(model));
       // The copy is made now: a resumed run restores the merged weights.
       training.getPretrainedWeights();
     },

@@ -4,7 +4,7 @@ import type { Device, DType } from "../tensor/index.js";
 export interface DeviceConfig {
   readonly device: Device;
   readonly computeDtype: DType;
-  /** True if the dense layers of the encoder multiply in 8 bits: int8 on a CPU, fp8 on a GPU. For inference. */
+  /** True if the dense layers of the encoder multiply in int8, for inference on a CPU. */
   readonly isQuantized?: boolean;
 }
 

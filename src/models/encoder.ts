@@ -1,4 +1,4 @@
-import { DropoutSeeds, embed, type ForwardMode, getParameter, type Weights, withRoundedRows } from "../nn/index.js";
+import { DropoutSeeds, embed, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
@@ -119,7 +119,7 @@ export function encodeLayers(
     const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
     const input = { layer, hidden, state, firstOnly };
     // Without gradients, the scope frees the tensors of a layer for the next one.
-    [hidden] = scope(() => withRoundedRows(family.encodeLayer(config, weights, input, layerMode)));
+    hidden = scope(() => family.encodeLayer(config, weights, input, layerMode));
     onLayer?.(hidden);
   }
   // [1, token, hidden] -> [batch, 1 or length, hidden]

@@ -8,7 +8,7 @@ export * from "./encoder.js";
 export { getFamily } from "./families/index.js";
 export * from "./inference/classifier.js";
 export type { Classifier } from "./inference/classifier-interface.js";
-export { canMultiplyInFp8, type FusedParameter, fuseQkv } from "./inference/fused-weights.js";
+export { type FusedParameter, fuseQkv } from "./inference/fused-weights.js";
 export { batchByLength } from "./inference/inference-batches.js";
 export * from "./masked-lm.js";
 export * from "./model.js";

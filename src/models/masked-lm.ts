@@ -121,93 +121,74 @@ export interface TokenQuery {
   readonly candidateIds: ArrayLike<number>;
 }
 
+interface PositionsQuery {
+  readonly encoding: Encoding;
+  readonly positions: readonly number[];
+}
+
 /** Computes log p(candidate | text) at one position per text, where it normally has a mask. */
 export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Float32Array[] {
   const rows = new Array<Float32Array>(queries.length);
-  forEachBatch(
-    model,
-    queries.map(({ encoding }) => encoding),
-    (index) => [queries[index]!.position],
-    (logits, sources) => {
-      const logProbabilities = logits.logSoftmax(-1);
-      for (const [row, { index }] of sources.entries()) {
-        const ids = Int32Array.from(queries[index]!.candidateIds);
-        rows[index] = scope(() =>
-          logProbabilities
-            .select(0, row)
-            .indexSelect(0, tensor(ids, undefined, { device: logits.device }))
-            .toFloat32Array(),
-        );
-      }
-    },
-  );
+  const texts = queries.map(({ encoding, position }) => ({ encoding, positions: [position] }));
+  forEachBatch(model, texts, (logits, sources) => {
+    const logProbabilities = logits.logSoftmax(-1);
+    for (const [row, { index }] of sources.entries()) {
+      const ids = tensor(Int32Array.from(queries[index]!.candidateIds), undefined, { device: logits.device });
+      rows[index] = scope(() => logProbabilities.select(0, row).indexSelect(0, ids).toFloat32Array());
+    }
+  });
   return rows;
 }
 
 /** Predicts the most probable tokens at some positions of every text, the most probable first. */
 export function predictAtPositions(
   model: MaskedLm,
-  queries: readonly { readonly encoding: Encoding; readonly positions: readonly number[] }[],
+  queries: readonly PositionsQuery[],
   topK: number,
 ): (readonly TokenPrediction[])[][] {
+  const { tokenizer } = model;
   const result: (readonly TokenPrediction[])[][] = queries.map(() => []);
-  const k = Math.min(topK, model.tokenizer.vocabSize);
-  forEachBatch(
-    model,
-    queries.map(({ encoding }) => encoding),
-    (index) => queries[index]!.positions,
-    (logits, sources) => {
-      // Rows of the table beyond the vocabulary only fill it up to a round size.
-      const known = logits.softmax(-1).narrow(1, 0, model.tokenizer.vocabSize);
-      const [values, ids] = topk(known, k, -1);
-      const probabilities = values.toFloat32Array();
-      const allIds = ids.to("float32").toFloat32Array();
-      for (const [row, { index, place }] of sources.entries()) {
-        const rowIds = allIds.slice(row * k, (row + 1) * k);
-        const tokens = model.tokenizer.idsToTokens(rowIds);
-        result[index]![place] = tokens.map((token, i) => ({
-          id: rowIds[i]!,
-          token,
-          probability: probabilities[row * k + i]!,
-        }));
-      }
-    },
-  );
+  const k = Math.min(topK, tokenizer.vocabSize);
+  forEachBatch(model, queries, (logits, sources) => {
+    // Rows of the table beyond the vocabulary only fill it up to a round size.
+    const known = logits.softmax(-1).narrow(1, 0, tokenizer.vocabSize);
+    const [values, ids] = topk(known, k, -1);
+    const probabilities = values.toFloat32Array();
+    const allIds = ids.to("float32").toFloat32Array();
+    for (const [row, { index, place }] of sources.entries()) {
+      const rowIds = allIds.slice(row * k, (row + 1) * k);
+      result[index]![place] = tokenizer
+        .idsToTokens(rowIds)
+        .map((token, i) => ({ id: rowIds[i]!, token, probability: probabilities[row * k + i]! }));
+    }
+  });
   return result;
 }
 
-/** Runs the model on batches of similar length, and visits the logits of the selected tokens. */
+/** Runs the model on batches of similar length, and visits the logits of the positions of the queries. */
 function forEachBatch(
   { config, weights, tokenizer }: MaskedLm,
-  encodings: readonly Encoding[],
-  selectPositions: (index: number) => readonly number[],
+  queries: readonly PositionsQuery[],
   visit: (logits: Tensor, sources: readonly { readonly index: number; readonly place: number }[]) => void,
 ): void {
+  const encodings = queries.map(({ encoding }) => encoding);
   const { device } = weights.values().next().value!;
   for (const batch of batchForInference(encodings, device)) {
-    const padded = padBatch(
-      batch.map((index) => encodings[index]!),
-      tokenizer.special.padId,
-    );
-    const selected = batch.flatMap((index, row) =>
-      selectPositions(index).map((position, place) => ({
-        source: { index, place },
-        position: row * padded.sequenceLength + position,
-      })),
-    );
-    if (selected.length === 0) continue;
+    const texts = batch.map((index) => encodings[index]!);
+    const padded = padBatch(texts, tokenizer.special.padId);
+    const sources: { index: number; place: number }[] = [];
+    const flat: number[] = [];
+    for (const [row, index] of batch.entries())
+      for (const [place, position] of queries[index]!.positions.entries()) {
+        sources.push({ index, place });
+        flat.push(row * padded.sequenceLength + position);
+      }
+    if (sources.length === 0) continue;
     scope(() =>
       noGrad(() => {
-        const positions = tensor(
-          Int32Array.from(selected, ({ position }) => position),
-          undefined,
-          { device },
-        );
-        const logits = predictTokens(config, weights, toModelInput(padded, config, device), positions, evalMode);
-        visit(
-          logits,
-          selected.map(({ source }) => source),
-        );
+        const positions = tensor(Int32Array.from(flat), undefined, { device });
+        const input = toModelInput(padded, config, device);
+        visit(predictTokens(config, weights, input, positions, evalMode), sources);
       }),
     );
   }

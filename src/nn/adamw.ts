@@ -13,8 +13,7 @@ import {
   zeros,
   zerosLike,
 } from "../tensor/index.js";
-import { copyAll_ } from "./foreach.js";
-import { type EpsilonMode, type FusedAdam, fusedAdamW } from "./fused-adamw.js";
+import { type EpsilonMode, type FusedAdam, fusedAdamW, hasFusedAdamW } from "./fused-adamw.js";
 
 const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
 
@@ -146,8 +145,8 @@ export class AdamW {
   }
 
   /**
-   * Does one step: multiplies gradients of any dtype by the clip factor, and writes the new
-   * parameters to their low-precision copies, too. On a GPU it is one pass over memory.
+   * Does one step in one pass over the memory of a GPU: multiplies gradients in float32 or bfloat16 by the
+   * clip factor, and writes the new parameters to their bfloat16 copies, too.
    */
   updateAndCopy(
     gradients: ReadonlyMap<string, Tensor>,
@@ -164,17 +163,8 @@ export class AdamW {
             .map((state) => ({ ...state, copy: getCopy(state.parameter) }));
           const { weightDecay } = group;
           const constants = { ...this.settings, weightDecay, learningRate, clipFactor, step: this.step };
-          for (const part of [all.filter(({ copy }) => copy), all.filter(({ copy }) => !copy)]) {
-            if (part.length === 0 || fusedAdamW(part, constants)) continue;
-            const scale = (gradient: Tensor): Tensor => (clipFactor ? gradient.mul(clipFactor) : gradient);
-            const scaled = part.map(({ gradient }) => scale(gradient.to("float32")));
-            this.#apply(part, scaled, weightDecay, learningRate);
-            const copied = part.filter(({ copy }) => copy);
-            copyAll_(
-              copied.map(({ copy }) => copy as Tensor),
-              copied.map(({ parameter }) => parameter),
-            );
-          }
+          for (const part of [all.filter(({ copy }) => copy), all.filter(({ copy }) => !copy)])
+            if (part.length > 0) fusedAdamW(part, constants);
         }
       }),
     );
@@ -243,13 +233,15 @@ export class AdamW {
     const epsilon = this.#getFixedEpsilon();
     // A captured step is replayed with other step counts, so our kernel computes the epsilon.
     if (epsilon === null) {
+      if (!hasFusedAdamW(this.step.device))
+        throw new UserError(
+          "train.adamEpsilonMode: uncorrected needs the GPU kernels, which cannot be compiled here. `temper doctor` says " +
+            "why. Train on a CPU, or with adamEpsilonMode: corrected.",
+        );
       const parameters = states.map((state, i) => ({ ...state, gradient: gradients[i] as Tensor, copy: null }));
       const constants = { ...this.settings, weightDecay, learningRate, clipFactor: null, step: this.step };
-      if (fusedAdamW(parameters, constants)) return;
-      throw new UserError(
-        "train.adamEpsilonMode: uncorrected needs the GPU kernels, which cannot be compiled here. `temper doctor` says " +
-          "why. Train on a CPU, or with adamEpsilonMode: corrected.",
-      );
+      fusedAdamW(parameters, constants);
+      return;
     }
     fusedAdamWOp(
       states.map((state) => state.parameter),

@@ -55,7 +55,7 @@ export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }
 
-/** Does one step of AdamW with our kernel. All parameters or none have a copy. False without one. */
+/** Does one step of AdamW in float32 with our kernel. All parameters or none have a copy. */
 export function fusedAdamW(
   parameters: readonly UpdatedParameter[],
   constants: {
@@ -68,13 +68,7 @@ export function fusedAdamW(
     readonly epsilon: number;
     readonly epsilonMode: EpsilonMode;
   },
-): boolean {
-  const [one] = parameters;
-  const isSupported = ({ parameter, gradient, copy }: UpdatedParameter): boolean =>
-    parameter.dtype === "float32" &&
-    (gradient.dtype === "float32" || gradient.dtype === "bfloat16") &&
-    (!copy || copy.dtype === "bfloat16");
-  if (!one || !hasFusedAdamW(one.parameter.device) || !parameters.every(isSupported)) return false;
+): void {
   const { step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon, epsilonMode } = constants;
   adamwOp(
     parameters.map(({ parameter }) => parameter),
@@ -85,5 +79,4 @@ export function fusedAdamW(
     ...([step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon] as const),
     epsilonMode === "uncorrected",
   );
-  return true;
 }

@@ -10,8 +10,8 @@ const residualNormOp =
   operator<
     (
       input: Tensor,
-      bias: Tensor | null,
-      residual: Tensor | null,
+      bias: Tensor,
+      residual: Tensor,
       weight: Tensor,
       offset: Tensor,
       seed: Tensor | null,

@@ -9,7 +9,6 @@ import {
 } from "../tensor/index.js";
 import { dropout } from "./dropout.js";
 import type { ForwardMode } from "./forward-mode.js";
-import { fp8Dense, fp8FeedForward, fp8ResidualNorm, hasFp8Weight } from "./fp8-dense.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { findPreparedWeight, preparedDense, preparedDenseNorm, preparedFeedForward } from "./prepared-dense.js";
 import { getParameter, type Weights } from "./weights.js";
@@ -21,13 +20,12 @@ export const trainMode: ForwardMode = { training: true };
 
 /**
  * x Wᵀ + b with the weights `name.weight` and, if there is one, `name.bias`. Inference on a CPU has
- * `name.packed` instead of the weight, and inference in 8 bits on a GPU `name.fp8`.
+ * `name.packed` instead of the weight.
  */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const prepared = findPreparedWeight(weights, name);
   const bias = weights.get(`${name}.bias`) ?? null;
   if (prepared) return preparedDense(prepared, input, bias);
-  if (hasFp8Weight(weights, name)) return fp8Dense(weights, name, input, bias);
   const weight = getParameter(weights, `${name}.weight`);
   const product = bias && denseWithBiasSum(input, weight, bias);
   // The heads of a model in low precision may be in float32.
@@ -60,7 +58,7 @@ export function denseWithActivation(weights: Weights, name: string, input: Tenso
   const bias = weights.get(`${name}.bias`);
   if (prepared && activation === "gelu") return preparedDense(prepared, input, bias ?? null, activation);
   const fused =
-    bias && !prepared && !hasFp8Weight(weights, name) && (activation === "gelu" || activation === "gelu_new")
+    bias && !prepared && (activation === "gelu" || activation === "gelu_new")
       ? biasGelu(input, getParameter(weights, `${name}.weight`), bias, activation === "gelu_new")
       : null;
   return fused ?? activate(dense(weights, name, input), activation);
@@ -70,8 +68,6 @@ interface SublayerOptions {
   readonly p: number;
   readonly epsilon: number;
   readonly mode: ForwardMode;
-  /** True if the next dense layer multiplies in 8 bits on a GPU. */
-  readonly isQuantized?: boolean;
 }
 
 /** LayerNorm(shortcut + dropout(x Wᵀ + b)): the end of a transformer sublayer. */
@@ -81,7 +77,7 @@ export function denseResidualNorm(
   normName: string,
   input: Tensor,
   shortcut: Tensor,
-  { p, epsilon, mode, isQuantized = false }: SublayerOptions,
+  { p, epsilon, mode }: SublayerOptions,
 ): Tensor {
   const [bias, offset] = [weights.get(`${denseName}.bias`), weights.get(`${normName}.bias`)];
   const prepared = findPreparedWeight(weights, denseName);
@@ -89,10 +85,9 @@ export function denseResidualNorm(
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset, epsilon };
     return preparedDenseNorm(prepared, input, bias, shortcut, norm);
   }
-  if (bias && offset && !prepared && !hasFp8Weight(weights, denseName)) {
+  if (bias && offset) {
     const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
-    if (isQuantized) return fp8ResidualNorm(linear(input, product.weight, null), bias, shortcut, norm, epsilon);
     const fused = residualNorm(input, product, shortcut, norm, { p: mode.training ? p : 0, epsilon, mode });
     if (fused) return fused;
   }
@@ -114,11 +109,6 @@ export function feedForward(
   if (inner && outer && innerBias && outerBias && offset && activation === "gelu" && !options.mode.training) {
     const norm = { weight: getParameter(weights, `${names.norm}.weight`), bias: offset, epsilon: options.epsilon };
     return preparedFeedForward(input, { ...inner, bias: innerBias }, { ...outer, bias: outerBias }, norm);
-  }
-  if (options.isQuantized && innerBias && outerBias && offset) {
-    const norm = { weight: getParameter(weights, `${names.norm}.weight`), bias: offset };
-    const product = fp8FeedForward(weights, names, input, innerBias, activation === "gelu_new");
-    return fp8ResidualNorm(product, outerBias, input, norm, options.epsilon);
   }
   const intermediate = denseWithActivation(weights, names.inner, input, activation);
   return denseResidualNorm(weights, names.outer, names.norm, intermediate, input, options);

@@ -11,7 +11,7 @@ import {
 import { isSize, type SizeOrNumber } from "./size.js";
 
 export function toOnnxType(dtype: DType): OnnxType {
-  if (dtype === "float16" || dtype === "bfloat16" || dtype === "float64" || dtype === "float8_e4m3fn")
+  if (dtype === "float16" || dtype === "bfloat16" || dtype === "float64")
     throw new Error(`the model has ${dtype} tensors; expected float32`);
   return dtype;
 }

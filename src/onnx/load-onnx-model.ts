@@ -42,7 +42,7 @@ export async function loadOnnxModel(
 }
 
 /** Opens a file of a model. */
-export async function openSession(
+async function openSession(
   file: string,
   model: Pick<Model, "tokenizer" | "labels" | "folder"> & Pick<ModelSession, "exportedFrom">,
   threads: number,

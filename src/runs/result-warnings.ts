@@ -52,7 +52,7 @@ const underfitLossRatio = 0.95;
 /** Decides the loss of guessing: the labels that the batches have, and the loss itself. */
 export interface LossBaseline {
   readonly counts: readonly number[];
-  readonly settings: Pick<TrainSettings, "batchSampler" | "focalGamma">;
+  readonly settings: Pick<TrainSettings, "batchSampler">;
   /** The factor of each label; null if all are 1. */
   readonly classWeights: readonly number[] | null;
 }
@@ -64,10 +64,7 @@ export function computeGuessLoss({ counts, settings, classWeights }: LossBaselin
   const total = present.reduce((sum, count) => sum + count, 0);
   const masses = present.map((count, label) => (count / total) * (classWeights?.[label] ?? 1));
   const mass = masses.reduce((sum, value) => sum + value, 0);
-  return masses.reduce((sum, value) => {
-    const p = value / mass;
-    return value === 0 ? sum : sum - value * (1 - p) ** settings.focalGamma * Math.log(p);
-  }, 0);
+  return masses.reduce((sum, value) => (value === 0 ? sum : sum - value * Math.log(value / mass)), 0);
 }
 
 /**

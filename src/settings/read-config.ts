@@ -84,7 +84,15 @@ export async function readRun({
  */
 export async function readConfigFile(path: string): Promise<RunConfig> {
   const { value, locate } = await readYaml(path, { kind: "settings" });
-  return validate(runConfigSchema, wrapStrings(value), locate);
+  return validate(runConfigSchema, dropRemovedSettings(wrapStrings(value)), locate);
+}
+
+/** Leaves out settings that only earlier versions had, so that their runs can be read. */
+function dropRemovedSettings(tree: unknown): unknown {
+  if (typeof tree !== "object" || tree === null || !("train" in tree)) return tree;
+  if (typeof tree.train !== "object" || tree.train === null) return tree;
+  const { focalGamma: _focal, headFirst: _head, ...train } = tree.train as Record<string, unknown>;
+  return { ...tree, train };
 }
 
 /** Turns a string into a list of one where a list is expected, as on the command line. */

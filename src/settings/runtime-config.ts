@@ -33,10 +33,10 @@ export const runtimeOptions = {
 
 export const runtimeSchema = z.strictObject(runtimeOptions);
 
-/** The precisions of a search, whose decisions are confirmed in float32 on a CPU and in fp8. */
-export const searchPrecision = orNull(z.enum(["auto", "fp8", "bf16", "int8", "tf32", "fp32"]), "auto").describe(
-  "precision of the search: int8 (CPU only), bf16, fp8 and tf32 (GPU only), fp32, or auto: the fastest " +
-    "that works on this host; on a CPU and in fp8, successes are confirmed in fp32",
+/** The precisions of a search, whose decisions are confirmed in float32 on a CPU. */
+export const searchPrecision = orNull(z.enum(["auto", "bf16", "int8", "tf32", "fp32"]), "auto").describe(
+  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only), fp32, or auto: the fastest that works on " +
+    "this host; on a CPU, successes are confirmed in fp32",
 );
 
 /** The device, precision and threads of a request. */
@@ -46,7 +46,7 @@ export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "pre
 
 /** The device, precision and threads of a computation, with every choice made. */
 export interface RuntimeConfig extends DeviceConfig {
-  readonly precision: "bf16" | "tf32" | "fp32" | "int8" | "fp8";
+  readonly precision: "bf16" | "tf32" | "fp32" | "int8";
   readonly threads: number;
 }
 
@@ -62,8 +62,6 @@ export function chooseGpuPrecision(
 
 export interface PrecisionNeeds {
   readonly use?: PrecisionUse;
-  /** True if float32 repeats what is within the measured error. That of fp8 is too large to save time. */
-  readonly isConfirmed?: boolean;
   /** True if a method needs more digits than bf16 has. */
   readonly requiresFloat32?: boolean;
 }
@@ -77,7 +75,7 @@ export function chooseCpuPrecision(
   { use = "inference", requiresFloat32 = false }: PrecisionNeeds = {},
 ): RuntimeConfig["precision"] {
   if (wanted === "auto") return requiresFloat32 ? "fp32" : chooseFastestPrecision(getPrecisionVerdict, use);
-  if (wanted === "tf32" || wanted === "fp8")
+  if (wanted === "tf32")
     throw new UserError(`precision: ${wanted} is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.`);
   if (wanted === "bf16" || wanted === "int8") requirePrecision(wanted);
   return wanted ?? "fp32";
@@ -88,19 +86,19 @@ function resolveThreads(wanted: number | null | undefined): number {
   return wanted ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
 }
 
-/**
- * Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its
- * file: `int8` asks for the one with 8-bit weights.
- */
-export function resolveOnnxRuntime({ device = "auto", precision = null, threads }: RuntimeOptions): RuntimeConfig {
+/** Resolves the options of a model on ONNX Runtime. It computes on the CPU, in the precision of its file. */
+export function resolveOnnxRuntime(
+  { device = "auto", precision = null, threads }: RuntimeOptions,
+  filePrecision: "fp32" | "int8",
+): RuntimeConfig {
   if (device !== "auto" && device !== "cpu")
     throw new UserError(`--device ${device}: ONNX models run on the CPU here. Leave --device out.`);
-  if (precision === "bf16" || precision === "tf32" || precision === "fp8")
+  if (precision !== null && precision !== "auto" && precision !== "fp32" && precision !== filePrecision)
     throw new UserError(
-      `--precision ${precision}: an ONNX model has the precision of its file. Leave --precision out, or use fp32.`,
+      `--precision ${precision}: an ONNX model has the precision of its file, here ${filePrecision}. Leave --precision ` +
+        "out, or name another file, such as onnx/model_quantized.onnx for int8.",
     );
-  const used = precision === "int8" ? "int8" : "fp32";
-  return { device: "cpu", computeDtype: "float32", precision: used, threads: resolveThreads(threads) };
+  return { device: "cpu", computeDtype: "float32", precision: filePrecision, threads: resolveThreads(threads) };
 }
 
 /** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */
@@ -114,8 +112,7 @@ export function resolveRuntime(options: RuntimeOptions = {}, needs: PrecisionNee
     return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
   }
   const used = chooseGpuPrecision(precision === "auto" ? null : precision, needs.requiresFloat32 ?? false);
-  const computeDtype = used === "bf16" || used === "fp8" ? "bfloat16" : "float32";
-  return { device, computeDtype, ...(used === "fp8" && { isQuantized: true }), precision: used, threads };
+  return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
 }
 
 /**

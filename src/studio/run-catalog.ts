@@ -227,7 +227,7 @@ export class RunCatalog {
 /** Returns true if a folder has an ONNX model and its config. */
 async function hasOnnxModel(folder: string): Promise<boolean> {
   if (!(await exists(join(folder, "config.json")))) return false;
-  const files = [...onnxNames.full, ...onnxNames.quantized].map((name) => exists(join(folder, name)));
+  const files = [...onnxNames.fp32, ...onnxNames.int8].map((name) => exists(join(folder, name)));
   return (await Promise.all(files)).includes(true);
 }
 

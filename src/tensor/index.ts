@@ -6,7 +6,6 @@ export {
   findCpuSupport,
   getCpuSupport,
   getPrecisionVerdict,
-  isClearlyFaster,
   type PrecisionUse,
   requirePrecision,
 } from "./precision-verdict.js";

@@ -106,38 +106,26 @@ const loaded = new Map<string, boolean>();
 export function loadKernels(file: KernelFile, width: number, dtype: DType, device: Device, sharedBytes = 0): boolean {
   if (device === "cpu" || (dtype !== "bfloat16" && dtype !== "float32")) return false;
   const key = `${file} ${width} ${dtype}`;
-  let available = loaded.get(key);
-  if (available === undefined) {
-    available = isKernelFileEnabled(file) && tryLoad(key, file, width, dtype, device, sharedBytes);
-    loaded.set(key, available);
+  const known = loaded.get(key);
+  if (known !== undefined) return known;
+  loaded.set(key, false);
+  if (!isKernelFileEnabled(file)) return false;
+  try {
+    const { path } = JSON.parse(readFileSync(join(getBuildFolder(), "libtorch.json"), "utf8")) as { path: string };
+    nvrtc ??= findNvrtc(listNvrtcFolders(path));
+    const properties = native().devices()[getGpuIndex(device)]!;
+    if (!nvrtc || sharedBytes > properties.sharedBytes) return false;
+    architecture ??= `sm_${properties.capability.replace(".", "")}`;
+    nativeCuda().loadKernels(key, getCompiledKernels(nvrtc, file, width, dtype, architecture));
+    loaded.set(key, true);
+    return true;
+  } catch {
+    return false;
   }
-  return available;
 }
 
 /** Returns whether TEMPER_KERNELS allows the kernels of a file. */
 function isKernelFileEnabled(file: KernelFile): boolean {
   const excluded = (process.env.TEMPER_KERNELS ?? "").split(",");
   return !excluded.includes("0") && !excluded.includes(`-${file}`);
-}
-
-function tryLoad(
-  key: string,
-  file: KernelFile,
-  width: number,
-  dtype: DType,
-  device: Device,
-  sharedBytes: number,
-): boolean {
-  try {
-    const { path } = JSON.parse(readFileSync(join(getBuildFolder(), "libtorch.json"), "utf8")) as { path: string };
-    nvrtc ??= findNvrtc(listNvrtcFolders(path));
-    if (!nvrtc) throw new Error("NVRTC was not found next to libtorch");
-    const properties = native().devices()[getGpuIndex(device)]!;
-    if (sharedBytes > properties.sharedBytes) return false;
-    architecture ??= `sm_${properties.capability.replace(".", "")}`;
-    nativeCuda().loadKernels(key, getCompiledKernels(nvrtc, file, width, dtype, architecture));
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { readBackend } from "../base/backend.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
 import { getErrorCode } from "../base/files.js";
+import { type CpuidWords, findCpuFeatures, readIsaLimit } from "./cpu-features.js";
 
 /**
  * An operator of the addon. Tensors are passed as handles. `returns` has one letter per result:
@@ -28,38 +29,10 @@ export interface MemoryStats {
   availableBytes: number;
 }
 
-/** The CPUID words that the choice of instructions depends on. A leaf that does not exist is 0. */
-export interface CpuidWords {
-  leaf7Ebx: number;
-  leaf7Ecx: number;
-  leaf7Edx: number;
-  /** Register eax of subleaf 1. */
-  leaf7Sub1Eax: number;
-  /** Register eax of leaf 0x1D: the number of the last tile palette. */
-  leaf1dEax: number;
-  /** The registers that the operating system saves. */
-  xcr0: number;
-}
-
-/** The abilities of a processor, which native/binding/cpuid.cc decides by its CPUID words. */
-export interface CpuFeatures {
-  avx2: boolean;
-  avx512: boolean;
-  vnni: boolean;
-  bf16: boolean;
-  fp16: boolean;
-  /** False if the processor reports AMX but no tile palette. */
-  amx: boolean;
-  /** The highest level of oneDNN that does not crash; null if oneDNN can choose by itself. */
-  isaLimit: string | null;
-}
-
 /** The functions that native/ exports. docs/explanation/engine.md explains the design. */
 export interface Native {
   cpuid(): CpuidWords;
-  cpuFeatures(words: CpuidWords): CpuFeatures;
-  /** The level of oneDNN's instructions that is in force: the user's, or the addon's; null: all. */
-  isaLimit(): string | null;
+  limitInstructions(level: string): void;
   /**
    * Moves the results of matrix products and reductions by random last bits, as another processor
    * would. For tests; `TEMPER_JITTER=SEED` does the same from the start. Returns the seed before.
@@ -73,7 +46,6 @@ export interface Native {
   read(handle: number, dtype: number): ArrayBuffer;
   describe(handle: number): number[];
   address(handle: number): number;
-  alias(handle: number): number;
   release(handles: readonly number[]): void;
   grad(
     outputs: readonly number[],
@@ -91,8 +63,6 @@ export interface Native {
   setNumThreads(count: number): void;
   getNumThreads(): number;
   seed(device: string, seed: number): void;
-  generatorState(device: string): number;
-  setGeneratorState(device: string, handle: number): void;
   fillDropoutMask(handle: number, p: number): void;
   memoryStats(): MemoryStats;
   /** Bytes that the control groups of a membership file still allow, for tests. */
@@ -155,7 +125,7 @@ export interface NativeDistributed {
   groupOpen(backend: string, rank: number, size: number, host: string, timeout: number): number;
   groupClose(group: number): void;
   groupReduce(group: number, tensors: readonly number[]): number;
-  groupBroadcast(group: number, tensor: number, root: number): number;
+  groupBroadcast(group: number, tensor: number): number;
   groupGather(group: number, output: number, input: number): number;
   workWait(work: number, timeout: number, onStream: boolean): void;
 }
@@ -204,6 +174,7 @@ export function native(): Native {
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
     checkAbi(loaded);
+    limitInstructions(loaded);
   } catch (error) {
     loaded = undefined;
     if (error instanceof UserError) throw error;
@@ -228,6 +199,12 @@ export function hasNative(): boolean {
     if (error instanceof UserError) return false;
     throw error;
   }
+}
+
+/** Keeps oneDNN from instructions that the processor reports but cannot execute. */
+function limitInstructions(addon: Native): void {
+  const { isaLimit } = findCpuFeatures(addon.cpuid());
+  if (isaLimit !== null && readIsaLimit() === null) addon.limitInstructions(isaLimit);
 }
 
 /** The addon fits one version of libtorch. Another one may load and compute nonsense. */

@@ -7,9 +7,12 @@ import { z } from "zod";
 import { getCacheFolder } from "../base/cache.js";
 import { UserError } from "../base/errors.js";
 import { tryLock } from "../base/lock.js";
-import { describeSignal } from "../base/processes.js";
+import { describeSignal, sleepSync } from "../base/processes.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
-import { type CpuFeatures, getBuildFolder, native, packageRoot } from "./native.js";
+import { type CpuFeatures, findCpuFeatures, readIsaLimit } from "./cpu-features.js";
+import { getBuildFolder, native, packageRoot } from "./native.js";
+
+export { findCpuFeatures, readIsaLimit } from "./cpu-features.js";
 
 /** The values of ONEDNN_MAX_CPU_ISA without products of 8-bit integers that cannot overflow. */
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
@@ -40,17 +43,15 @@ export function findCpuSupport({
 export function getCpuSupport(): { readonly bf16: boolean; readonly int8: boolean } {
   const addon = native();
   return findCpuSupport({
-    features: addon.cpuFeatures(addon.cpuid()),
+    features: findCpuFeatures(addon.cpuid()),
     capability: /CPU capability usage: (\S+)/.exec(addon.versions().configuration)?.[1] ?? "",
-    isaLimit: addon.isaLimit(),
+    isaLimit: readIsaLimit(),
   });
 }
 
 /** The precisions of a CPU that are tested before their first use on a host. */
 export const lowPrecisions = ["bf16", "int8"] as const;
 export type LowPrecision = (typeof lowPrecisions)[number];
-export const testedPrecisions = [...lowPrecisions, "fp8"] as const;
-export type TestedPrecision = (typeof testedPrecisions)[number];
 
 const speed = z.number().positive().nullable();
 const verdictSchema = z.object({
@@ -70,11 +71,6 @@ export type PrecisionUse = "search" | "inference" | "training";
 /** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
 const minSpeedup = 1.2;
 
-/** Returns true if the inference in a precision works and is worth its errors. */
-export function isClearlyFaster({ failure, inference }: PrecisionVerdict): boolean {
-  return failure === null && (inference ?? 0) > minSpeedup;
-}
-
 /** The fastest precision that works for a use; fp32 if no other one is clearly faster. */
 export function chooseFastestPrecision(
   getVerdict: (precision: LowPrecision) => PrecisionVerdict,
@@ -90,10 +86,10 @@ export function chooseFastestPrecision(
   return best;
 }
 
-const known = new Map<TestedPrecision, PrecisionVerdict>();
+const known = new Map<LowPrecision, PrecisionVerdict>();
 
 /** The program of the self-test trusts the precision that it tests. */
-export function trustPrecision(precision: TestedPrecision): void {
+export function trustPrecision(precision: LowPrecision): void {
   known.set(precision, { failure: null, inference: null, training: null });
 }
 
@@ -103,7 +99,7 @@ export function trustPrecision(precision: TestedPrecision): void {
  * verdict is remembered next to the addon, or in the cache folder if that is not writable. With
  * `retry`, a precision that has failed before is tested again.
  */
-export function getPrecisionVerdict(precision: TestedPrecision, { retry = false } = {}): PrecisionVerdict {
+export function getPrecisionVerdict(precision: LowPrecision, { retry = false } = {}): PrecisionVerdict {
   const found = known.get(precision);
   if (found) return found;
   const verdict = isCrashSimulated(precision) ? runSelfTest(precision) : readOrTest(precision, retry);
@@ -122,21 +118,31 @@ export function requirePrecision(precision: LowPrecision): void {
 }
 
 /** Tests set TEMPER_SIMULATE_CRASH to a precision whose self-test then crashes. */
-function isCrashSimulated(precision: TestedPrecision): boolean {
+function isCrashSimulated(precision: LowPrecision): boolean {
   return process.env.TEMPER_SIMULATE_CRASH === precision;
 }
 
-function readOrTest(precision: TestedPrecision, retry: boolean): PrecisionVerdict {
+function readOrTest(precision: LowPrecision, retry: boolean): PrecisionVerdict {
+  const path = findVerdictFile();
+  if (path === null) return runSelfTest(precision);
   const key = createKey(precision);
-  const cached = withCache((cache) => cache.get(key));
-  if (cached && !(retry && cached.failure !== null)) return cached;
-  const unlock = waitForLock();
+  const open = (): ResultCache<PrecisionVerdict> => openResultCache(path);
+  const read = (): PrecisionVerdict | undefined => {
+    const cache = open();
+    cache.close();
+    return cache.get(key);
+  };
+  const before = read();
+  if (before && !(retry && before.failure !== null)) return before;
+  const unlock = waitForLock(`${path}.lock`);
   try {
     // Another process may have tested it while this one waited. All must use the same verdict.
-    const justWritten = retry ? undefined : withCache((cache) => cache.get(key));
+    const justWritten = retry ? undefined : read();
     if (justWritten) return justWritten;
     const verdict = runSelfTest(precision);
-    withCache((cache) => cache.add(key, verdict));
+    const cache = open();
+    cache.add(key, verdict);
+    cache.close();
     return verdict;
   } finally {
     unlock();
@@ -144,61 +150,45 @@ function readOrTest(precision: TestedPrecision, retry: boolean): PrecisionVerdic
 }
 
 /** Everything that decides which instructions run. */
-function createKey(precision: TestedPrecision): string {
+function createKey(precision: LowPrecision): string {
   const addon = native();
   const { libtorch, configuration } = addon.versions();
   const hash = createHash("sha256")
     .update(readFileSync(join(getBuildFolder(), "temper.node")))
     .digest("hex");
   const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
-  const hardware =
-    precision === "fp8"
-      ? [addon.devices()[0]?.name, addon.devices()[0]?.capability]
-      : [cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability];
+  const hardware = [cpus()[0]?.model, addon.cpuid(), readIsaLimit(), capability];
   return JSON.stringify([1, precision, ...hardware, libtorch, hash]);
 }
 
-const cacheName = "precision.jsonl";
-const listFolders = (): string[] => [getBuildFolder(), getCacheFolder()];
-
-/** Uses the verdicts on disk in the first folder that is writable. Without one, nothing is kept. */
-function withCache<T>(use: (cache: ResultCache<PrecisionVerdict>) => T): T | undefined {
-  for (const folder of listFolders()) {
+/** The file of the verdicts: next to the addon, or in the cache folder. Null if neither can be written. */
+function findVerdictFile(): string | null {
+  for (const folder of [getBuildFolder(), getCacheFolder()]) {
+    const path = join(folder, "precision.jsonl");
     try {
-      const cache = openResultCache<PrecisionVerdict>(join(folder, cacheName));
-      try {
-        return use(cache);
-      } finally {
-        cache.close();
-      }
+      openResultCache(path).close();
+      return path;
     } catch {
       // The next folder may be writable.
     }
   }
-  return undefined;
+  return null;
 }
 
 /** Several processes that test at the same time would measure each other. */
-function waitForLock(): () => void {
-  for (const folder of listFolders()) {
-    try {
-      for (;;) {
-        const lock = tryLock(join(folder, `${cacheName}.lock`));
-        if (typeof lock === "function") return lock;
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
-      }
-    } catch {
-      // The next folder may be writable.
-    }
+function waitForLock(path: string): () => void {
+  for (;;) {
+    const lock = tryLock(path);
+    if (typeof lock === "function") return lock;
+    sleepSync(100);
   }
-  return () => undefined;
 }
 
 /** The self-test takes a few seconds. On a busy host it gets more time, until it counts as hanging. */
 const maxMilliseconds = 120_000;
 
 /** Runs src/train/self-test.ts, which prints a verdict. */
-function runSelfTest(precision: TestedPrecision): PrecisionVerdict {
+function runSelfTest(precision: LowPrecision): PrecisionVerdict {
   const fail = (failure: string): PrecisionVerdict => ({ failure, inference: null, training: null });
   const program = join(packageRoot, "dist", "train", "self-test.js");
   if (!existsSync(program)) throw new UserError(`${program} is missing. Run \`make setup\`, or install Temper again.`);

@@ -1,4 +1,5 @@
 import { getErrorMessage, UserError } from "../base/errors.js";
+import { sleepSync } from "../base/processes.js";
 import { noGrad } from "./autograd.js";
 import { empty, tensor } from "./create.js";
 import { type NativeDistributed, nativeDistributed } from "./native.js";
@@ -92,12 +93,10 @@ export class ProcessGroup {
   /** Replaces each tensor by its mean over all processes. The buckets are reduced concurrently. */
   average_(tensors: readonly Tensor[]): void {
     const works = splitIntoBuckets(tensors).map((bucket) => {
-      const { device } = bucket[0]!;
-      const backend = this.#getBackend(device);
       const handles = bucket.map(({ handle }) => handle);
-      return { work: this.#guard(() => this.#native.groupReduce(backend, handles)), device };
+      return this.#start(bucket[0]!.device, (backend) => this.#native.groupReduce(backend, handles));
     });
-    for (const { work, device } of works) this.#wait(work, device);
+    for (const wait of works) wait();
     noGrad(() => foreachMulScalar_(tensors, 1 / this.size));
   }
 
@@ -105,13 +104,8 @@ export class ProcessGroup {
   broadcast_(tensors: Iterable<Tensor>): void {
     // A parameter is a leaf, which must not record that it is overwritten.
     scope(() => {
-      for (const { handle, device } of noGrad(() => Array.from(tensors, (item) => item.detach()))) {
-        const backend = this.#getBackend(device);
-        this.#wait(
-          this.#guard(() => this.#native.groupBroadcast(backend, handle, 0)),
-          device,
-        );
-      }
+      for (const { handle, device } of noGrad(() => Array.from(tensors, (item) => item.detach())))
+        this.#run(device, (backend) => this.#native.groupBroadcast(backend, handle));
     });
   }
 
@@ -119,11 +113,7 @@ export class ProcessGroup {
   #gather(input: Tensor): Tensor {
     const { device, dtype, shape } = input;
     const output = empty([this.size, ...shape], { device, dtype });
-    const backend = this.#getBackend(device);
-    this.#wait(
-      this.#guard(() => this.#native.groupGather(backend, output.handle, input.handle)),
-      device,
-    );
+    this.#run(device, (backend) => this.#native.groupGather(backend, output.handle, input.handle));
     return output;
   }
 
@@ -155,10 +145,19 @@ export class ProcessGroup {
     });
   }
 
-  #wait(work: number, device: Device): void {
-    const started = performance.now();
-    this.#guard(() => this.#native.workWait(work, this.#rendezvous.timeout, device !== "cpu"));
-    this.waitedSeconds += (performance.now() - started) / 1000;
+  /** Starts a collective on tensors of a device. Returns a function that waits for it. */
+  #start(device: Device, start: (backend: number) => number): () => void {
+    const backend = this.#getBackend(device);
+    const work = this.#guard(() => start(backend));
+    return () => {
+      const started = performance.now();
+      this.#guard(() => this.#native.workWait(work, this.#rendezvous.timeout, device !== "cpu"));
+      this.waitedSeconds += (performance.now() - started) / 1000;
+    };
+  }
+
+  #run(device: Device, start: (backend: number) => number): void {
+    this.#start(device, start)();
   }
 
   /** Turns an error of c10d into one that names the process that caused it. */
@@ -186,7 +185,7 @@ export class ProcessGroup {
           if (message !== null)
             return new PeerError(`Rank ${rank} of ${this.size} stopped: ${message}`, { cause: error });
         }
-        sleep(100);
+        sleepSync(100);
       }
       const after = readCounts();
       const dead = others.filter((_, i) => before[i] === after[i]);
@@ -214,7 +213,7 @@ export class ProcessGroup {
       this.#native.storeSet(`failure/${this.rank}`, reason);
       this.#native.storeSet("failed", "1");
       // The others read the reason from the store of rank 0.
-      if (this.rank === 0 && this.#rendezvous.hasStore !== false) sleep(1000 * (silence + 1));
+      if (this.rank === 0 && this.#rendezvous.hasStore !== false) sleepSync(1000 * (silence + 1));
     } catch {
       // The store has ended, so nobody can be told.
     }
@@ -276,9 +275,4 @@ function splitIntoBuckets(tensors: readonly Tensor[]): Tensor[][] {
 
 function formatRanks(ranks: readonly number[], size: number): string {
   return `Rank${ranks.length > 1 ? "s" : ""} ${ranks.join(" and ")} of ${size}`;
-}
-
-/** Blocks: an error is reported in the middle of a synchronous step. */
-function sleep(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }

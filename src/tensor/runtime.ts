@@ -1,7 +1,6 @@
 // Process-wide settings and statistics of libtorch: threads, TF32, random generators, memory.
 import { UserError } from "../base/errors.js";
 import { getLoadedNative, type MemoryStats, native, nativeCuda } from "./native.js";
-import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
 /** Returns the number of live tensors and the bytes in CPU tensors, for example to find a leak. */
@@ -42,14 +41,6 @@ export function isTf32Allowed(): boolean {
 /** Seeds the default generator of a device, which dropout and fused attention use. */
 export function seedGenerator(device: Device, seed: number): void {
   native().seed(device, seed);
-}
-
-export function getGeneratorState(device: Device): Tensor {
-  return new Tensor(native().generatorState(device));
-}
-
-export function setGeneratorState(device: Device, state: Tensor): void {
-  native().setGeneratorState(device, state.handle);
 }
 
 /** Checks that a device exists. Without a name, returns the first GPU, or the CPU. */

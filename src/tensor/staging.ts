@@ -67,10 +67,6 @@ export class StagingBuffers {
     return this.#entries.get(name)?.device ?? null;
   }
 
-  get names(): IterableIterator<string> {
-    return this.#entries.keys();
-  }
-
   dispose(): void {
     free([...this.#entries.values()].flatMap(({ device, buffers }) => [device, ...buffers]));
     releaseEvents(this.#events);

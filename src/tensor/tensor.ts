@@ -14,7 +14,8 @@ function tensorOrScalarOp<Result = Tensor>(name: string): (self: Tensor, other: 
   return (self, other) => (typeof other === "number" ? withNumber(self, other) : withTensor(self, other));
 }
 
-const ops = {
+/** The methods whose arguments are those of an operator after the tensor itself, under PyTorch's names. */
+const methods = {
   add: tensorOrScalarOp("add"),
   sub: tensorOrScalarOp("sub"),
   mul: tensorOrScalarOp("mul"),
@@ -29,7 +30,6 @@ const ops = {
   sub_: tensorOrScalarOp<void>("sub_"),
   mul_: tensorOrScalarOp<void>("mul_"),
   div_: tensorOrScalarOp<void>("div_"),
-  copy_: operator<(self: Tensor, source: Tensor, nonBlocking: boolean) => void>("copy_"),
   fill_: operator<(self: Tensor, value: number) => void>("fill_", "Scalar"),
   lerp_: operator<(self: Tensor, end: Tensor, weight: Tensor) => void>("lerp_", "Tensor"),
   pow: operator<TensorScalar>("pow", "Tensor_Scalar"),
@@ -44,39 +44,55 @@ const ops = {
   tanh: operator<Unary>("tanh"),
   sigmoid: operator<Unary>("sigmoid"),
   relu: operator<Unary>("relu"),
-  isfinite: operator<Unary>("isfinite"),
   logicalNot: operator<Unary>("logical_not"),
-  clamp: operator<(self: Tensor, low: number | null, high: number | null) => Tensor>("clamp"),
+  /** False at elements that are infinite or NaN. */
+  isFinite: operator<Unary>("isfinite"),
+  all: operator<Unary>("all"),
+  clamp: operator<(self: Tensor, low: number | null, high?: number | null) => Tensor>("clamp"),
   matmul: operator<(self: Tensor, other: Tensor) => Tensor>("matmul"),
   transpose: operator<(self: Tensor, a: number, b: number) => Tensor>("transpose", "int"),
-  reshape: operator<(self: Tensor, shape: readonly number[]) => Tensor>("reshape"),
-  expand: operator<(self: Tensor, shape: readonly number[]) => Tensor>("expand"),
   unsqueeze: operator<TensorScalar>("unsqueeze"),
   squeeze: operator<TensorScalar>("squeeze", "dim"),
   select: operator<(self: Tensor, dim: number, index: number) => Tensor>("select", "int"),
   narrow: operator<(self: Tensor, dim: number, start: number, length: number) => Tensor>("narrow"),
   indexSelect: operator<(self: Tensor, dim: number, index: Tensor) => Tensor>("index_select"),
   gather: operator<(self: Tensor, dim: number, index: Tensor) => Tensor>("gather"),
-  sum: operator<Reduction>("sum", "dim_IntList"),
-  mean: operator<Reduction>("mean", "dim"),
-  norm: operator<(self: Tensor, order: number, dims: readonly number[] | null, keepDim: boolean) => Tensor>(
-    "linalg_vector_norm",
-  ),
-  amax: operator<Reduction>("amax"),
-  argmax: operator<(self: Tensor, dim: number | null, keepDim: boolean) => Tensor>("argmax"),
-  all: operator<Unary>("all"),
   softmax: operator<(self: Tensor, dim: number) => Tensor>("softmax", "int"),
   logSoftmax: operator<(self: Tensor, dim: number) => Tensor>("log_softmax", "int"),
   logsumexp: operator<(self: Tensor, dims: readonly number[]) => Tensor>("logsumexp"),
   maskedFill: operator<(self: Tensor, mask: Tensor, value: number) => Tensor>("masked_fill", "Scalar"),
-  toDType: operator<(self: Tensor, dtype: number, nonBlocking: boolean, copy: boolean) => Tensor>("to", "dtype"),
-  toDevice: operator<(self: Tensor, device: string, dtype: number, nonBlocking: boolean) => Tensor>("to", "device"),
+  /** The same values without gradient history. */
   detach: operator<Unary>("detach"),
   clone: operator<Unary>("clone"),
   contiguous: operator<Unary>("contiguous"),
-  requiresGrad_: operator<(self: Tensor, on: boolean) => void>("requires_grad_"),
+  /** The value of a one-element tensor. Waits for the GPU. */
   item: operator<(self: Tensor) => number>("item"),
 };
+
+/** An operator as a method. Those that work in place return the tensor itself. */
+type Method<Operator> = Operator extends (self: Tensor, ...rest: infer Rest) => infer Result
+  ? (...rest: Rest) => Result extends void ? Tensor : Result
+  : never;
+type Methods = { readonly [Name in keyof typeof methods]: Method<(typeof methods)[Name]> };
+
+// The other methods have default values, or convert what they receive.
+const copyOp = operator<(self: Tensor, source: Tensor, nonBlocking: boolean) => void>("copy_");
+const reshapeOp = operator<(self: Tensor, shape: readonly number[]) => Tensor>("reshape");
+const expandOp = operator<(self: Tensor, shape: readonly number[]) => Tensor>("expand");
+const sumOp = operator<Reduction>("sum", "dim_IntList");
+const meanOp = operator<Reduction>("mean", "dim");
+const amaxOp = operator<Reduction>("amax");
+const normOp =
+  operator<(self: Tensor, order: number, dims: readonly number[] | null, keepDim: boolean) => Tensor>(
+    "linalg_vector_norm",
+  );
+const argmaxOp = operator<(self: Tensor, dim: number | null, keepDim: boolean) => Tensor>("argmax");
+const toDTypeOp = operator<(self: Tensor, dtype: number, nonBlocking: boolean, copy: boolean) => Tensor>("to", "dtype");
+const toDeviceOp = operator<(self: Tensor, device: string, dtype: number, nonBlocking: boolean) => Tensor>(
+  "to",
+  "device",
+);
+const requiresGradOp = operator<(self: Tensor, on: boolean) => void>("requires_grad_");
 
 /**
  * A handle to a libtorch tensor. It belongs to the `scope` that created it. The names of the
@@ -87,7 +103,7 @@ const ops = {
  * const y = x.mul(2).add(1); // new tensors
  * x.mul_(2); // changes x
  */
-export class Tensor {
+export class Tensor extends (class {} as new () => Methods) {
   /** 0 after the tensor is freed. */
   handle: number;
   /** True after `keep` removed the tensor from its scope. */
@@ -95,6 +111,7 @@ export class Tensor {
   #metadata: { shape: readonly number[]; dtype: DType; device: Device } | undefined;
 
   constructor(handle: number) {
+    super();
     this.handle = handle;
     registerInScope(this);
   }
@@ -128,208 +145,52 @@ export class Tensor {
     return native().describe(this.handle)[1] === 1;
   }
 
-  add(other: Tensor | number): Tensor {
-    return ops.add(this, other);
-  }
-  sub(other: Tensor | number): Tensor {
-    return ops.sub(this, other);
-  }
-  mul(other: Tensor | number): Tensor {
-    return ops.mul(this, other);
-  }
-  div(other: Tensor | number): Tensor {
-    return ops.div(this, other);
-  }
-  pow(exponent: number): Tensor {
-    return ops.pow(this, exponent);
-  }
-  neg(): Tensor {
-    return ops.neg(this);
-  }
-  abs(): Tensor {
-    return ops.abs(this);
-  }
-  exp(): Tensor {
-    return ops.exp(this);
-  }
-  log(): Tensor {
-    return ops.log(this);
-  }
-  sqrt(): Tensor {
-    return ops.sqrt(this);
-  }
-  square(): Tensor {
-    return ops.square(this);
-  }
-  reciprocal(): Tensor {
-    return ops.reciprocal(this);
-  }
-  sign(): Tensor {
-    return ops.sign(this);
-  }
-  tanh(): Tensor {
-    return ops.tanh(this);
-  }
-  sigmoid(): Tensor {
-    return ops.sigmoid(this);
-  }
-  relu(): Tensor {
-    return ops.relu(this);
-  }
-  logicalNot(): Tensor {
-    return ops.logicalNot(this);
-  }
-  clamp(low: number | null, high: number | null = null): Tensor {
-    return ops.clamp(this, low, high);
-  }
-  /** False at elements that are infinite or NaN. */
-  isFinite(): Tensor {
-    return ops.isfinite(this);
-  }
-  matmul(other: Tensor): Tensor {
-    return ops.matmul(this, other);
-  }
-
-  eq(other: Tensor | number): Tensor {
-    return ops.eq(this, other);
-  }
-  ne(other: Tensor | number): Tensor {
-    return ops.ne(this, other);
-  }
-  lt(other: Tensor | number): Tensor {
-    return ops.lt(this, other);
-  }
-  le(other: Tensor | number): Tensor {
-    return ops.le(this, other);
-  }
-  gt(other: Tensor | number): Tensor {
-    return ops.gt(this, other);
-  }
-  ge(other: Tensor | number): Tensor {
-    return ops.ge(this, other);
-  }
-
   /** Swaps the last two dimensions. */
   t(): Tensor {
-    return ops.transpose(this, -2, -1);
-  }
-  transpose(a: number, b: number): Tensor {
-    return ops.transpose(this, a, b);
+    return this.transpose(-2, -1);
   }
   reshape(...shape: number[]): Tensor {
-    return ops.reshape(this, shape);
+    return reshapeOp(this, shape);
   }
   expand(...shape: number[]): Tensor {
-    return ops.expand(this, shape);
-  }
-  unsqueeze(dim: number): Tensor {
-    return ops.unsqueeze(this, dim);
-  }
-  squeeze(dim: number): Tensor {
-    return ops.squeeze(this, dim);
-  }
-  select(dim: number, index: number): Tensor {
-    return ops.select(this, dim, index);
-  }
-  narrow(dim: number, start: number, length: number): Tensor {
-    return ops.narrow(this, dim, start, length);
-  }
-  indexSelect(dim: number, index: Tensor): Tensor {
-    return ops.indexSelect(this, dim, index);
-  }
-  gather(dim: number, index: Tensor): Tensor {
-    return ops.gather(this, dim, index);
+    return expandOp(this, shape);
   }
 
   /** The sum over the given dimensions, or over all of them. */
   sum(dims: readonly number[] | null = null, keepDim = false): Tensor {
-    return ops.sum(this, dims, keepDim);
+    return sumOp(this, dims, keepDim);
   }
   mean(dims: readonly number[] | null = null, keepDim = false): Tensor {
-    return ops.mean(this, dims, keepDim);
+    return meanOp(this, dims, keepDim);
   }
   /** The L2 norm, or a norm of another order. Infinity gives the largest absolute value. */
   norm(dims: readonly number[] | null = null, keepDim = false, order = 2): Tensor {
-    return ops.norm(this, order, dims, keepDim);
+    return normOp(this, order, dims, keepDim);
   }
   amax(dims: readonly number[], keepDim = false): Tensor {
-    return ops.amax(this, dims, keepDim);
+    return amaxOp(this, dims, keepDim);
   }
   argmax(dim: number | null = null, keepDim = false): Tensor {
-    return ops.argmax(this, dim, keepDim);
-  }
-  all(): Tensor {
-    return ops.all(this);
-  }
-  softmax(dim: number): Tensor {
-    return ops.softmax(this, dim);
-  }
-  logSoftmax(dim: number): Tensor {
-    return ops.logSoftmax(this, dim);
-  }
-  logsumexp(dims: readonly number[]): Tensor {
-    return ops.logsumexp(this, dims);
-  }
-  maskedFill(mask: Tensor, value: number): Tensor {
-    return ops.maskedFill(this, mask, value);
-  }
-
-  add_(other: Tensor | number): this {
-    ops.add_(this, other);
-    return this;
-  }
-  sub_(other: Tensor | number): this {
-    ops.sub_(this, other);
-    return this;
-  }
-  mul_(other: Tensor | number): this {
-    ops.mul_(this, other);
-    return this;
-  }
-  div_(other: Tensor | number): this {
-    ops.div_(this, other);
-    return this;
+    return argmaxOp(this, dim, keepDim);
   }
   copy_(source: Tensor, nonBlocking = false): this {
-    ops.copy_(this, source, nonBlocking);
-    return this;
-  }
-  fill_(value: number): this {
-    ops.fill_(this, value);
-    return this;
-  }
-  lerp_(end: Tensor, weight: Tensor): this {
-    ops.lerp_(this, end, weight);
+    copyOp(this, source, nonBlocking);
     return this;
   }
 
   /** Converts to another dtype. Returns the tensor itself if it already has that dtype. */
   to(dtype: DType): Tensor {
-    return dtype === this.dtype ? this : ops.toDType(this, dtypeCodes[dtype], false, false);
+    return dtype === this.dtype ? this : toDTypeOp(this, dtypeCodes[dtype], false, false);
   }
   toDevice(device: Device, nonBlocking = false): Tensor {
-    return ops.toDevice(this, device, dtypeCodes[this.dtype], nonBlocking);
-  }
-  /** The same values without gradient history. */
-  detach(): Tensor {
-    return ops.detach(this);
-  }
-  clone(): Tensor {
-    return ops.clone(this);
-  }
-  contiguous(): Tensor {
-    return ops.contiguous(this);
+    return toDeviceOp(this, device, dtypeCodes[this.dtype], nonBlocking);
   }
   /** Makes the tensor a leaf with a gradient. */
   requiresGrad_(on = true): this {
-    ops.requiresGrad_(this, on);
+    requiresGradOp(this, on);
     return this;
   }
 
-  /** The value of a one-element tensor. Waits for the GPU. */
-  item(): number {
-    return ops.item(this);
-  }
   /** The values as 32-bit floats, row-major. */
   toFloat32Array(): Float32Array {
     return new Float32Array(native().read(this.handle, dtypeCodes.float32));
@@ -347,6 +208,15 @@ export class Tensor {
     native().write(this.handle, values);
     return this;
   }
+}
+
+for (const [name, call] of Object.entries(methods)) {
+  const apply = call as (self: Tensor, ...rest: unknown[]) => unknown;
+  Object.defineProperty(Tensor.prototype, name, {
+    value(this: Tensor, ...rest: unknown[]): unknown {
+      return apply(this, ...rest) ?? this;
+    },
+  });
 }
 
 registerTensorClass(Tensor);

@@ -9,7 +9,6 @@ export const dtypeCodes = {
   float64: 7,
   bool: 11,
   bfloat16: 15,
-  float8_e4m3fn: 24,
 } as const;
 
 export type DType = keyof typeof dtypeCodes;
@@ -24,7 +23,6 @@ export const dtypeSizes: Record<DType, number> = {
   float64: 8,
   bool: 1,
   bfloat16: 2,
-  float8_e4m3fn: 1,
 };
 
 const dtypeNames = new Map<number, DType>(Object.entries(dtypeCodes).map(([name, code]) => [code, name as DType]));

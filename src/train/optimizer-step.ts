@@ -62,7 +62,7 @@ export function runOptimizerStep(training: ActiveTraining, stepIndex: number, ba
       enterRandomStream: (...names) => streams.enter(firstBatchIndex, ["update", ...names]),
       log,
     };
-    update.prepare(step)();
+    update.apply(step);
     stack.afterStep(step);
     const scalars = new Map<string, Tensor>([
       ["loss", sumLosses(gradients.losses)],

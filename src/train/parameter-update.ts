@@ -18,8 +18,8 @@ export interface StepUpdate {
     readonly norm: Tensor;
     readonly gradients: NamedTensors;
   };
-  /** Lets the methods transform the update. Returns the function that changes the parameters. */
-  prepare(step: OptimizerStep): () => void;
+  /** Lets the methods transform the update, and changes the parameters. */
+  apply(step: OptimizerStep): void;
 }
 
 interface UpdatedTraining {
@@ -55,10 +55,7 @@ function createPlainStep({ job, stack, optimizer }: UpdatedTraining): StepUpdate
       const all = [...gradients.values()];
       return { gradients, norm: maxGradNorm === null ? globalNorm(all) : clipGradNorm_(all, maxGradNorm) };
     },
-    prepare(step) {
-      const updates = stack.transformUpdates(step);
-      return () => optimizer.update(updates);
-    },
+    apply: (step) => optimizer.update(stack.transformUpdates(step)),
   };
 }
 
@@ -76,14 +73,11 @@ function fusedUpdate(training: UpdatedTraining): UpdateStrategy {
   /** The gradients of several batches are summed in float32. */
   const accumulatedStep: StepUpdate = {
     ...plain,
-    prepare(step) {
-      const update = plain.prepare(step);
-      return () => {
-        update();
-        if (!lowPrecisionWeights || !keepsCopyCurrent) return;
-        lowPrecisionWeights.refresh();
-        isCopyCurrent = true;
-      };
+    apply(step) {
+      plain.apply(step);
+      if (!lowPrecisionWeights || !keepsCopyCurrent) return;
+      lowPrecisionWeights.refresh();
+      isCopyCurrent = true;
     },
   };
 
@@ -105,7 +99,7 @@ function fusedUpdate(training: UpdatedTraining): UpdateStrategy {
           },
         };
       },
-      prepare: () => () => {
+      apply() {
         optimizer.updateAndCopy(unclipped, clipFactor, (parameter) =>
           keepsCopyCurrent ? (lowPrecisionWeights?.getCopy(parameter)?.target ?? null) : null,
         );

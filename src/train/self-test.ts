@@ -1,11 +1,10 @@
-// The self-test of a low precision on this CPU, or of fp8 on the first GPU. src/tensor/precision-verdict.ts starts it as a
-// process of its own, because an illegal instruction ends the process. It computes a small
-// classifier in the precision and in float32, compares both, measures both, and prints a verdict.
+// The self-test of a low precision on this CPU. src/tensor/precision-verdict.ts starts it as a process of its own,
+// because an illegal instruction ends the process. It computes a small classifier in the precision and in float32,
+// compares both, measures both, and prints a verdict.
 import { writeSync } from "node:fs";
 import {
   type Architecture,
   classify,
-  createClassifier,
   createEagerClassifier,
   type DeviceConfig,
   forward,
@@ -14,28 +13,15 @@ import {
   toModelInput,
 } from "../models/index.js";
 import { canPrepare, crossEntropy, trainMode } from "../nn/index.js";
-import {
-  free,
-  getNumThreads,
-  keep,
-  noGrad,
-  Rng,
-  randn,
-  scope,
-  seedGenerator,
-  setNumThreads,
-  type Tensor,
-  tensor,
-} from "../tensor/index.js";
+import { free, getNumThreads, keep, Rng, scope, setNumThreads, type Tensor, tensor } from "../tensor/index.js";
 import {
   type LowPrecision,
+  lowPrecisions,
   type PrecisionVerdict,
-  type TestedPrecision,
-  testedPrecisions,
   trustPrecision,
 } from "../tensor/precision-verdict.js";
 import { padBatch } from "../text/batch.js";
-import type { Encoding, Tokenizer } from "../text/encoding.js";
+import type { Encoding } from "../text/encoding.js";
 import { computeGradients, LowPrecisionWeights } from "./mixed-precision.js";
 
 /** The best of several turns says how fast the CPU is, even if it is busy. */
@@ -43,32 +29,27 @@ const turns = 4;
 
 /**
  * The relative error that only a wrong kernel exceeds: unrelated numbers give 1.4, sound ones 0.03
- * in bf16, 0.1 in int8 (0.13 with 128 levels), and a number in fp8 up to 1/16.
+ * in bf16 and 0.1 in int8 (0.13 with 128 levels).
  */
-const maxErrors = { bf16: 0.5, int8: 0.5, fp8: 0.9 };
-
-function createArchitecture(layers: number, hidden: number): Architecture {
-  const config = parseModelConfig(
-    {
-      model_type: "bert",
-      vocab_size: 1000,
-      hidden_size: hidden,
-      num_hidden_layers: layers,
-      num_attention_heads: 12,
-      intermediate_size: 4 * hidden,
-      max_position_embeddings: 64,
-      num_labels: 2,
-      hidden_dropout_prob: 0,
-      attention_probs_dropout_prob: 0,
-    },
-    "self-test",
-  );
-  return { config, head: "hf", pooling: "cls", numLabels: 2 };
-}
+const maxError = 0.5;
 
 /** Two layers of MiniLM: the speed of products depends on their sizes. */
-const architecture = createArchitecture(2, 384);
-const { config } = architecture;
+const config = parseModelConfig(
+  {
+    model_type: "bert",
+    vocab_size: 1000,
+    hidden_size: 384,
+    num_hidden_layers: 2,
+    num_attention_heads: 12,
+    intermediate_size: 1536,
+    max_position_embeddings: 64,
+    num_labels: 2,
+    hidden_dropout_prob: 0,
+    attention_probs_dropout_prob: 0,
+  },
+  "self-test",
+);
+const architecture: Architecture = { config, head: "hf", pooling: "cls", numLabels: 2 };
 const comparedParameter = "bert.encoder.layer.0.attention.self.value.weight";
 const special = { clsId: 1, sepId: 2, padId: 0, unkId: 3, maskId: 4 };
 const float32: DeviceConfig = { device: "cpu", computeDtype: "float32" };
@@ -168,50 +149,6 @@ function createTraining(weights: Map<string, Tensor>, isLow: boolean): Contender
   };
 }
 
-function rejectError(what: string, error: number): PrecisionVerdict {
-  const failure = `its ${what} differed from those of fp32 by ${(100 * error).toPrecision(2)}%`;
-  return { failure, inference: null, training: null };
-}
-
-/** Runs both classifiers in turns, as `runInTurns`, by the clock: a GPU does the work. */
-async function testFp8(): Promise<PrecisionVerdict> {
-  const device = "cuda:0";
-  const bfloat16: DeviceConfig = { device, computeDtype: "bfloat16" };
-  const fp8: DeviceConfig = { ...bfloat16, isQuantized: true };
-  const rng = new Rng("self-test");
-  const texts = createTexts(rng, 64);
-  const small = scope(() =>
-    keep(new Map([...createWeights(rng)].map(([name, weight]) => [name, weight.toDevice(device)]))),
-  );
-  const [exact, low] = await Promise.all(
-    [{ ...fp8, computeDtype: "float32", isQuantized: false } as const, fp8].map(async (deviceConfig) => {
-      const classifier = createEagerClassifier({ architecture, tokenizer: { special } }, small, deviceConfig);
-      const rows = await classify(classifier, texts);
-      classifier.close();
-      return Float32Array.from(rows, (row) => row[1]! - row[0]!);
-    }),
-  );
-  const error = measureError(low!, exact!);
-  if (error > maxErrors.fp8) return rejectError("logits", error);
-  // The speed is that of BERT-base size.
-  const base = createArchitecture(12, 768);
-  seedGenerator(device, 0);
-  const weights = noGrad(
-    () => new Map([...getParameterShapes(base)].map(([name, shape]) => [name, randn(shape, { device }).mul(0.02)])),
-  );
-  const model = { architecture: base, tokenizer: { special } as Tokenizer };
-  const classifiers = [bfloat16, fp8].map((deviceConfig) => createClassifier(model, weights, deviceConfig));
-  const many = Array.from({ length: 256 }, () => texts).flat();
-  const seconds = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-  for (let turn = 0; turn < turns; turn++)
-    for (const [i, classifier] of classifiers.entries()) {
-      const start = performance.now();
-      await classify(classifier, many);
-      seconds[i] = Math.min(seconds[i]!, (performance.now() - start) / 1000);
-    }
-  return { failure: null, inference: seconds[0]! / seconds[1]!, training: null };
-}
-
 async function test(precision: LowPrecision): Promise<PrecisionVerdict> {
   if (precision === "int8" && !canPrepare("int8")) throw new Error("this libtorch has no kernels for int8");
   const rng = new Rng("self-test");
@@ -226,12 +163,15 @@ async function test(precision: LowPrecision): Promise<PrecisionVerdict> {
       : await compare(createTraining(weights, false), createTraining(weights, true), texts.slice(0, 16));
   free(weights);
   for (const [what, { error }] of Object.entries({ logits: inference, ...(training && { gradients: training }) }))
-    if (error > maxErrors[precision]) return rejectError(what, error);
+    if (error > maxError) {
+      const failure = `its ${what} differed from those of fp32 by ${(100 * error).toPrecision(2)}%`;
+      return { failure, inference: null, training: null };
+    }
   return { failure: null, inference: inference.speedup, training: training?.speedup ?? null };
 }
 
-const precision: TestedPrecision | undefined = testedPrecisions.find((name) => name === process.argv[2]);
-if (!precision) throw new Error(`expected ${testedPrecisions.join(" or ")}`);
+const precision = lowPrecisions.find((name) => name === process.argv[2]);
+if (!precision) throw new Error(`expected ${lowPrecisions.join(" or ")}`);
 if (process.env.TEMPER_SIMULATE_CRASH === precision) process.kill(process.pid, "SIGILL");
 trustPrecision(precision);
-writeSync(1, JSON.stringify(await (precision === "fp8" ? testFp8() : test(precision))));
+writeSync(1, JSON.stringify(await test(precision)));

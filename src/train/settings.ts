@@ -34,21 +34,11 @@ export const trainSettingsSchema = z
       "factor of the loss by label: balanced (inverse to the frequency of the label), or a map such as " +
         "{ toxic: 10 }, in which other labels have 1",
     ),
-    focalGamma: nonnegativeSchema
-      .max(10)
-      .default(0)
-      .describe("focal loss: multiplies the loss of an example by (1 - p)^gamma of its label; 0: cross-entropy"),
     groupByLength: z
       .boolean()
       .default(true)
       .describe("batches of similar length, which need less padding; false: batches that ignore the length"),
     gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
-    headFirst: z
-      .number()
-      .int()
-      .nonnegative()
-      .default(0)
-      .describe("first optimizer steps, which train the head alone, without methods (LP-FT); 0: none"),
     learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
     headLearningRate: orNull(nonnegativeSchema, "learningRate").describe(
       "peak learning rate of the head and of the methods' own parameters",
@@ -133,9 +123,9 @@ export const trainSettingsSchema = z
 
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
-/** Computes the fraction of the peak learning rate; 1 while the head trains alone. */
+/** Computes the fraction of the peak learning rate. */
 export function computeLearningRateFactor(
-  { lrScheduler, warmupRatio, headFirst }: TrainSettings,
+  { lrScheduler, warmupRatio }: TrainSettings,
   step: number,
   totalSteps: number,
   epoch: number,
@@ -145,6 +135,5 @@ export function computeLearningRateFactor(
     : lrScheduler === "linear"
       ? schedules.linear
       : schedules.constant;
-  if (step < headFirst) return 1;
-  return schedules.withWarmup(warmupRatio, schedule)(step - headFirst, totalSteps - headFirst, epoch);
+  return schedules.withWarmup(warmupRatio, schedule)(step, totalSteps, epoch);
 }

@@ -1,6 +1,15 @@
-import { type CudaGraph, captureGraph, free, type HostTensor, keep, noGrad, scope } from "../tensor/index.js";
+import {
+  type CudaGraph,
+  captureGraph,
+  free,
+  type HostTensor,
+  keep,
+  noGrad,
+  StagingBuffers,
+  scope,
+} from "../tensor/index.js";
 import type { HostBatch } from "./batch.js";
-import { collectHostArrays, DeviceBuffers, toBatch } from "./batch-transfer.js";
+import { collectHostArrays, createBatch, toBatch } from "./batch-transfer.js";
 import { runOptimizerStep, type StepScalars } from "./optimizer-step.js";
 import { CudaRandomStreams, type EnteredStream } from "./random-streams.js";
 import type { ActiveTraining } from "./training-context.js";
@@ -31,7 +40,7 @@ export function eagerRunner(training: ActiveTraining): StepRunner {
 
 /** Steps of one shape share input buffers, and the graph once it is captured. */
 interface GraphBucket {
-  readonly buffers: readonly DeviceBuffers[];
+  readonly buffers: readonly StagingBuffers[];
   /** The random streams that a step enters; null before the first step. */
   enteredStreams: readonly EnteredStream[] | null;
   captured: { readonly graph: CudaGraph; readonly output: StepScalars } | null;
@@ -50,7 +59,7 @@ export function cudaGraphRunner(training: ActiveTraining & { readonly streams: C
     const key = JSON.stringify([stack.getGraphKey(stepIndex), shapes]);
     const known = buckets.get(key);
     if (known) return known;
-    const buffers = arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device));
+    const buffers = arrays.map((batch) => new StagingBuffers(batch, job.deviceConfig.device));
     const bucket: GraphBucket = { buffers, enteredStreams: null, captured: null };
     buckets.set(key, bucket);
     return bucket;
@@ -61,7 +70,11 @@ export function cudaGraphRunner(training: ActiveTraining & { readonly streams: C
       scope(() => {
         const arrays = hostBatches.map((host) => collectHostArrays(host, job));
         const bucket = getOrCreateBucket(stepIndex, arrays);
-        const batches = hostBatches.map((host, i) => bucket.buffers[i]!.fill(host, arrays[i]!));
+        const batches = hostBatches.map((host, i) => {
+          const buffers = bucket.buffers[i]!;
+          buffers.fill(arrays[i]!);
+          return createBatch(host, (name) => buffers.get(name));
+        });
         const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
         const runStep = (): StepScalars => runOptimizerStep(training, stepIndex, batches);
         if (!bucket.enteredStreams) {

@@ -11,7 +11,7 @@ export function countLabels(examples: Iterable<{ readonly label: number }>, numL
 
 /** Returns the factor of each label, or null. Balanced weights have the mean 1. */
 export function resolveClassWeights(
-  { classWeights }: Pick<Pick<TrainSettings, "classWeights" | "focalGamma">, "classWeights">,
+  { classWeights }: Pick<TrainSettings, "classWeights">,
   labels: readonly string[],
   counts: readonly number[],
 ): number[] | null {
@@ -40,26 +40,16 @@ export interface TaskLoss {
   perExample(logits: Tensor, labels: Tensor): Tensor;
 }
 
-/** Creates the loss of a run. Without weights and with gamma 0, it is the plain cross-entropy. */
-export function createTaskLoss(weights: Tensor | null, focalGamma: number): TaskLoss {
-  const isPlain = weights === null && focalGamma === 0;
+/** Creates the loss of a run. Without weights, it is the plain cross-entropy. */
+export function createTaskLoss(weights: Tensor | null): TaskLoss {
   const perExample: TaskLoss["perExample"] = (logits, labels) => {
     const loss = crossEntropyPerExample(logits, labels);
-    const focused = focalGamma === 0 ? loss : focus(loss, focalGamma);
-    return weights === null ? focused : focused.mul(weights.indexSelect(0, labels));
+    return weights === null ? loss : loss.mul(weights.indexSelect(0, labels));
   };
   // The fused mean is faster, and its last bit may differ.
   const computeMean = (logits: Tensor, labels: Tensor): Tensor =>
-    isPlain ? crossEntropy(logits, labels) : perExample(logits, labels).mean();
+    weights === null ? crossEntropy(logits, labels) : perExample(logits, labels).mean();
   return Object.assign(computeMean, { perExample });
-}
-
-/** The power of 0 has no derivative for gamma below 1, so a certain example keeps a tiny part. */
-const certainty = 1 + 1e-7;
-
-/** exp(-loss) is the probability p of the label: (1 - p)^gamma * loss. */
-function focus(loss: Tensor, gamma: number): Tensor {
-  return loss.neg().exp().neg().add(certainty).pow(gamma).mul(loss);
 }
 
 export function toWeightsTensor(weights: readonly number[], device: Device): Tensor {

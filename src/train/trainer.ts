@@ -1,7 +1,6 @@
-import { mkdirSync } from "node:fs";
 import { Interrupted, UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
-import { createFileError } from "../base/files.js";
+import { createFolder } from "../base/files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
@@ -19,9 +18,9 @@ import type { MethodStack } from "./method-stack.js";
 import { type Ranks, selectShare, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
-import { type ActiveTraining, countParameters, createHeadTraining, createTrainingContext } from "./training-context.js";
+import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainResult } from "./training-job.js";
-import { createOverflowError, TrainingLogger } from "./training-logger.js";
+import { createDivergenceError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
@@ -56,7 +55,7 @@ const shortestSaveInterval = 10;
 class Trainer {
   readonly #job: TrainingJob;
   readonly #training: ActiveTraining;
-  #runner: StepRunner;
+  readonly #runner: StepRunner;
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
   #state: CheckpointState;
@@ -88,10 +87,7 @@ class Trainer {
         restoreTensors(optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
         restoreTensors(collectBuffers(stack), restored ?? new Map(), "buffer");
       }
-      // The optimizer starts again when the steps of the head alone are done.
-      const isHeadOnly = state.step < settings.headFirst;
-      const optimizerSteps = isHeadOnly ? state.step : state.step - settings.headFirst;
-      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(optimizerSteps));
+      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(state.step));
       const { optimizer, stack } = training;
       for (const tensors of [collectWeights(training), optimizer.moments(), collectBuffers(stack)])
         ranks.broadcast_(tensors.values());
@@ -108,7 +104,7 @@ class Trainer {
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
-    this.#runner = createStepRunner(state.step < job.settings.headFirst ? createHeadTraining(training) : training);
+    this.#runner = createStepRunner(training);
     this.#logger = new TrainingLogger(job.files, state, (entry) => job.onEvent?.({ type: "log", entry }));
   }
 
@@ -144,32 +140,19 @@ class Trainer {
     };
   }
 
-  /** Lets the methods prepare a step. They do nothing while the head trains alone. */
+  /** Lets the methods prepare a step. */
   async #prepareStep(): Promise<void> {
-    const { step } = this.#state;
-    if (step < this.#job.settings.headFirst) return;
     for (const method of this.#training.stack.methods)
-      await method.beforeStep?.(this.#training, step).catch((error: unknown) => {
+      await method.beforeStep?.(this.#training, this.#state.step).catch((error: unknown) => {
         if (error instanceof Interrupted) return this.#interrupt();
         throw error;
       });
-  }
-
-  /** After the steps of the head alone, all parameters start with a new optimizer state. */
-  #startFullTraining(): void {
-    const { optimizer } = this.#training;
-    this.#runner.dispose();
-    this.#runner = createStepRunner(this.#training);
-    noGrad(() => {
-      for (const state of [optimizer.step, ...optimizer.moments().values()]) state.fill_(0);
-    });
   }
 
   #runStep(): void {
     const { settings, onEvent, deviceConfig, train } = this.#job;
     const { epoch, stepInEpoch, step: stepIndex } = this.#state;
     const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
-    if (settings.headFirst > 0 && stepIndex === settings.headFirst) this.#startFullTraining();
     if (this.#epochBatches?.epoch !== epoch)
       this.#epochBatches = { epoch, steps: this.#training.getEpochBatches(epoch) };
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
@@ -268,7 +251,8 @@ class Trainer {
 
   /** The last update can overflow after the loss and the gradient were still finite. */
   #checkWeights(): void {
-    if (!areFinite([...this.#training.parameters.values()])) throw createOverflowError(this.#state.step);
+    if (!areFinite([...this.#training.parameters.values()]))
+      throw createDivergenceError(this.#state.step, "the weights contain NaN or infinity");
   }
 
   async #saveCheckpoint(): Promise<void> {
@@ -340,11 +324,7 @@ function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: 
 }
 
 function createCheckpointStore(path: string): CheckpointStore {
-  try {
-    mkdirSync(path, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, path, "create the folder");
-  }
+  createFolder(path);
   return new CheckpointStore(path);
 }
 

@@ -59,7 +59,7 @@ export async function createTrainingContext(
     parameters,
     lowPrecisionWeights:
       deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
-    taskLoss: createTaskLoss(classWeights, settings.focalGamma),
+    taskLoss: createTaskLoss(classWeights),
     stepsPerEpoch,
     totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
     restoredBuffers,
@@ -88,7 +88,6 @@ export async function createTrainingContext(
     },
   };
   try {
-    checkHeadFirst(training);
     frozen = await prepareMethods(training, parameters, preparedMethods);
     const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon, adamEpsilonMode: epsilonMode } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
@@ -180,29 +179,9 @@ async function averageOverBatches(
   });
 }
 
-/** Linear probing needs steps of fine-tuning after it. */
-function checkHeadFirst({ job: { settings }, totalSteps }: TrainingContext): void {
-  if (settings.headFirst === 0 || settings.headFirst < totalSteps) return;
-  throw new UserError(
-    `train.headFirst: expected fewer than the ${totalSteps} optimizer steps of this run, received ` +
-      `${settings.headFirst}. Use a smaller number, or more epochs.`,
-  );
-}
-
 /** The trained tensors of the model itself, without the methods' own parameters. */
 export function getModelParameters({ job, parameters }: TrainingContext): NamedTensors {
   return new Map([...parameters].filter(([name]) => job.model.weights.has(name) || !isHeadParameter(name)));
-}
-
-/** The same training of the head alone, with all that was not pre-trained (linear probing). */
-export function createHeadTraining(training: ActiveTraining): ActiveTraining {
-  const { newlyInitialized } = training.job.model;
-  const isHead = (name: string): boolean => isHeadParameter(name) || newlyInitialized.includes(name);
-  const { weights } = training.job.model;
-  const parameters = new Map([...weights].filter(([name]) => isHead(name)));
-  const [job, stack] = [{ ...training.job, methods: [] }, new MethodStack([])];
-  const update = chooseUpdate({ ...training, job, stack });
-  return { ...training, job, stack, parameters, update };
 }
 
 export function countParameters(parameters: NamedTensors): number {

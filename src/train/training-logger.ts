@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, fsyncSync, ftruncateSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, fstatSync, fsyncSync, ftruncateSync } from "node:fs";
 import { UserError } from "../base/errors.js";
 import { createFileError, openForAppending } from "../base/files.js";
 import { free } from "../tensor/index.js";
@@ -56,8 +56,10 @@ export class TrainingLogger {
       const numbers = Object.fromEntries(scalars.names.map((name, i) => [name, values[i] as number]));
       this.loss = numbers.loss ?? Number.NaN;
       // A gradient that is not finite spoils the weights one step before the loss shows it.
-      if (!Number.isFinite(this.loss) || !Number.isFinite(numbers.gradientNorm ?? 0))
-        throw createDivergenceError(step, numbers);
+      if (!Number.isFinite(this.loss) || !Number.isFinite(numbers.gradientNorm ?? 0)) {
+        const facts = scalars.names.map((name) => `${name} ${numbers[name]}`);
+        throw createDivergenceError(step, facts.join(", "));
+      }
       this.writeEvent({ step, epoch, learningRate, ...numbers });
     }
   }
@@ -76,21 +78,7 @@ export class TrainingLogger {
   }
 }
 
-/** The error of a step whose loss was finite, but whose update was not. */
-export function createOverflowError(step: number): UserError {
-  return explainDivergence(step, "the weights contain NaN or infinity");
-}
-
-function createDivergenceError(step: number, numbers: Readonly<Record<string, number>>): UserError {
-  return explainDivergence(
-    step,
-    Object.entries(numbers)
-      .map(([name, value]) => `${name} ${value}`)
-      .join(", "),
-  );
-}
-
-function explainDivergence(step: number, facts: string): UserError {
+export function createDivergenceError(step: number, facts: string): UserError {
   return new UserError(
     `Training diverged at step ${step} (${facts}). Earlier checkpoints are still valid. Start a new run ` +
       "with a lower train.learningRate, some train.warmupRatio, or train.maxGradNorm: 1.",
@@ -119,7 +107,7 @@ class JsonLinesFile {
 
   write(event: TrainingEvent): void {
     const line = Buffer.from(`${JSON.stringify(event)}\n`);
-    for (let done = 0; done < line.length; ) done += this.#try(() => writeSync(this.#file, line, done));
+    this.#try(() => appendFileSync(this.#file, line));
     this.bytes += line.length;
   }
 

@@ -155,7 +155,7 @@ export interface TrainingContext {
   readonly rng: Rng;
   /** Every trained tensor: the model's weights and the parameters of the methods. */
   readonly parameters: NamedTensors;
-  /** The loss of the task: cross-entropy, with the class weights and the focus of the settings. */
+  /** The loss of the task: cross-entropy, with the class weights of the settings. */
   readonly taskLoss: TaskLoss;
   readonly stepsPerEpoch: number;
   readonly totalSteps: number;

@@ -1,16 +1,8 @@
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { readRendezvous, secretVariable } from "../../src/jobs/rendezvous.js";
 import { nativeDistributed } from "../../src/tensor/native.js";
-
-async function findFreePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
+import { findFreePort } from "./processes.js";
 
 /** The addresses, in hex, at which this host listens on a port. */
 function listAddresses(port: number): string[] {

@@ -140,8 +140,6 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     const found = readdirSync(snapshot, { recursive: true, encoding: "utf8" }).filter((name) => /\./.test(name));
     expect(found.sort()).toEqual(["config.json", "onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]);
     vi.stubEnv("TEMPER_BACKEND", "onnx");
-    await resolveModel("hf:owner/onnx", { isQuantized: true });
-    expect(existsSync(join(snapshot, "onnx/model_quantized.onnx"))).toBe(true);
     await expect(resolveModel("hf:owner/name")).rejects.toThrow(/expected onnx\/model\.onnx .* has neither/);
     vi.stubEnv("TEMPER_BACKEND", "libtorch");
     await resolveModel("owner/onnx");

@@ -5,26 +5,21 @@ import { estimateRun } from "../../src/actions/train/estimate-run.js";
 import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
-import { forward, toModelInput } from "../../src/models/index.js";
-import { evalMode } from "../../src/nn/index.js";
-import { free, noGrad, scope } from "../../src/tensor/index.js";
-import { padBatch } from "../../src/text/batch.js";
-import { Interrupted, type TextAttackRequest, toDataset, train } from "../../src/train/index.js";
+import { free, scope, tensor } from "../../src/tensor/index.js";
+import { Interrupted, type TextAttackRequest, train } from "../../src/train/index.js";
 import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
+import { computeLogits } from "../models/tiny.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { trainingFiles } from "../train/training-files.js";
-import { readValues, tinyJob, tinyModel } from "./tiny.js";
+import { tinyJob, tinyModel } from "./tiny.js";
+import { expectResumed } from "./train-tiny.js";
 
 const folder = temporaryFolder();
-const createMethod = (options: Record<string, unknown>) =>
-  createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, ...options } }]);
 
 test.each([
   ["cross-entropy", {}, () => 1],
-  ["weighted cross-entropy", { classWeights: { b: 3 } }, (_: number, label: number) => (label === 1 ? 3 : 1)],
-  ["focal loss", { focalGamma: 2 }, (logProbability: number) => (1 - Math.exp(logProbability)) ** 2],
+  ["weighted cross-entropy", { classWeights: { b: 3 } }, (label: number) => (label === 1 ? 3 : 1)],
 ] as const)("adds the %s of the texts that fooled the model at the last attack", async (_, settings, weigh) => {
   const model = tinyModel();
   const requests: TextAttackRequest[] = [];
@@ -32,7 +27,7 @@ test.each([
   const expected: number[] = [];
   const job = tinyJob(
     model,
-    createMethod({ alpha: 0.5 }),
+    createMethods([{ name: "discrete-adversarial", options: { interval: 2, fraction: 1, alpha: 0.5 } }]),
     {},
     { dropout: false, batchSize: 12, epochs: 4, ...settings },
   );
@@ -45,14 +40,12 @@ test.each([
     const changed = request.examples.flatMap((example, i) => (texts[i] ? [{ ...example, texts: texts[i]! }] : []));
     expected.push(
       scope(() => {
-        const encodings = toDataset(model, changed).items.map(({ encoding }) => encoding);
-        const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
-        const { logits } = noGrad(() => forward(model.architecture, model.weights, input, evalMode));
-        const values = logits.logSoftmax(-1).toFloat32Array();
-        const sum = changed.reduce((total, { label }, i) => {
-          const logProbability = values[3 * i + label]!;
-          return total - weigh(logProbability, label) * logProbability;
-        }, 0);
+        const logits = computeLogits(
+          model,
+          changed.map((example) => example.texts),
+        );
+        const values = tensor(logits, [changed.length, 3]).logSoftmax(-1).toFloat32Array();
+        const sum = changed.reduce((total, { label }, i) => total - weigh(label) * values[3 * i + label]!, 0);
         return (0.5 * sum) / request.examples.length;
       }),
     );
@@ -71,17 +64,7 @@ test.each([
 test.each([1, 2, 3])(
   "a run that stops after step %i continues bitwise, with the texts of its checkpoint",
   async (stop) => {
-    const run = async (name: string, changes: object): Promise<object> => {
-      const model = tinyModel();
-      const files = trainingFiles(join(folder, `${name}-${stop}`));
-      await train(tinyJob(model, createMethod({ fraction: 0.5 }), { files, ...changes }));
-      const values = readValues(model.weights);
-      free(model.weights);
-      return values;
-    };
-    const whole = await run("whole", {});
-    await run("stopped", { stopAfter: stop });
-    expect(await run("stopped", { resume: true })).toEqual(whole);
+    await expectResumed(folder, [["discrete-adversarial", { interval: 2, fraction: 0.5 }]], stop);
   },
 );
 

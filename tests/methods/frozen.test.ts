@@ -2,48 +2,23 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { train as trainRun } from "../../src/actions/train/train.js";
-import { listen } from "../../src/base/events.js";
-import { createMethods, type MethodSpec } from "../../src/methods/index.js";
+import { createMethods } from "../../src/methods/index.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { isHeadParameter } from "../../src/models/index.js";
 import { free, fromBytes, scope } from "../../src/tensor/index.js";
-import { type TrainingMethod, train } from "../../src/train/index.js";
+import type { TrainingMethod } from "../../src/train/index.js";
 import { findPython, runPython } from "../python.js";
 import { expectClose, unitRoundoff } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { trainingFiles } from "../train/training-files.js";
-import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
+import { readValues, texts, tinyDataset, tinyModel } from "./tiny.js";
+import { expectResumed, type TinyMethod, trainTiny } from "./train-tiny.js";
 
 const root = temporaryFolder();
 // RIFT caches its teacher features here.
 vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
-const spec = (name: string, options: Record<string, unknown> = {}): MethodSpec => ({ name, options });
 type Values = Record<string, number[]>;
-
-/** Trains six steps and returns the weights, the events, and the number of trained values. */
-async function trainTiny(
-  methods: readonly MethodSpec[] | readonly TrainingMethod[],
-  { name = null as string | null, settings = {}, changes = {} } = {},
-): Promise<{ weights: Values; losses: number[]; parameters: number }> {
-  const model = tinyModel();
-  const created = methods.flatMap((method) => ("options" in method ? createMethods([method]) : [method]));
-  const losses: number[] = [];
-  let parameters = 0;
-  const { onEvent } = listen({
-    start(event) {
-      ({ parameters } = event);
-    },
-    step: ({ loss }) => losses.push(loss),
-  });
-  const files = name === null ? null : trainingFiles(join(root, name));
-  try {
-    await train(tinyJob(model, created, { files, onEvent, ...changes }, settings));
-    return { weights: readValues(model.weights), losses, parameters };
-  } finally {
-    free(model.weights);
-  }
-}
 
 const pretrained = (): Values => {
   const { weights } = tinyModel();
@@ -75,11 +50,11 @@ describe("lora", () => {
   test("saves factors whose product is the change of the adapted weights", async () => {
     const [rank, alpha] = [2, 3];
     const validation = tinyDataset(texts);
-    const { weights } = await trainTiny([spec("lora", { rank, alpha })], { name: "adapter", changes: { validation } });
+    const files = trainingFiles(join(root, "adapter"));
+    const { weights } = await trainTiny([["lora", { rank, alpha }]], {}, { files, validation });
     const isAdapted = (name: string): boolean => /\.(query|value)\.weight$/.test(name);
     expect(listMoved(weights)).toEqual(Object.keys(weights).filter((name) => isAdapted(name) || isHeadParameter(name)));
-    const folder = trainingFiles(join(root, "adapter")).adapter;
-    const saved = await readAdapter(folder);
+    const saved = await readAdapter(files.adapter);
     expect(saved.get("base_model.model.classifier.bias")?.values).toEqual(weights["classifier.bias"]);
     expect(saved.size).toBe(2 * 4 + 2);
     for (const [name, before] of Object.entries(pretrained()).filter(([each]) => isAdapted(each))) {
@@ -95,7 +70,7 @@ describe("lora", () => {
         expectClose(weights[name]![i], value + (alpha / rank) * product, { scale: Math.abs(value) + 1e-3 });
       }
     }
-    expect(JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))).toMatchObject({
+    expect(JSON.parse(readFileSync(join(files.adapter, "adapter_config.json"), "utf8"))).toMatchObject({
       ...{ peft_type: "LORA", task_type: "SEQ_CLS", r: rank, lora_alpha: alpha, bias: "none" },
       ...{ target_modules: ["attention.self.query", "attention.self.value"], modules_to_save: ["classifier"] },
     });
@@ -104,20 +79,20 @@ describe("lora", () => {
   test("with alpha 0 is training of the head alone", async () => {
     const frozen = new Set(Object.keys(pretrained()).filter((name) => !isHeadParameter(name)));
     const head: TrainingMethod = { name: "head", state: () => ({ frozen }) };
-    const [one, other] = [await trainTiny([spec("lora", { alpha: 0 })]), await trainTiny([head])];
-    expect(one.weights).toEqual(other.weights);
-    expect(one.losses).toEqual(other.losses);
+    const [one, other] = [await trainTiny([["lora", { alpha: 0 }]]), await trainTiny([head])];
+    expect(one).toEqual(other);
     expect(listMoved(one.weights)).toEqual(["classifier.weight", "classifier.bias"]);
   });
 
   test("of full rank takes the first step of a dense weight along B", async () => {
     // B starts at 0, so A has no gradient: the first step of Adam moves B by the learning rate.
-    const { weights } = await trainTiny([spec("lora", { rank: 1, alpha: 1, modules: "query" })], {
-      name: "first",
-      settings: { learningRate: 1e-3, weightDecay: 0 },
-      changes: { stopAfter: 1 },
-    });
-    const saved = await readAdapter(trainingFiles(join(root, "first")).adapter);
+    const files = trainingFiles(join(root, "first"));
+    const { weights } = await trainTiny(
+      [["lora", { rank: 1, alpha: 1, modules: "query" }]],
+      { learningRate: 1e-3, weightDecay: 0 },
+      { files, stopAfter: 1 },
+    );
+    const saved = await readAdapter(files.adapter);
     const b = saved.get("base_model.model.bert.encoder.layer.0.attention.self.query.lora_B.weight")!;
     // The epsilon of Adam makes a step along a small gradient a little shorter.
     const steps = b.values.map((value) => Math.abs(value) / 1e-3);
@@ -133,21 +108,16 @@ describe("lora", () => {
         ascc: { innerSteps: 2 },
         rift: { projectionHiddenSize: 8, projectionSize: 4 },
       };
-      const methods = [spec("lora", { rank: 2 }), ...list.split(" ").map((name) => spec(name, { ...options[name] }))];
-      const settings = { headFirst: 1 };
-      const whole = await trainTiny(methods, { name: `whole-${list}`, settings });
+      const others = list.split(" ").map((name): TinyMethod => [name, { ...options[name] }]);
+      const { whole, folders } = await expectResumed(join(root, list), [["lora", { rank: 2 }], ...others], 3);
       expect(listMoved(whole.weights)).toContain("bert.encoder.layer.1.attention.self.query.weight");
       expect(listMoved(whole.weights)).not.toContain("bert.encoder.layer.1.attention.self.key.weight");
-      await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { stopAfter: 3 } });
-      const resumed = await trainTiny(methods, { name: `stopped-${list}`, settings, changes: { resume: true } });
-      expect(resumed.weights).toEqual(whole.weights);
-      const adapters = [`whole-${list}`, `stopped-${list}`].map((name) => trainingFiles(join(root, name)).adapter);
-      expect(await readAdapter(adapters[1]!)).toEqual(await readAdapter(adapters[0]!));
+      const [first, second] = folders.map((folder) => readAdapter(trainingFiles(folder).adapter));
+      expect(await second).toEqual(await first);
     },
   );
 
   test("rose masks the factors", async () => {
-    const [lora, rose] = createMethods([spec("lora", { rank: 2 }), spec("rose", { variant: "second" })]);
     const masked = new Set<string>();
     const observer: TrainingMethod = {
       name: "observer",
@@ -157,26 +127,26 @@ describe("lora", () => {
         return updates;
       },
     };
-    await trainTiny([lora!, rose!, observer]);
+    await trainTiny([["lora", { rank: 2 }], ["rose", { variant: "second" }], observer]);
     expect(masked.size).toBe(8);
     expect([...masked].every((name) => /lora_[AB]\.weight$/.test(name))).toBe(true);
   });
 
   test("lists the dense layers if a module is unknown", async () => {
-    await expect(trainTiny([spec("lora", { modules: "query+key_proj" })])).rejects.toThrow(
+    await expect(trainTiny([["lora", { modules: "query+key_proj" }]])).rejects.toThrow(
       'lora: modules: a bert encoder has no dense layer "key_proj". It has attention.self.query, ' +
         "attention.self.key, attention.self.value, attention.output.dense, intermediate.dense, output.dense.",
     );
-    await expect(trainTiny([spec("lora", { modules: "queri" })])).rejects.toThrow(
+    await expect(trainTiny([["lora", { modules: "queri" }]])).rejects.toThrow(
       'has no dense layer "queri" (did you mean "query"?). It has attention.self.query, ',
     );
-    expect(() => createMethods([spec("lora", { rank: 0 })])).toThrow(/rank/);
+    expect(() => createMethods([{ name: "lora", options: { rank: 0 } }])).toThrow(/rank/);
   });
 
   const python = findPython("peft", "transformers", "torch");
   test.skipIf(!python)("is loaded by PEFT with the weights of the merged model", async () => {
     const folder = join(root, "peft");
-    const config = await tinyRun(folder, { methods: [spec("lora", { rank: 2 })] });
+    const config = await tinyRun(folder, { methods: [{ name: "lora", options: { rank: 2 } }] });
     await trainRun({ ...config, out: join(folder, "run") });
     const program = `
 import json, sys

@@ -4,17 +4,16 @@ import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { computeEnergyPenalty } from "../../src/methods/energy.js";
 import { createMethods } from "../../src/methods/index.js";
-import { forward, predictProbabilities, tokenizeAll, toModelInput } from "../../src/models/index.js";
-import { evalMode } from "../../src/nn/index.js";
-import { free, noGrad, scope, tensor } from "../../src/tensor/index.js";
-import { padBatch } from "../../src/text/batch.js";
-import { train } from "../../src/train/index.js";
+import { type Model, predictProbabilities, tokenizeAll } from "../../src/models/index.js";
+import { free, scope, tensor } from "../../src/tensor/index.js";
+import { type TrainingMethod, train } from "../../src/train/index.js";
+import { computeLogits } from "../models/tiny.js";
 import { checkGradients } from "../nn/finite-difference.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { trainingFiles } from "../train/training-files.js";
-import { readValues, texts, tinyJob, tinyModel } from "./tiny.js";
+import { texts, tinyJob, tinyModel } from "./tiny.js";
+import { expectResumed, trainTiny } from "./train-tiny.js";
 
 const folder = temporaryFolder();
 const create = (name: string, options: Record<string, unknown> = {}) => createMethods([{ name, options }]);
@@ -24,15 +23,13 @@ const settings = { dropout: false, batchSize: 12, epochs: 4 };
 async function trainOnAll(
   name: string,
   options: Record<string, unknown>,
-  beforeStep: (model: ReturnType<typeof tinyModel>, step: number) => void | Promise<void> = () => undefined,
+  beforeStep: (model: Model, step: number) => void = () => undefined,
 ): Promise<Record<string, unknown>[]> {
-  const model = tinyModel();
-  const losses: Record<string, unknown>[] = [];
-  const observer = { name: "observer", beforeStep: async (_: unknown, step: number) => beforeStep(model, step) };
-  const job = tinyJob(model, [...create(name, options), observer], {}, settings);
-  await train({ ...job, ...listen({ log: ({ entry }) => losses.push(entry) }) });
-  free(model.weights);
-  return losses;
+  const observer: TrainingMethod = {
+    name: "observer",
+    beforeStep: async ({ job }, step) => beforeStep(job.model, step),
+  };
+  return (await trainTiny([[name, options], observer], settings)).events;
 }
 
 describe("energy", () => {
@@ -56,16 +53,15 @@ describe("energy", () => {
     const expected: number[] = [];
     const losses = await trainOnAll("energy", { benignLabel: "b", lambda: 0.5, margin: -0.5 }, (model, step) => {
       if (step !== 1) return;
-      const encodings = texts.map(({ ids }) => model.tokenizer.encode([toText(ids)], model.maxLength));
-      scope(() => {
-        const input = toModelInput(padBatch(encodings, 0), model.architecture.config, "cpu");
-        const rows = noGrad(() => forward(model.architecture, model.weights, input, evalMode)).logits.toFloat32Array();
-        const sum = texts.reduce((total, { label }, i) => {
-          const free = Math.log([0, 1, 2].reduce((all, k) => all + Math.exp(rows[3 * i + k]!), 0));
-          return total + (label === 1 ? Math.max(0, free - 0.5) ** 2 : 0);
-        }, 0);
-        expected.push((0.5 * sum) / texts.length);
-      });
+      const rows = computeLogits(
+        model,
+        texts.map(({ ids }) => [toText(ids)]),
+      );
+      const sum = texts.reduce((total, { label }, i) => {
+        const free = Math.log([0, 1, 2].reduce((all, k) => all + Math.exp(rows[3 * i + k]!), 0));
+        return total + (label === 1 ? Math.max(0, free - 0.5) ** 2 : 0);
+      }, 0);
+      expected.push((0.5 * sum) / texts.length);
     });
     expect(expected[0]).toBeGreaterThan(0);
     expectClose(losses[1]!["loss.energy"] as number, expected[0]!, { terms: 400 }); // a pass through the model
@@ -155,17 +151,7 @@ describe("mof", () => {
   });
 
   test.each([1, 2, 3])("a run that stops after step %i continues bitwise", async (stop) => {
-    const run = async (name: string, changes: object): Promise<object> => {
-      const model = tinyModel();
-      const files = trainingFiles(join(folder, `${name}-${stop}`));
-      await train(tinyJob(model, create("mof", { interval: 2, benignLabel: "c" }), { files, ...changes }));
-      const values = readValues(model.weights);
-      free(model.weights);
-      return values;
-    };
-    const whole = await run("whole", {});
-    await run("stopped", { stopAfter: stop });
-    expect(await run("stopped", { resume: true })).toEqual(whole);
+    await expectResumed(folder, [["mof", { interval: 2, benignLabel: "c" }]], stop);
   });
 
   test("trains a run, and refuses pairs of texts", async () => {

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "vitest";
+import { afterAll, test } from "vitest";
 import { createMethods } from "../../src/methods/index.js";
 import { free, scope } from "../../src/tensor/index.js";
 import { toBatch, toHostBatch } from "../../src/train/batch-transfer.js";
@@ -13,7 +13,7 @@ afterAll(() => free(model.weights));
 test.each([
   { name: "r-drop", options: { reduction: "sum" } },
   { name: "hash-vote", options: { groups: 2, margin: 1 } },
-])("$name, which has its own task loss, uses class weights and focus", async (spec) => {
+])("$name, which has its own task loss, uses class weights", async (spec) => {
   const compute = async (settings: object): Promise<number> => {
     const job = tinyJob(model, createMethods([spec]), {}, { dropout: false, ...settings });
     const training = await createTrainingContext(job);
@@ -32,5 +32,4 @@ test.each([
   const plain = await compute({});
   // A forward pass through the tiny model rounds so many times one after the other.
   expectClose(await compute({ classWeights: { a: 3, b: 3, c: 3 } }), 3 * plain, { terms: 400 });
-  expect(await compute({ focalGamma: 2 })).toBeLessThan(0.9 * plain);
 });

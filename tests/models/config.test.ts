@@ -10,7 +10,6 @@ import {
   temperMetadataSchema,
   toConfigJson,
 } from "../../src/models/config.js";
-import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -208,25 +207,4 @@ test("rejects the block of another version", () => {
   expect(() => readTemperMetadata(config, "config.json")).toThrow(
     /config.json: temper: format: expected 2; .*Update Temper\., received 1/,
   );
-});
-
-const python = findPython("transformers");
-test.skipIf(python === null)("transformers can read it (skipped without a Python with transformers)", () => {
-  const config = parseModelConfig(roberta, "config.json");
-  writeFileSync(
-    join(folder, "config.json"),
-    JSON.stringify(toConfigJson(config, metadata.labels, ["RobertaForSequenceClassification"], { temper: metadata })),
-  );
-  const program = `
-import json, sys
-from transformers import AutoConfig
-c = AutoConfig.from_pretrained(sys.argv[1])
-print(json.dumps([type(c).__name__, c.num_labels, c.id2label, c.layer_norm_eps, c.temper]))`;
-  expect(runPython(python!, program, folder)).toEqual([
-    "RobertaConfig",
-    2,
-    { 0: "negative", 1: "positive" },
-    1e-5,
-    metadata,
-  ]);
 });

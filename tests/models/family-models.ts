@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
-import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
+import { type SafetensorsTensor, writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 
 const fixtures = fileURLToPath(new URL("../fixtures", import.meta.url));
 
@@ -23,7 +23,11 @@ export function writeFamilyClassifier(folder: string, name: string): string {
 }
 
 /** Writes the masked language model of a family with a tokenizer, without the classifier. */
-export async function writeFamilyMaskedLm(folder: string, name: string): Promise<string> {
+export async function writeFamilyMaskedLm(
+  folder: string,
+  name: string,
+  change: (tensors: SafetensorsTensor[]) => SafetensorsTensor[] = (tensors) => tensors,
+): Promise<string> {
   prepareFolder(folder, name);
   const source = join(fixtures, "families", name);
   const [encoder, head] = [
@@ -35,7 +39,7 @@ export async function writeFamilyMaskedLm(folder: string, name: string): Promise
       .filter(([key]) => file === head || !(head.entries.has(key) || /^(pre_)?classifier\./.test(key)))
       .map(([key, { shape }]) => ({ name: key, dtype: "F32" as const, shape, bytes: () => file.readSync(key) })),
   );
-  await writeSafetensors(join(folder, "model.safetensors"), tensors);
+  await writeSafetensors(join(folder, "model.safetensors"), change(tensors));
   await encoder.close();
   await head.close();
   return folder;

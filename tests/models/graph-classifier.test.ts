@@ -1,15 +1,8 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import { classify } from "../../src/models/inference/classifier.js";
 import type { Classifier } from "../../src/models/inference/classifier-interface.js";
 import { padToBucket } from "../../src/models/inference/graph-classifier.js";
 import { padBatch } from "../../src/text/batch.js";
-
-const text = fc.array(fc.integer({ min: 4, max: 99 }), { minLength: 1, maxLength: 30 }).map((ids) => ({
-  ids: Int32Array.from(ids),
-  tokenTypeIds: new Int32Array(ids.length),
-  truncated: false,
-}));
 
 test("padToBucket never exceeds the maximum length of the model", () => {
   for (const length of [508, 511, 512]) {
@@ -52,23 +45,4 @@ test("classify rejects only after all pending batches have finished", async () =
   };
   await expect(classify(classifier(0), texts, stop)).rejects.toThrow("stopped");
   expect(pending).toBe(0);
-});
-
-test("padToBucket keeps the texts and always adds some padding", () => {
-  fc.assert(
-    fc.property(fc.array(text, { minLength: 1, maxLength: 40 }), (texts) => {
-      const batch = padBatch(texts, 0);
-      const bucket = padToBucket(batch, 0, 512);
-      expect(Math.log2(bucket.batchSize) % 1).toBe(0);
-      expect(bucket.sequenceLength % 8).toBe(0);
-      expect(bucket.numTokens).toBeLessThan(bucket.batchSize * bucket.sequenceLength);
-      for (const [row, { ids }] of texts.entries()) {
-        const start = row * bucket.sequenceLength;
-        expect(bucket.ids.subarray(start, start + ids.length)).toEqual(ids);
-        expect(
-          bucket.attentionMask.subarray(start, start + bucket.sequenceLength).reduce((sum, bit) => sum + bit, 0),
-        ).toBe(ids.length);
-      }
-    }),
-  );
 });

@@ -1,25 +1,22 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import {
   extractFeatures,
-  forward,
   type LoadModelOptions,
   loadModel,
   type Model,
   saveModel,
-  tokenizeFor,
   toModelInput,
 } from "../../src/models/index.js";
 import { evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope, type Tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
-import { findPython, runPython } from "../python.js";
 import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeFamilyClassifier } from "./family-models.js";
-import { getFixtureFolder, readExpected, rewriteModel, tinyModels } from "./tiny.js";
+import { computeLogits, getFixtureFolder, rewriteModel, tinyModels } from "./tiny.js";
 
 const temporary = temporaryFolder();
 let folders = 0;
@@ -34,22 +31,6 @@ async function load(reference: string, options: LoadModelOptions = {}): Promise<
 afterAll(() => free(loaded.map((model) => model.weights)));
 
 const texts = [["the film was a joy"], ["not bad", "a dull film"]];
-function computeLogits(model: Model): number[] {
-  const padded = padBatch(
-    texts.map((text) => tokenizeFor(model, text)),
-    model.tokenizer.special.padId,
-  );
-  return scope(() =>
-    noGrad(() => [
-      ...forward(
-        model.architecture,
-        model.weights,
-        toModelInput(padded, model.architecture.config, "cpu"),
-        evalMode,
-      ).logits.toFloat32Array(),
-    ]),
-  );
-}
 const readBytes = (model: Model): Map<string, string> =>
   new Map([...model.weights].map(([name, tensor]) => [name, Buffer.from(tensor.toBytes()).toString("base64")]));
 
@@ -70,7 +51,7 @@ describe.each(tinyModels)("%s", (name) => {
     await saveModel(folder, first);
     const second = await load(folder);
     expect(readBytes(second)).toEqual(readBytes(first));
-    expect(computeLogits(second)).toEqual(computeLogits(first));
+    expect(computeLogits(second, texts)).toEqual(computeLogits(first, texts));
     const {
       folder: _f,
       reference: _r,
@@ -142,7 +123,7 @@ describe.each(tinyModels)("%s", (name) => {
     const toOldName = (stored: string): string =>
       stored.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
     const model = await load(await rewriteModel(name, newFolder(), { rename: toOldName }));
-    expect(computeLogits(model)).toEqual(computeLogits(await load(getFixtureFolder(name))));
+    expect(computeLogits(model, texts)).toEqual(computeLogits(await load(getFixtureFolder(name)), texts));
   });
 
   it.each([
@@ -152,9 +133,9 @@ describe.each(tinyModels)("%s", (name) => {
     const model = await load(await rewriteModel(name, newFolder(), { type }));
     const original = await load(getFixtureFolder(name));
     expect([...model.weights.values()].every((tensor) => tensor.dtype === "float32" && tensor.requiresGrad)).toBe(true);
-    expect(computeLogits(model)).not.toEqual(computeLogits(original));
+    expect(computeLogits(model, texts)).not.toEqual(computeLogits(original, texts));
     // Each weight is rounded once.
-    expectClose(computeLogits(model), computeLogits(original), { format });
+    expectClose(computeLogits(model, texts), computeLogits(original, texts), { format });
   });
 
   it("rejects a checkpoint that lacks a tensor, names it and its shape, and frees the others", async () => {
@@ -298,80 +279,6 @@ it("the mlp head is saved separately from an encoder without prefix", async () =
   ]);
   expect((await readNames("model.safetensors")).every((key) => /^(embeddings|encoder)\./.test(key))).toBe(true);
 });
-
-const python = findPython("torch", "transformers");
-
-/** Loads folders in transformers and prints logits, or last hidden states of the first token. */
-const program = `
-import json, sys, torch, transformers
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
-results = []
-for job in json.loads(sys.argv[1]):
-    auto = transformers.AutoModelForSequenceClassification if job["head"] == "hf" else transformers.AutoModel
-    model, info = auto.from_pretrained(job["folder"], output_loading_info=True)
-    model.eval()
-    rows = []
-    with torch.no_grad():
-        for ids, types in job["cases"]:
-            given = dict(input_ids=torch.tensor([ids]))
-            if model.config.type_vocab_size > 1: given["token_type_ids"] = torch.tensor([types])
-            output = model(**given)
-            rows += (output.logits if job["head"] == "hf" else output.last_hidden_state[:, 0])[0].tolist()
-    keys = dict(missing=sorted(info["missing_keys"]), unexpected=sorted(info["unexpected_keys"]))
-    results.append(dict(values=rows, labels=model.config.id2label, **keys))
-print(json.dumps(results))
-`;
-
-interface PythonResult {
-  values: number[];
-  missing: string[];
-  unexpected: string[];
-  labels: Record<string, string>;
-}
-
-describe.skipIf(python === null)(
-  "saved models in transformers (skipped without a Python that has it; set TEMPER_PYTHON)",
-  () => {
-    const kinds = tinyModels.flatMap((name) => [{ name, head: "hf" } as const, { name, head: "mlp" } as const]);
-    const ours: number[][] = [];
-    let results: PythonResult[] = [];
-
-    beforeAll(async () => {
-      const jobs: unknown[] = [];
-      for (const { name, head } of kinds) {
-        const { pairs } = await readExpected(name);
-        const model = await load(getFixtureFolder(name), head === "mlp" ? { head, labels: ["no", "yes"] } : {});
-        const folder = newFolder();
-        await saveModel(folder, model);
-        const encoded = pairs.texts.map((text) => tokenizeFor(model, text));
-        jobs.push({ folder, head, cases: encoded.map((text) => [[...text.ids], [...text.tokenTypeIds]]) });
-        scope(() =>
-          noGrad(() => {
-            const input = toModelInput(
-              padBatch(encoded, model.tokenizer.special.padId),
-              model.architecture.config,
-              "cpu",
-            );
-            const output = forward(model.architecture, model.weights, input, evalMode);
-            ours.push([...(head === "hf" ? output.logits : output.features).toFloat32Array()]);
-          }),
-        );
-      }
-      results = runPython(python as string, program, JSON.stringify(jobs)) as PythonResult[];
-    });
-
-    it.each(kinds.map((kind, i) => ({ ...kind, i })))("$name, $head head", ({ head, i }) => {
-      const { values, missing, unexpected, labels } = results[i] as PythonResult;
-      // Sums over the hidden size and the intermediate size in two layers.
-      expectClose(ours[i] as number[], values, { terms: 128 });
-      expect(unexpected).toEqual([]);
-      // BertModel has a pooler, which the mlp head does not use.
-      expect(missing.filter((key) => !key.startsWith("pooler."))).toEqual([]);
-      if (head === "hf") expect(labels).toEqual({ "0": "bad", "1": "mixed", "2": "good" });
-    });
-  },
-);
 
 it("keeps floats such as 2.0 in the config, because transformers rejects 2 for a float", async () => {
   const [source, saved] = [newFolder(), newFolder()];

@@ -3,45 +3,26 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
-import { fromBytes, scope } from "../../src/tensor/index.js";
+import { forward, type Model, tokenizeAll, toModelInput } from "../../src/models/index.js";
+import { evalMode } from "../../src/nn/index.js";
+import { fromBytes, noGrad, scope } from "../../src/tensor/index.js";
+import { padBatch } from "../../src/text/batch.js";
 
-/**
- * Two random models with two layers. The expected values come from transformers
- * (tests/fixtures/README.md).
- */
+/** The logits of texts or pairs as one batch: [text * label]. */
+export function computeLogits(model: Model, texts: readonly (readonly string[])[]): Float32Array {
+  const padded = padBatch(tokenizeAll(model, texts), model.tokenizer.special.padId);
+  return scope(() => {
+    const input = toModelInput(padded, model.architecture.config, "cpu");
+    return noGrad(() => forward(model.architecture, model.weights, input, evalMode)).logits.toFloat32Array();
+  });
+}
+
+/** Two random models with two layers. */
 export const tinyModels = ["bert-tiny", "roberta-random"] as const;
 export type TinyModel = (typeof tinyModels)[number];
 
 export const getFixtureFolder = (name: TinyModel): string =>
   fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
-
-export interface Expected {
-  readonly texts: string[][];
-  readonly labels: number[];
-  readonly ids: number[][];
-  readonly types: number[][] | null;
-  readonly hidden: number[][];
-  readonly logits: number[];
-  readonly loss: number;
-}
-
-/** Reads the values of transformers for single texts and padded pairs. */
-export async function readExpected(name: TinyModel): Promise<{ singles: Expected; pairs: Expected }> {
-  const { cases } = JSON.parse(await readFile(join(getFixtureFolder(name), "expected.json"), "utf8")) as {
-    cases: [Expected, Expected];
-  };
-  return { singles: cases[0], pairs: cases[1] };
-}
-
-/** Reads the tensors of a file as float32 values. */
-export async function readTensors(path: string): Promise<Map<string, Float32Array>> {
-  const file = await openSafetensors(path);
-  const values = new Map(
-    [...file.entries.keys()].map((name) => [name, new Float32Array(file.readSync(name).slice().buffer)]),
-  );
-  await file.close();
-  return values;
-}
 
 export interface Rewrite {
   /** Returns another name, or null to omit the tensor. */

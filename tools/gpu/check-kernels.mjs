@@ -157,9 +157,9 @@ export function checkKernels(device) {
         add(
           "norm without dropout",
           compare(
-            [x, r, w, o],
-            (x, r, w, o) => residualNorm(x, null, r, w, o, null, 0, epsilon),
-            (x, r, w, o) => layerNormOp(x.add(r), [width], w, o, epsilon),
+            [x, b, r, w, o],
+            (x, b, r, w, o) => residualNorm(x, b, r, w, o, null, 0, epsilon),
+            (x, b, r, w, o) => layerNormOp(x.add(b).add(r), [width], w, o, epsilon),
           ),
         );
         // The inner norm is the input and the residual of the outer one, so it has two gradients.
@@ -167,14 +167,14 @@ export function checkKernels(device) {
         add(
           "norm with two gradients",
           compare(
-            [x, r, w, o, outer],
-            (x, r, w, o, outer) => {
-              const hidden = residualNorm(x, null, r, w, o, seed, 0.1, epsilon);
-              return residualNorm(linear(hidden, outer, null), null, hidden, w, o, null, 0, epsilon);
+            [x, b, r, w, o, outer],
+            (x, b, r, w, o, outer) => {
+              const hidden = residualNorm(x, b, r, w, o, seed, 0.1, epsilon);
+              return residualNorm(linear(hidden, outer, null), b, hidden, w, o, null, 0, epsilon);
             },
-            (x, r, w, o, outer) => {
-              const hidden = layerNormOp(x.mul(mask).add(r), [width], w, o, epsilon);
-              return layerNormOp(linear(hidden, outer, null).add(hidden), [width], w, o, epsilon);
+            (x, b, r, w, o, outer) => {
+              const hidden = layerNormOp(x.add(b).mul(mask).add(r), [width], w, o, epsilon);
+              return layerNormOp(linear(hidden, outer, b).add(hidden), [width], w, o, epsilon);
             },
           ),
         );

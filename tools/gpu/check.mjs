@@ -16,7 +16,6 @@ import { train } from "../../dist/train/index.js";
 import { checkAdamW } from "./check-adamw.mjs";
 import { checkArguments } from "./check-arguments.mjs";
 import { checkAttention } from "./check-attention.mjs";
-import { checkFp8 } from "./check-fp8.mjs";
 import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
 import { createJob, createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
@@ -108,7 +107,6 @@ async function kernels() {
     ...checkAttention(device, measureDifference),
     ...checkAdamW(device, measureDifference),
     ...checkPacking(device),
-    ...(await checkFp8(device)),
   ];
   for (const { name, difference, tolerance } of lines)
     report(
@@ -131,8 +129,6 @@ async function captured() {
   await compareLosses("captured = eager", "smart", [32, 64, 12], ways, 0.01);
   for (const [title, stack, settings] of [
     ["discrete-adversarial", "discrete-adversarial:interval=3,fraction=0.6", {}],
-    ["train.headFirst", "standard", { headFirst: 5 }],
-    ["train.headFirst, rose", "rose", { headFirst: 5 }],
   ]) {
     const losses = [];
     for (const cudaGraphs of [true, false])

@@ -63,10 +63,7 @@ export async function checkCommands({ device, model, folder, report }) {
     "lora lora+ascc " +
     "discrete-adversarial:interval=5,maxQueries=50 hash-vote:groups=3 random-windows:size=8";
   const toArguments = (name) => (name === "standard" ? [] : name.split("+").flatMap((method) => ["--method", method]));
-  const runs = [
-    ...methods.split(" ").map((name) => [name, toArguments(name)]),
-    ["train.headFirst", ["--set", "train.headFirst=5"]],
-  ];
+  const runs = [...methods.split(" ").map((name) => [name, toArguments(name)])];
   for (const [name, chosen] of runs) {
     const place = ["--epochs", "1", "--device", device, "--out", at(name.replace(/\W/g, "-"))];
     const failure = await temper("train", "--model", model, ...data, ...tokenization, ...chosen, ...place).then(

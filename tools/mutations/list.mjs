@@ -51,13 +51,6 @@ export const mutations = [
     tests: [losses, parity],
   },
   {
-    name: "the focal loss lacks the cross-entropy",
-    file: "train/task-loss.ts",
-    find: ".pow(gamma).mul(loss)",
-    replace: ".pow(gamma)",
-    tests: ["tests/train/task-loss.test.ts"],
-  },
-  {
     name: "balanced class weights do not have the mean 1",
     file: "train/task-loss.ts",
     find: "total / (counts.length * count)",
@@ -118,7 +111,7 @@ export const mutations = [
     file: "nn/layers.ts",
     find: " ?? null, epsilon);",
     replace: " ?? null, epsilon + 1e-5);",
-    tests: ["tests/models/encoder.test.ts"],
+    tests: ["tests/models/families.test.ts"],
   },
   {
     name: "attention does not divide by the root of the width",

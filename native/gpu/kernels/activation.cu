@@ -72,60 +72,6 @@ activation_forward(const Scalar* __restrict__ input, const Scalar* __restrict__ 
   }
 }
 
-#if __CUDA_ARCH__ >= 890
-/** One block writes a row in 8 bits, with its scale. */
-template <bool activates>
-__device__ inline void quantizeRow(const Scalar* __restrict__ input, const Scalar* __restrict__ bias,
-                                   uint32* __restrict__ levels, float* __restrict__ scales) {
-  constexpr int groups = (WIDTH / 4 + threads - 1) / threads;  // per thread
-  long long start = static_cast<long long>(blockIdx.x) * WIDTH;
-  Four values[groups];
-#pragma unroll
-  for (int i = 0; i < groups; i++) {
-    int column = (i * threads + static_cast<int>(threadIdx.x)) * 4;
-    if (column < WIDTH) values[i] = load(input, start + column);
-  }
-  float largest = 0;
-#pragma unroll
-  for (int i = 0; i < groups; i++) {
-    int column = (i * threads + static_cast<int>(threadIdx.x)) * 4;
-    if (column >= WIDTH) continue;
-    if (activates) {
-      Four added = load(bias, column);
-#pragma unroll
-      for (int j = 0; j < 4; j++) values[i][j] = activate(values[i][j] + added[j]);
-    }
-#pragma unroll
-    for (int j = 0; j < 4; j++) largest = fmaxf(largest, fabsf(values[i][j]));
-  }
-  __shared__ float shared[threads / 32];
-  largest = maxWarp(largest);
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = largest;
-  __syncthreads();
-#pragma unroll
-  for (int warp = 0; warp < threads / 32; warp++) largest = fmaxf(largest, shared[warp]);
-  float scale = computeScale(largest);
-#pragma unroll
-  for (int i = 0; i < groups; i++) {
-    int column = (i * threads + static_cast<int>(threadIdx.x)) * 4;
-    if (column < WIDTH) levels[(start + column) / 4] = toE4m3(values[i], 1 / scale);
-  }
-  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
-}
-
-extern "C" __global__ void __launch_bounds__(threads)
-activation_quantized(const Scalar* __restrict__ input, const Scalar* __restrict__ bias, uint32* __restrict__ levels,
-                     float* __restrict__ scales) {
-  quantizeRow<true>(input, bias, levels, scales);
-}
-
-extern "C" __global__ void __launch_bounds__(threads)
-quantize_rows(const Scalar* __restrict__ input, const Scalar* __restrict__ bias, uint32* __restrict__ levels,
-              float* __restrict__ scales) {
-  quantizeRow<false>(input, bias, levels, scales);
-}
-#endif
-
 // A thread computes four columns of some rows. Partial sums [block, WIDTH] are the bias gradient,
 // if it is needed.
 extern "C" __global__ void __launch_bounds__(threads)

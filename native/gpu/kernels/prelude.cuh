@@ -61,27 +61,6 @@ __device__ inline float sumWarp(float value) {
   return value;
 }
 
-__device__ inline float maxWarp(float value) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
-  return value;
-}
-
-#if __CUDA_ARCH__ >= 890
-/** The scale of a row in 8 bits (e4m3): its largest absolute value becomes 448, the largest number of e4m3. */
-__device__ inline float computeScale(float largest) { return fmaxf(largest, 1e-12f) / 448.0f; }
-
-/** Four neighboring numbers in e4m3. NaN stays NaN. */
-__device__ inline uint32 toE4m3(Four& values, float factor) {
-  unsigned short low, high;
-  // The second operand becomes the lower byte.
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(low) : "f"(values[1] * factor), "f"(values[0] * factor));
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(high) : "f"(values[3] * factor), "f"(values[2] * factor));
-  return static_cast<uint32>(high) << 16 | low;
-}
-#endif
-
 /** The i-th word of a counter-based stream (splitmix64), as on the CPU (native/dropout.cc). */
 __device__ inline uint64 randomWord(uint64 seed, uint64 i) {
   uint64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;

@@ -1,11 +1,9 @@
-// output = LayerNorm(sum), sum = residual + dropout(input + bias). One warp computes a row. If `levels` is not null, the
-// output is also written in 8 bits, with a scale per row.
+// output = LayerNorm(sum), sum = residual + dropout(input + bias). One warp computes a row.
 extern "C" __global__ void __launch_bounds__(32 * warps)
 residual_norm_forward(const Scalar* __restrict__ input, const Scalar* __restrict__ bias,
                       const Scalar* __restrict__ residual, const Scalar* __restrict__ weight,
                       const Scalar* __restrict__ offset, Scalar* __restrict__ output, Scalar* __restrict__ sum,
-                      float2* __restrict__ statistics, uint32* __restrict__ levels, float* __restrict__ scales,
-                      Dropout dropout, float epsilon, int rows) {
+                      float2* __restrict__ statistics, Dropout dropout, float epsilon, int rows) {
   int lane = threadIdx.x % 32;
   int row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= rows) return;
@@ -42,21 +40,8 @@ residual_norm_forward(const Scalar* __restrict__ input, const Scalar* __restrict
 #pragma unroll
     for (int i = 0; i < 4; i++) value[i] = (value[i] - moments.x) * moments.y * scale[i] + shift[i];
     store(output, start + column, value);
-    values[v] = value;
   }
   if (statistics && lane == 0) statistics[row] = moments;
-#if __CUDA_ARCH__ >= 890
-  if (!levels) return;
-  float largest = 0;
-#pragma unroll
-  for (int v = 0; v < vectors; v++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) largest = fmaxf(largest, fabsf(values[v][i]));
-  float scale = computeScale(maxWarp(largest));
-#pragma unroll
-  for (int v = 0; v < vectors; v++) levels[start / 4 + v * 32 + lane] = toE4m3(values[v], 1 / scale);
-  if (lane == 0) scales[row] = scale;
-#endif
 }
 
 // Gradients. The output may have two gradients, which are added. A warp keeps the column sums of its rows in registers; each block writes one row of

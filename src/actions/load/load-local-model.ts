@@ -1,9 +1,9 @@
 import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { resolveModel } from "../../models/checkpoint/resolve-model.js";
-import { canMultiplyInFp8, closeModel, loadModel, type Model, type ModelSession } from "../../models/index.js";
-import { findOnnxFiles, type OnnxFiles } from "../../onnx/find-onnx-files.js";
-import { loadOnnxModel, openSession } from "../../onnx/load-onnx-model.js";
+import { closeModel, loadModel, type Model } from "../../models/index.js";
+import { findOnnxFile, type OnnxFile } from "../../onnx/find-onnx-file.js";
+import { loadOnnxModel } from "../../onnx/load-onnx-model.js";
 import {
   applyRuntime,
   type PrecisionNeeds,
@@ -11,7 +11,7 @@ import {
   type RuntimeOptions,
   resolveOnnxRuntime,
 } from "../../settings/runtime-config.js";
-import { type Device, getPrecisionVerdict, isClearlyFaster } from "../../tensor/index.js";
+import type { Device } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
 
 export interface ModelRequest extends Pick<Callbacks, "onEvent"> {
@@ -23,8 +23,6 @@ export interface ModelRequest extends Pick<Callbacks, "onEvent"> {
 export interface LocalModel {
   readonly model: Model;
   readonly runtime: RuntimeConfig;
-  /** The 8-bit file of an ONNX model, for searches that its float32 file confirms. */
-  readonly quantized: ModelSession | null;
 }
 
 /** Loads a model on libtorch, or on ONNX Runtime if that is what it has or what the user wants. */
@@ -33,58 +31,28 @@ export async function loadLocalModel(
   options: RuntimeOptions & ModelRequest,
   needs: PrecisionNeeds = {},
 ): Promise<LocalModel> {
-  const isQuantized = options.precision === "int8";
-  const found = await resolveModel(reference, { onEvent: options.onEvent, isQuantized });
-  const files = await findOnnxFiles(found);
-  if (files) return loadFromOnnx(reference, found.folder, files, options);
+  const found = await resolveModel(reference, { onEvent: options.onEvent });
+  const file = await findOnnxFile(found);
+  if (file) return loadFromOnnx(reference, found.folder, file, options);
   const runtime = applyRuntime(options, needs);
   const model = await loadRequestedModel(reference, runtime.device, { ...options, folder: found.folder });
-  const canBeFp8 = options.precision === "auto" && needs.use === "search" && !needs.isConfirmed;
-  const isFp8 = canBeFp8 && shouldSearchInFp8(runtime, model);
-  return { model, runtime: isFp8 ? { ...runtime, precision: "fp8", isQuantized: true } : runtime, quantized: null };
-}
-
-/** In smaller models, most of the time is not spent in products. */
-const minFp8Width = 768;
-
-/** Returns true if a search in 8 bits is faster than in bf16 on this GPU, and passed its self-test. */
-function shouldSearchInFp8({ device, precision }: RuntimeConfig, { architecture: { config } }: Model): boolean {
-  if (precision !== "bf16" || config.hiddenSize < minFp8Width || !canMultiplyInFp8(config, device)) return false;
-  return isClearlyFaster(getPrecisionVerdict("fp8"));
+  return { model, runtime };
 }
 
 async function loadFromOnnx(
   reference: string,
   folder: string,
-  { full, quantized }: OnnxFiles,
+  { path, precision }: OnnxFile,
   options: RuntimeOptions & ModelRequest,
 ): Promise<LocalModel> {
-  const wanted = resolveOnnxRuntime(options);
-  const { threads } = wanted;
-  if (wanted.precision === "int8" && quantized === null)
-    throw new UserError(
-      `--precision int8: ${reference} has no onnx/model_quantized.onnx. ` +
-        "Leave --precision out, or export it with temper export --quantize int8.",
-    );
-  // A folder with one file has the precision of that file.
-  const runtime: RuntimeConfig = { ...wanted, precision: full === null ? "int8" : wanted.precision };
+  const runtime = resolveOnnxRuntime(options, precision);
   const { tokenization, maxLength } = options;
-  const model = checkTokenization(
-    await loadOnnxModel(reference, folder, (full ?? quantized)!, {
-      threads,
-      ...(tokenization && { tokenization }),
-      ...(maxLength && { maxLength }),
-    }),
-    tokenization,
-  );
-  if (full === null || runtime.precision !== "int8") return { model, runtime, quantized: null };
-  try {
-    const { exportedFrom } = model.session!;
-    return { model, runtime, quantized: await openSession(quantized!, { ...model, exportedFrom }, threads) };
-  } catch (error) {
-    closeModel(model);
-    throw error;
-  }
+  const model = await loadOnnxModel(reference, folder, path, {
+    threads: runtime.threads,
+    ...(tokenization && { tokenization }),
+    ...(maxLength && { maxLength }),
+  });
+  return { model: checkTokenization(model, tokenization), runtime };
 }
 
 /**

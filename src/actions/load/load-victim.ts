@@ -17,7 +17,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import type { RuntimeConfig, RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Tokenization } from "../../text/encoding.js";
 import { findAttackedModel, type GuardChoice } from "../predict/certified-model.js";
-import { type LocalModel, loadLocalModel } from "./load-local-model.js";
+import { loadLocalModel } from "./load-local-model.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -98,21 +98,16 @@ function createRemoteVictim(victim: AbleVictim & Identified, name = victim.name)
 }
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const { isConfirmed = false } = options;
-  const { model, runtime, quantized } = await loadLocalModel(reference, options, { use: "search", isConfirmed });
-  const closeLoaded = (): void => {
-    quantized?.classifier.close();
-    closeModel(model);
-  };
+  const { model, runtime } = await loadLocalModel(reference, options, { use: "search" });
   try {
-    const victim = await createLocalVictim(model, runtime, quantized, options);
+    const victim = await createLocalVictim(model, runtime, options);
     const close = (): void => {
       victim.close();
-      closeLoaded();
+      closeModel(model);
     };
     return { ...victim, close };
   } catch (error) {
-    closeLoaded();
+    closeModel(model);
     throw error;
   }
 }
@@ -121,14 +116,13 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
 export async function createLocalVictim(
   model: Model,
   runtime: RuntimeConfig,
-  quantized: LocalModel["quantized"] = null,
   { isConfirmed: confirmsOnGpu = false, guard = {} }: Pick<LoadVictimOptions, "isConfirmed" | "guard"> = {},
 ): Promise<LoadedVictim> {
   const { session } = model;
   const run = await RunFolder.containing(model.folder);
   const certified = await findAttackedModel(model, runtime, guard);
   const { predictor, isConfirmed, close } = await createSearchPredictor<AbleVictim & Identified>(
-    { model, runtime, quantized, confirmsOnGpu, isVote: certified !== null },
+    { model, runtime, confirmsOnGpu, isVote: certified !== null },
     async (of, classifier, deviceConfig) => {
       const base = await createModelVictim(of, classifier, deviceConfig);
       return certified ? createCertifiedVictim(base, certified, model) : base;

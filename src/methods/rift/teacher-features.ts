@@ -73,16 +73,13 @@ function computeFeatures(
   const { hiddenSize } = config;
   const features = new Float32Array(texts.length * hiddenSize);
   for (const batch of batchForInference(texts, device)) {
-    const padded = padBatch(
-      batch.map((i) => texts[i]!),
-      model.tokenizer.special.padId,
-    );
+    const chosen = batch.map((i) => texts[i]!);
+    const padded = padBatch(chosen, model.tokenizer.special.padId);
     const values = scope(() =>
-      noGrad(() =>
-        checkOutputs(
-          extractFeatures(model.architecture, weights, toModelInput(padded, config, device), evalMode).toFloat32Array(),
-        ),
-      ),
+      noGrad(() => {
+        const input = toModelInput(padded, config, device);
+        return checkOutputs(extractFeatures(model.architecture, weights, input, evalMode).toFloat32Array());
+      }),
     );
     for (const [row, i] of batch.entries())
       features.set(values.subarray(row * hiddenSize, (row + 1) * hiddenSize), i * hiddenSize);

@@ -62,6 +62,21 @@ export function readWeights(
 ): { weights: Map<string, Tensor>; newlyInitialized: string[] } {
   const newlyInitialized: string[] = [];
   const rng = new Rng(options.seed ?? 0);
+  /** Like transformers, or for a linear layer of the head like PyTorch. Each parameter has its own random stream. */
+  const initParameter = (name: string, shape: readonly number[]): Tensor => {
+    const tensor = zeros(shape);
+    const isNorm = isNormParameter(name);
+    const isUniform = options.headInit === "uniform" && isHeadParameter(name) && !isNorm;
+    if (name.endsWith(".bias") && !isUniform) return tensor;
+    seedGenerator("cpu", rng.fork("initial", name).seed());
+    const bound = isUniform ? 1 / Math.sqrt(shapes.get(name.replace(/\.bias$/, ".weight"))![1]!) : 0;
+    noGrad(() => {
+      if (isNorm) tensor.fill_(1);
+      else if (isUniform) uniform_(tensor, -bound, bound);
+      else normal_(tensor, 0, initializerRange);
+    });
+    return tensor;
+  };
   const read = (name: string, shape: readonly number[]): Tensor => {
     const source = names.get(name);
     const isOptional = isHeadParameter(name) || isPoolerParameter(name);
@@ -71,28 +86,19 @@ export function readWeights(
           "Download it again, or use another model.",
       );
     if (!source) newlyInitialized.push(name);
-    const tensor = source
-      ? readTensor(source.file, source.stored, shape)
-      : options.headInit === "uniform" && isHeadParameter(name) && !isNormParameter(name)
-        ? initUniform(name, shape, shapes.get(name.replace(/\.bias$/, ".weight"))![1]!, rng)
-        : initParameter(name, shape, initializerRange, rng);
+    const tensor = source ? readTensor(source.file, source.stored, shape) : initParameter(name, shape);
     return (options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor).requiresGrad_();
   };
   // Kept only after all are read. If one fails, the scope frees the others.
   const weights = scope(() => {
-    const all = new Map<string, Tensor>();
-    for (const [name, shape] of shapes) {
-      const parameter = scope(() => read(name, shape));
-      all.set(name, parameter);
-    }
-    return keep(all);
+    const all = [...shapes].map(([name, shape]): [string, Tensor] => [name, scope(() => read(name, shape))]);
+    return keep(new Map(all));
   });
   return { weights, newlyInitialized };
 }
 
 function readTensor(file: SafetensorsFile, name: string, expected: readonly number[]): Tensor {
-  const entry = file.entries.get(name);
-  if (!entry) throw new Error(`${file.path} has no tensor ${name}`);
+  const entry = file.entries.get(name)!;
   const stored = supportedDTypes[entry.dtype];
   if (!stored)
     throw new UserError(
@@ -110,24 +116,5 @@ function readTensor(file: SafetensorsFile, name: string, expected: readonly numb
       `${file.path}: tensor ${name} contains NaN or infinity. The file is damaged, or its training diverged. ` +
         "Download it again, or use another checkpoint.",
     );
-  return tensor;
-}
-
-/** Initializes a parameter like transformers, each from a random stream of its own. */
-function initParameter(name: string, shape: readonly number[], std: number, rng: Rng): Tensor {
-  const tensor = zeros(shape);
-  if (name.endsWith(".bias")) return tensor;
-  if (isNormParameter(name)) return noGrad(() => tensor.fill_(1));
-  seedGenerator("cpu", rng.fork("initial", name).seed());
-  noGrad(() => normal_(tensor, 0, std));
-  return tensor;
-}
-
-/** Initializes a parameter of a linear layer like PyTorch: uniform in +-1/sqrt(inputs). */
-function initUniform(name: string, shape: readonly number[], inputs: number, rng: Rng): Tensor {
-  const tensor = zeros(shape);
-  seedGenerator("cpu", rng.fork("initial", name).seed());
-  const bound = 1 / Math.sqrt(inputs);
-  noGrad(() => uniform_(tensor, -bound, bound));
   return tensor;
 }

@@ -25,23 +25,23 @@ export interface ModelFolder {
   readonly onnxFile?: string;
 }
 
-interface ResolveOptions extends HubOptions {
-  /** True if the ONNX file with 8-bit weights is downloaded, too. */
-  readonly isQuantized?: boolean;
-}
-
-/** The ONNX files of model folders, as Temper, Optimum and transformers.js write them. */
+/** The ONNX files of model folders, as Temper, Optimum and transformers.js write them, the first choice first. */
 export const onnxNames = {
-  full: ["onnx/model.onnx", "model.onnx"],
-  quantized: ["onnx/model_quantized.onnx", "model_quantized.onnx", "onnx/model_int8.onnx"],
-};
+  fp32: ["onnx/model.onnx", "model.onnx"],
+  int8: ["onnx/model_quantized.onnx", "model_quantized.onnx", "onnx/model_int8.onnx"],
+} as const;
 
-export function findOnnxPath(paths: readonly string[], names: readonly string[]): string | null {
-  return names.find((name) => paths.includes(name)) ?? null;
+/** Finds the ONNX file among those of a folder. One with 8-bit weights is used if there is no other. */
+export function findOnnxPath(paths: readonly string[]): { path: string; precision: "fp32" | "int8" } | null {
+  for (const precision of ["fp32", "int8"] as const) {
+    const path = onnxNames[precision].find((name) => paths.includes(name));
+    if (path !== undefined) return { path, precision };
+  }
+  return null;
 }
 
 /** Finds a model: a folder, an ONNX file, npm:PACKAGE, or [hf:]name[@revision] on the hub. */
-export async function resolveModel(reference: string, options: ResolveOptions = {}): Promise<ModelFolder> {
+export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
@@ -99,11 +99,10 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   throw new UserError(`npm:${specifier} contains several models. Choose one: ${choices}`);
 }
 
-async function resolveHubModel(reference: string, options: ResolveOptions): Promise<ModelFolder> {
+async function resolveHubModel(reference: string, options: HubOptions): Promise<ModelFolder> {
   const [name = "", revision] = reference.split(/@(.*)/, 2);
   const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
-  const select = (paths: readonly string[]): string[] => selectNeededFiles(name, paths, options.isQuantized);
-  const folder = await downloadHubSnapshot(repo, select, options);
+  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
   if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }
@@ -145,19 +144,14 @@ const auxiliaryFiles = [
 ];
 
 /** Selects the files that we need. Many repositories have the same weights in several formats. */
-function selectNeededFiles(name: string, paths: readonly string[], isQuantized = false): string[] {
+function selectNeededFiles(name: string, paths: readonly string[]): string[] {
   const top = paths.filter((path) => !path.includes("/"));
   if (!top.includes("config.json"))
     throw new UserError(`${name}: this repository has no config.json. Is it a transformers model?`);
-  const [full, quantized] = [findOnnxPath(paths, onnxNames.full), findOnnxPath(paths, onnxNames.quantized)];
+  const graph = findOnnxPath(paths)?.path;
   const weights = findWeightsFile(top);
-  if ((weights === null || prefersOnnx()) && (full ?? quantized) !== null) {
-    const graphs = [full ?? quantized, isQuantized ? quantized : null].filter((path) => path !== null);
-    return paths.filter(
-      (path) =>
-        auxiliaryFiles.includes(path) || graphs.some((graph) => path === graph || path.startsWith(`${graph}_data`)),
-    );
-  }
+  if ((weights === null || prefersOnnx()) && graph !== undefined)
+    return paths.filter((path) => auxiliaryFiles.includes(path) || path === graph || path.startsWith(`${graph}_data`));
   if (readBackend() === "onnx")
     throw new UserError(
       `${name}: expected onnx/model.onnx or model.onnx, because TEMPER_BACKEND is onnx; the repository has neither.`,

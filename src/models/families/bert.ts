@@ -1,16 +1,7 @@
 import { z } from "zod";
-import {
-  addBertEmbeddings,
-  addBertLayers,
-  createBertCore,
-  createPooler,
-  embedLikeBert,
-  embedTokensLikeBert,
-  type LearnedPositions,
-  ShapeList,
-} from "./blocks.js";
+import { createBertCore, createPooler } from "./blocks.js";
 import { absolutePositions, readTransformerFields, transformerFields } from "./config-fields.js";
-import { defineFamily, type EncoderConfig } from "./family.js";
+import { defineFamily } from "./family.js";
 import { createMaskedLmHead, linearHead } from "./shared-heads.js";
 
 const prefix = "bert.";
@@ -33,11 +24,6 @@ export const bert = defineFamily({
     positionOffset: 0,
     maxLength: raw.max_position_embeddings,
   }),
-  getShapes: (config: EncoderConfig & LearnedPositions) =>
-    addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
-  embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
-  embedTokens: (config, weights, tokens, mode) =>
-    embedTokensLikeBert(config, weights, `${prefix}embeddings`, tokens, mode),
   pooler: createPooler(prefix),
   classification: linearHead,
   maskedLm: (config) => createMaskedLmHead(bertLmNames, config, config.hiddenSize, config.activation),

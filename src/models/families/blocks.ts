@@ -9,7 +9,6 @@ import {
   type ForwardMode,
   feedForward,
   getParameter,
-  hasFp8Weight,
   layerNorm,
   packedAttention,
   scaledDotProductAttention,
@@ -99,7 +98,7 @@ export function embedPositions(
   return getParameter(weights, `${name}.weight`).narrow(0, config.positionOffset, words.size(-2));
 }
 
-export function embedTokensLikeBert(
+function embedTokensLikeBert(
   config: EncoderConfig & LearnedPositions,
   weights: Weights,
   name: string,
@@ -149,20 +148,6 @@ export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & Learn
 
 export const bertProjections = ["query", "key", "value"] as const;
 
-/** One layer of BERT: attention and feed-forward network, each with a residual connection. */
-function encodeLikeBert(
-  config: EncoderConfig,
-  weights: Weights,
-  name: string,
-  hidden: Tensor,
-  mask: Tensor | Packing | null,
-  mode: ForwardMode,
-  firstOnly: boolean,
-): Tensor {
-  const context = selfAttend(config, weights, `${name}.attention.self`, bertProjections, hidden, mask, mode, firstOnly);
-  return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, mask), mode);
-}
-
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
 
 /** Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden]. */
@@ -179,7 +164,7 @@ export function selfAttend(
   const short = attendShort(config, weights, `${name}.${fusedName}`, hidden, mask, mode, firstOnly);
   if (short) return short;
   const qkv = projectQkv(weights, name, parts, hidden, (part) => selectFirst(part, firstOnly, mask));
-  return attend(config, qkv, mask, firstOnly, mode);
+  return isPacked(mask) ? attendPacked(config, qkv, mask, firstOnly, mode) : attendPadded(config, qkv, mask, mode);
 }
 
 /** `selfAttend` of short texts with fused projections in one kernel, or null if there is none. */
@@ -204,39 +189,31 @@ function attendShort(
   return mask ? context.unsqueeze(0) : context.reshape(batch, -1, width);
 }
 
-/** Attention of all heads: projections [batch, length, hidden] -> [batch, query, hidden]. */
-function attend(
+/** Attention of all heads to padded texts: projections [batch, length, hidden] -> [batch, query, hidden]. */
+export function attendPadded(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
   qkv: Qkv,
-  mask: Tensor | Packing | null,
-  firstOnly: boolean,
+  bias: Tensor | null,
   mode: ForwardMode,
 ): Tensor {
-  return isPacked(mask)
-    ? attendPacked(qkv, numAttentionHeads, mask, firstOnly, attentionDropout, mode)
-    : attendPadded(qkv, numAttentionHeads, mask, attentionDropout, mode);
-}
-
-function attendPadded(qkv: Qkv, numHeads: number, bias: Tensor | null, dropoutP: number, mode: ForwardMode): Tensor {
-  const [query, key, value] = qkv.map((part) => splitHeads(part, numHeads)) as [Tensor, Tensor, Tensor];
-  return mergeHeads(scaledDotProductAttention(query, key, value, bias, dropoutP, mode));
+  const [query, key, value] = qkv.map((part) => splitHeads(part, numAttentionHeads)) as [Tensor, Tensor, Tensor];
+  return mergeHeads(scaledDotProductAttention(query, key, value, bias, attentionDropout, mode));
 }
 
 /** Attention within each text of a packed batch: [1, token, hidden] -> [1, query token, hidden]. */
 function attendPacked(
+  { numAttentionHeads, attentionDropout }: EncoderConfig,
   qkv: Qkv,
-  numHeads: number,
   { starts, firstStarts, maxLength }: Packing,
   firstOnly: boolean,
-  dropoutP: number,
   mode: ForwardMode,
 ): Tensor {
   const [query, key, value] = qkv.map(
-    (part) => part.reshape(part.size(1), numHeads, part.size(2) / numHeads), // [token, head, width]
+    (part) => part.reshape(part.size(1), numAttentionHeads, part.size(2) / numAttentionHeads), // [token, head, width]
   ) as [Tensor, Tensor, Tensor];
   const queries = { starts: firstOnly ? firstStarts : starts, maxLength: firstOnly ? 1 : maxLength };
-  const context = packedAttention(query, key, value, queries, { starts, maxLength }, mode.training ? dropoutP : 0);
-  return context.reshape(1, query.size(0), -1);
+  const p = mode.training ? attentionDropout : 0;
+  return packedAttention(query, key, value, queries, { starts, maxLength }, p).reshape(1, query.size(0), -1);
 }
 
 /** The part of a layer after the attention. */
@@ -253,8 +230,7 @@ export function applyBertOutput(
     outer: `${name}.output.dense`,
     norm: `${name}.output.LayerNorm`,
   };
-  const isQuantized = hasFp8Weight(weights, names.inner);
-  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode, isQuantized };
+  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
   const attention = `${name}.attention.output`;
   const attended = denseResidualNorm(
     weights,
@@ -299,32 +275,27 @@ export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
   };
 }
 
-/** BERT, RoBERTa and ELECTRA share everything but the embeddings and the heads. */
-export function createBertCore(
-  prefix: string,
-): Pick<
-  EncoderFamily<EncoderConfig, Tensor | Packing | null>,
-  | "prefix"
-  | "wordEmbeddings"
-  | "layerPattern"
-  | "projections"
-  | "listAttentions"
-  | "prepare"
-  | "packable"
-  | "fp8Weights"
-  | "encodeLayer"
-> {
+type BertConfig = EncoderConfig & LearnedPositions;
+
+/** What BERT, RoBERTa and ELECTRA share: everything but the heads. ELECTRA's embeddings are narrower. */
+export function createBertCore(prefix: string) {
+  const embeddings = `${prefix}embeddings`;
   return {
     prefix,
-    wordEmbeddings: `${prefix}embeddings.word_embeddings`,
+    wordEmbeddings: `${embeddings}.word_embeddings`,
     layerPattern: bertLayerPattern,
     projections: bertProjections,
+    getShapes: (config) => addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
     listAttentions: (config) => listBertAttentions(config, prefix),
+    embed: (config, weights, input, mode) => embedLikeBert(config, weights, embeddings, input, mode),
+    embedTokens: (config, weights, tokens, mode) => embedTokensLikeBert(config, weights, embeddings, tokens, mode),
     prepare: (_config, _weights, _embeddingOutput, attentionBias) => attentionBias,
     packable: true,
-    // Not those after an attention: rounding its output takes as long as the faster product saves.
-    fp8Weights: /\.(self\.projections|intermediate\.dense|\d+\.output\.dense)\.weight$/,
-    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
-      encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
-  };
+    encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
+      const name = `${prefix}encoder.layer.${layer}`;
+      const attention = `${name}.attention.self`;
+      const context = selfAttend(config, weights, attention, bertProjections, hidden, state, mode, firstOnly);
+      return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, state), mode);
+    },
+  } satisfies Partial<EncoderFamily<BertConfig, Tensor | Packing | null>>;
 }

@@ -46,6 +46,7 @@ export const electra = defineFamily({
     if (embeddingSize !== hiddenSize) list.addDense("embeddings_project", hiddenSize, embeddingSize);
     return addBertLayers(list, config).shapes;
   },
+  embedTokens: () => null,
   embed: (config, weights, input, mode) => {
     const sum = embedLikeBert(config, weights, `${prefix}embeddings`, input, mode);
     return config.embeddingSize === config.hiddenSize ? sum : dense(weights, `${prefix}embeddings_project`, sum);

@@ -120,8 +120,6 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly uniformLength?: (config: Config) => number;
   /** True if `encodeLayer` also accepts packed texts: all tokens in one row, a Packing as state. */
   readonly packable?: boolean;
-  /** The weights of dense layers that can be in 8 bits on a GPU. None by default. */
-  readonly fp8Weights?: RegExp;
   encodeLayer(config: NoInfer<Config>, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
   readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
   readonly pooler: Pooler | null;

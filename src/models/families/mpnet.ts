@@ -1,17 +1,16 @@
 import { z } from "zod";
-import { denseWithActivation, dropout, embed, layerNorm, scaledDotProductAttention } from "../../nn/index.js";
+import { denseWithActivation, dropout, embed, layerNorm } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
 import {
   addAndNormalize,
+  attendPadded,
   bertLayerPattern,
   createPooler,
   embedPositions,
   type LearnedPositions,
-  mergeHeads,
   ShapeList,
   selectFirst,
-  splitHeads,
 } from "./blocks.js";
 import { count, readTransformerFields, transformerFields } from "./config-fields.js";
 import { defineFamily, type EncoderConfig } from "./family.js";
@@ -84,10 +83,9 @@ export const mpnet = defineFamily({
     const qkv = projectQkv(weights, `${name}.attention.attn`, projections, hidden, (part) =>
       selectFirst(part, firstOnly),
     );
-    const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
-    const attention = scaledDotProductAttention(query, key, value, bias, config.attentionDropout, mode);
+    const context = attendPadded(config, qkv, bias, mode);
     const attentionNames = { dense: `${name}.attention.attn.o`, norm: `${name}.attention.LayerNorm` };
-    const attended = addAndNormalize(config, weights, attentionNames, mergeHeads(attention), residual, mode);
+    const attended = addAndNormalize(config, weights, attentionNames, context, residual, mode);
     const intermediate = denseWithActivation(weights, `${name}.intermediate.dense`, attended, config.activation);
     const outputNames = { dense: `${name}.output.dense`, norm: `${name}.output.LayerNorm` };
     return addAndNormalize(config, weights, outputNames, intermediate, attended, mode);

@@ -1,14 +1,5 @@
 import { z } from "zod";
-import {
-  addBertEmbeddings,
-  addBertLayers,
-  createBertCore,
-  createPooler,
-  embedLikeBert,
-  embedTokensLikeBert,
-  type LearnedPositions,
-  ShapeList,
-} from "./blocks.js";
+import { createBertCore, createPooler } from "./blocks.js";
 import { absolutePositions, count, readTransformerFields, transformerFields } from "./config-fields.js";
 import { defineFamily, type EncoderConfig, type EncoderFamily, type MaskedLmHead } from "./family.js";
 import { createMaskedLmHead, createTwoLayerHead } from "./shared-heads.js";
@@ -45,11 +36,6 @@ export function createRobertaFamily(names: {
       const positionOffset = fields.padTokenId + 1;
       return { ...fields, positionOffset, maxLength: fields.maxPositionEmbeddings - positionOffset };
     },
-    getShapes: (config: EncoderConfig & LearnedPositions) =>
-      addBertLayers(addBertEmbeddings(new ShapeList(prefix), config), config).shapes,
-    embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
-    embedTokens: (config, weights, tokens, mode) =>
-      embedTokensLikeBert(config, weights, `${prefix}embeddings`, tokens, mode),
     // No head of transformers uses it, so most checkpoints do not have it.
     pooler: createPooler(prefix),
     classification: createTwoLayerHead("tanh"),

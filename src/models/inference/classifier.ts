@@ -1,4 +1,3 @@
-import { UserError } from "../../base/errors.js";
 import { softmax } from "../../base/softmax.js";
 import { evalMode, type Weights } from "../../nn/index.js";
 import { emptyCache, free, noGrad, requirePrecision, scope, useCapturableStream } from "../../tensor/index.js";
@@ -10,7 +9,7 @@ import { forward, type Model } from "../model.js";
 import { toModelInput } from "../model-input.js";
 import type { Classifier, EagerClassifier } from "./classifier-interface.js";
 import { checkOutputs } from "./finite-outputs.js";
-import { canMultiplyInFp8, castForInference, castToFp8, prepareForInference } from "./fused-weights.js";
+import { castForInference, prepareForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { batchByLength, batchByTokens } from "./inference-batches.js";
 
@@ -36,12 +35,6 @@ export function createEagerClassifier(
   const { config } = model.architecture;
   const isLow = isQuantized || computeDtype === "bfloat16";
   if (device === "cpu" && isLow) requirePrecision(isQuantized ? "int8" : "bf16");
-  const isFp8 = device !== "cpu" && isQuantized;
-  if (isFp8 && !canMultiplyInFp8(config, device))
-    throw new UserError(
-      `precision: fp8 needs an H100 or a later GPU and a model with the layers of BERT. ${config.modelType} on ${device} ` +
-        "does not support it. Use --precision bf16, or auto.",
-    );
   const shouldPack = device === "cpu" && expectedTokens >= minTokensForPacking;
   // Tensors that need no change are shared with the caller.
   const packed =
@@ -49,12 +42,7 @@ export function createEagerClassifier(
       ? prepareForInference(config, weights, isQuantized ? "int8" : computeDtype)
       : null;
   const preparedWeights =
-    packed ??
-    (isFp8
-      ? castToFp8(config, weights)
-      : computeDtype === "float32"
-        ? weights
-        : castForInference(config, weights, computeDtype));
+    packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
   const pack = packed && canPackOnCpu(config, deviceConfig) ? "always" : false;
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {

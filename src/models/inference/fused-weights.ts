@@ -1,13 +1,5 @@
-import {
-  type CpuPrecision,
-  canPrepare,
-  canUseFp8,
-  getParameter,
-  prepareFp8Weight,
-  prepareWeight,
-  type Weights,
-} from "../../nn/index.js";
-import { cat, type Device, type DType, free, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
+import { type CpuPrecision, canPrepare, getParameter, prepareWeight, type Weights } from "../../nn/index.js";
+import { cat, type DType, keep, noGrad, scope, type Tensor } from "../../tensor/index.js";
 import { fusedName } from "../attention-projections.js";
 import type { EncoderConfig } from "../families/family.js";
 import { getFamily, getLayerIndex, isHeadParameter, isPoolerParameter } from "../families/index.js";
@@ -54,34 +46,6 @@ export function castForInference(config: EncoderConfig, weights: Weights, dtype:
         ),
       ),
     ),
-  );
-}
-
-/** Casts weights for inference in 8 bits on a GPU: to bfloat16, except those that the family has in 8 bits. */
-export function castToFp8(config: EncoderConfig, weights: Weights): Map<string, Tensor> {
-  const { fp8Weights } = getFamily(config);
-  const result = castForInference(config, weights, "bfloat16");
-  scope(() =>
-    noGrad(() => {
-      for (const { name, parts } of fuseQkv(config, weights)) {
-        if (!fp8Weights?.test(name)) continue;
-        const { fp8, fp8Scales } = prepareFp8Weight((parts.length === 1 ? parts[0]! : cat(parts, 0)).to("float32"));
-        const base = name.replace(/\.weight$/, "");
-        result.set(`${base}.fp8`, keep(fp8)).set(`${base}.fp8Scales`, keep(fp8Scales));
-        free(result.get(name)!);
-        result.delete(name);
-      }
-    }),
-  );
-  return result;
-}
-
-export function canMultiplyInFp8(config: EncoderConfig, device: Device): boolean {
-  const { activation, hiddenSize, intermediateSize } = config;
-  return (
-    getFamily(config).fp8Weights !== undefined &&
-    (activation === "gelu" || activation === "gelu_new") &&
-    canUseFp8(device, hiddenSize, intermediateSize, activation === "gelu_new")
   );
 }
 

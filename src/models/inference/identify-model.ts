@@ -19,7 +19,7 @@ export async function identifyModel(
   const deviceType = device.replace(/:.*/, "");
   const engine = session ? [session.engine] : [native().versions().libtorch, isTf32Allowed()];
   const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, ...engine];
-  if (isQuantized) identity.push(deviceType === "cpu" ? `int8, ${getMaxInputLevel()}` : "fp8");
+  if (isQuantized) identity.push(`int8, ${getMaxInputLevel()}`);
   // The last digits of float32 differ from those of padded batches.
   else if (isPacked && computeDtype === "float32") identity.push("packed");
   identity.push("logits");

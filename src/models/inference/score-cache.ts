@@ -146,42 +146,26 @@ export class ScoreCache {
 
   /** Reads the newest records that fit in memory, and keeps the file open for appending. */
   #open(path: string): void {
+    const size = this.#recordBytes;
     try {
       mkdirSync(dirname(path), { recursive: true });
       this.#file = openSync(path, "a+");
+      const count = Math.floor(fstatSync(this.#file).size / size);
+      const newest = Buffer.alloc(size * Math.min(count, this.#young.capacity));
+      readSync(this.#file, newest, 0, newest.length, size * count - newest.length);
+      if (count > 2 * this.#young.capacity) {
+        this.#closeFile();
+        replaceFile(path, newest);
+        this.#file = openSync(path, "a+");
+      }
+      // Pad the incomplete last record of a killed process. Its checksum fails.
+      const rest = fstatSync(this.#file).size % size;
+      if (rest !== 0) writeSync(this.#file, Buffer.alloc(size - rest));
+      this.#saved = Math.floor(fstatSync(this.#file).size / size);
+      for (let at = 0; at < newest.length; at += size) this.#readRecord(newest.subarray(at, at + size));
     } catch (error) {
       throw createFileError(error, path, "open the score cache");
     }
-    const size = this.#recordBytes;
-    if (fstatSync(this.#file).size > 2 * this.#young.capacity * size) this.#shorten(path);
-    const length = fstatSync(this.#file).size;
-    // Pad the incomplete last record of a killed process. Its checksum fails.
-    if (length % size !== 0) writeSync(this.#file, Buffer.alloc(size - (length % size)));
-    const count = Math.floor(length / size);
-    this.#saved = count;
-    const first = Math.max(0, count - this.#young.capacity);
-    const block = Buffer.alloc(size * Math.min(4096, Math.max(1, count)));
-    for (let record = first; record < count; ) {
-      const bytes = readSync(this.#file, block, 0, Math.min(block.length, (count - record) * size), record * size);
-      if (bytes < size)
-        throw new UserError(`${path}: the score cache was truncated while it was read. Delete it and try again.`);
-      for (let at = 0; at + size <= bytes; at += size) this.#readRecord(block.subarray(at, at + size));
-      record += Math.floor(bytes / size);
-    }
-  }
-
-  /** Keeps only the newest records of the file: those that fit in a generation. */
-  #shorten(path: string): void {
-    const size = this.#recordBytes;
-    const file = this.#file!;
-    const count = Math.floor(fstatSync(file).size / size);
-    const newest = Buffer.alloc(size * Math.min(count, this.#young.capacity));
-    readSync(file, newest, 0, newest.length, size * count - newest.length);
-    const temporary = `${path}.${process.pid}.tmp`;
-    writeFileSync(temporary, newest);
-    renameSync(temporary, path);
-    closeSync(file);
-    this.#file = openSync(path, "a+");
   }
 
   #readRecord(record: Buffer): void {
@@ -221,6 +205,12 @@ export function removeOldest(folder: string, kept: string, maxBytes = maxFolderB
     bytes += stats?.size ?? 0;
     if (bytes > maxBytes) rmSync(path, { force: true });
   }
+}
+
+function replaceFile(path: string, content: Uint8Array): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  writeFileSync(temporary, content);
+  renameSync(temporary, path);
 }
 
 function computeChecksum(bytes: Uint8Array): number {

@@ -1,6 +1,6 @@
 import { getMaxInputLevel } from "../../nn/index.js";
 import type { DeviceConfig } from "../device-config.js";
-import type { Model, ModelSession } from "../model.js";
+import type { Model } from "../model.js";
 import { createClassifier } from "./classifier.js";
 import type { Classifier } from "./classifier-interface.js";
 import { confirmAnswers } from "./confirm-answers.js";
@@ -18,14 +18,11 @@ export async function createSearchPredictor<Created extends Predictor>(
   {
     model,
     runtime,
-    quantized,
     confirmsOnGpu,
     isVote,
   }: {
     readonly model: Model;
     readonly runtime: DeviceConfig & { readonly precision: string };
-    /** The 8-bit file of an ONNX model, which the search uses instead of the model. */
-    readonly quantized: ModelSession | null;
     /** True if decisions are confirmed in float32 on a GPU, too. On a CPU, they always are. */
     readonly confirmsOnGpu: boolean;
     /** True if answers are votes. Their margins are no logit margins, so every decision is confirmed. */
@@ -34,23 +31,22 @@ export async function createSearchPredictor<Created extends Predictor>(
   create: (model: Model, classifier: Classifier, deviceConfig: DeviceConfig) => Promise<Created>,
 ): Promise<SearchPredictor<Created>> {
   const { device, precision } = runtime;
-  const isLow =
-    device === "cpu" ? precision !== "fp32" : precision === "fp8" || (confirmsOnGpu && precision === "bf16");
-  const isConfirmed = model.session ? quantized !== null : isLow;
-  const searched = quantized ? { ...model, session: quantized } : model;
+  const isLow = device === "cpu" ? precision !== "fp32" : confirmsOnGpu && precision === "bf16";
+  // An ONNX model has one precision, that of its file.
+  const isConfirmed = isLow && !model.session;
   const float32: DeviceConfig = { device, computeDtype: "float32" };
-  const classifier = createClassifier(searched, model.weights, runtime);
+  const classifier = createClassifier(model, model.weights, runtime);
   const confirming = isConfirmed ? createClassifier(model, model.weights, float32) : null;
   const close = (): void => {
     confirming?.close();
     classifier.close();
   };
   try {
-    const low = await create(searched, classifier, runtime);
+    const low = await create(model, classifier, runtime);
     if (!confirming) return { predictor: low, isConfirmed, close };
-    const margin = model.session ? onnxDecidedMargin : getDecidedMargin(precision);
+    const margin = isVote ? Number.POSITIVE_INFINITY : getDecidedMargin(precision);
     const exact = await create(model, confirming, float32);
-    return { predictor: confirmAnswers(low, exact, isVote ? Number.POSITIVE_INFINITY : margin), isConfirmed, close };
+    return { predictor: confirmAnswers(low, exact, margin), isConfirmed, close };
   } catch (error) {
     close();
     throw error;
@@ -59,14 +55,9 @@ export async function createSearchPredictor<Created extends Predictor>(
 
 /**
  * The logit margins of searches, which may overlook a text without claiming anything false. Proofs
- * measure theirs. With 128 levels, the errors of int8 are twice as large. In fp8, the errors of a
- * MiniLM were 0.12 in the median and above 1.04 for one text of 1,000.
+ * measure theirs. With 128 levels, the errors of int8 are twice as large.
  */
 function getDecidedMargin(precision: string): number {
   if (precision === "bf16") return 0.1;
-  if (precision === "fp8") return 1.1;
   return getMaxInputLevel() > 127 ? 0.3 : 0.6;
 }
-
-/** One scale per tensor of a batch is less precise than one per token. */
-const onnxDecidedMargin = 0.6;

@@ -34,10 +34,8 @@ export function createSentenceModel(model: Model): SentenceModel {
       let done = 0;
       const batches = pack ? batchByTokens(encodings, packedTokens) : batchForInference(encodings, device);
       for (const batch of batches) {
-        const padded = padBatch(
-          batch.map((index) => encodings[index]!),
-          model.tokenizer.special.padId,
-        );
+        const chosen = batch.map((index) => encodings[index]!);
+        const padded = padBatch(chosen, model.tokenizer.special.padId);
         const values = scope(() =>
           noGrad(() => {
             const input = toModelInput(padded, config, device, pack);

@@ -5,7 +5,7 @@ import { prepareRun } from "../../../src/actions/train/prepare-run.js";
 import { deferTextAttack, train as trainRun } from "../../../src/actions/train/train.js";
 import { analyze } from "../../../src/analysis/index.js";
 import { listen } from "../../../src/base/events.js";
-import { isHeadParameter, loadModel } from "../../../src/models/index.js";
+import { loadModel } from "../../../src/models/index.js";
 import { createSentenceModel } from "../../../src/models/inference/sentence-encoder.js";
 import { resolveRun, userModules } from "../../../src/settings/read-config.js";
 import { free } from "../../../src/tensor/index.js";
@@ -95,11 +95,6 @@ describe.each(tested)("%s", (name) => {
       ).toBe(true);
       expect(attacks).toBe(Number(methods[0]!.startsWith("discrete-adversarial")));
     }
-  });
-
-  test("train.headFirst moves the head alone", async () => {
-    const head = await takeSteps([], { headFirst: 2, epochs: 2 });
-    expect(head.moved).toEqual(head.names.filter(isHeadParameter));
   });
 
   test("a stopped run of ROSE continues bitwise, then it is attacked, analyzed and encoded", async () => {

@@ -47,9 +47,7 @@ test("class-balanced batches and class weights find more of a rare class", async
   expect(sampled.steps).toBeGreaterThanOrEqual(plain.steps);
   // Weights need more seeds to show an effect: each seed learns the rare class or does not.
   if (!isLong) return;
-  for (const settings of [{ classWeights: "balanced" }, { classWeights: "balanced", focalGamma: 2 }] as const) {
-    const weighted = await measure(`weighted-${"focalGamma" in settings}`, settings);
-    expect(weighted.recall).toBeGreaterThan(plain.recall);
-    expect(weighted.balanced).toBeGreaterThan(plain.balanced);
-  }
+  const weighted = await measure("weighted", { classWeights: "balanced" });
+  expect(weighted.recall).toBeGreaterThan(plain.recall);
+  expect(weighted.balanced).toBeGreaterThan(plain.balanced);
 });

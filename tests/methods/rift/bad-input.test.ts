@@ -55,8 +55,6 @@ describe("training reports mistakes before it starts", () => {
       { batchSampler: "class-balanced", batchSize: 3 },
       "no example of class 1",
     ],
-    ["two adversaries", ["ascc", "freelb"], () => ({}), {}, "Remove one of them."],
-    ["a repeated method", ["ptwd", "ptwd"], () => ({}), {}, "ptwd is listed twice"],
     [
       "a head that ignores RIFT's features",
       ["rift"],
@@ -99,6 +97,12 @@ describe("an invalid option is named", () => {
     ["mixout with probability 1", "mixout", { p: 1 }, "p"],
     ["a negative lambda", "ptwd", { lambda: -0.1 }, "lambda"],
     ["a temperature of 0", "rift", { tau: 0 }, "tau"],
+    [
+      "a percentage",
+      "rose",
+      { updateRatio: 60 },
+      "updateRatio: expected a fraction in (0, 1], such as 0.6, received 60",
+    ],
     ["a queue with negatives: students", "rift", { queueSize: 8, negatives: "students" }, "queueSize: expected 0"],
     ["an unknown option", "rift", { alhpa: 1 }, 'did you mean "alpha"'],
   ])("%s", (_name, name, options, message) => {

@@ -2,50 +2,30 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { listen } from "../../../src/base/events.js";
-import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
-import { free, getMemoryStats } from "../../../src/tensor/index.js";
-import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
+import { getMemoryStats } from "../../../src/tensor/index.js";
+import type { TrainingMethod } from "../../../src/train/index.js";
 import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
-import { trainingFiles } from "../../train/training-files.js";
-import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
+import { readValues, texts, tinyDataset } from "../tiny.js";
+import { expectResumed, type TinyMethod, type TinyRun, trainTiny } from "../train-tiny.js";
 
 const cache = temporaryFolder();
 const folder = temporaryFolder();
 beforeAll(() => void vi.stubEnv("TEMPER_CACHE", cache));
 
-type Method = [string, Record<string, unknown>?];
-const create = (methods: readonly Method[]) =>
-  createMethods(methods.map(([name, options = {}]): MethodSpec => ({ name, options })));
 const small = { projectionHiddenSize: 6, projectionSize: 4 };
 
-interface Trained {
-  readonly weights: Record<string, number[]>;
-  readonly events: Record<string, number>[];
-}
-
-/** Trains the tiny model for six steps. Returns its weights and events. */
-async function run(
-  methods: readonly Method[],
-  settings: object = {},
-  changes: Partial<TrainingJob> = {},
-): Promise<Trained> {
-  const model = tinyModel();
-  const events: Record<string, number>[] = [];
-  const watch = listen({ log: ({ entry }) => events.push(entry as Record<string, number>) });
-  await train(tinyJob(model, create(methods), { ...watch, ...changes }, settings));
-  const weights = readValues(model.weights);
-  free(model.weights);
-  return { weights, events };
-}
+/** Trains the tiny model for six steps. The values of its events are numbers. */
+const run = (...args: Parameters<typeof trainTiny>) =>
+  trainTiny(...args) as Promise<TinyRun & { readonly events: Record<string, number>[] }>;
 
 describe("a method with zero weight is bitwise identical to its base", () => {
-  const ascc: Method = ["ascc", { innerSteps: 2, beta: 4 }];
+  const ascc: TinyMethod = ["ascc", { innerSteps: 2, beta: 4 }];
   // The parameters of rift are part of the global norm, so clipping would round differently. RIFT
   // does not clip.
   const unclipped = { maxGradNorm: null };
 
-  it.each<[string, Method[], Method[]]>([
+  it.each<[string, TinyMethod[], TinyMethod[]]>([
     ["rift with alpha 0 is ascc", [ascc, ["rift", { alpha: 0, ...small }]], [ascc]],
     ["rift with alpha 0 is standard", [["rift", { alpha: 0, ...small }]], []],
     ["ascc with beta 0 is standard", [["ascc", { beta: 0, innerSteps: 2 }]], []],
@@ -102,9 +82,8 @@ describe("mixout", () => {
         return next();
       },
     };
-    const model = tinyModel();
     // After the first step, the weights differ from the pre-trained ones, so the mixture shows.
-    await train(tinyJob(model, [...create([["mixout", { p: 0.9 }]]), observer], { stopAfter: 2 }));
+    await run([["mixout", { p: 0.9 }], observer], {}, { stopAfter: 2 });
     const [first, again, clean] = seen.slice(3) as [
       Map<string, number[]>,
       Map<string, number[]>,
@@ -115,23 +94,17 @@ describe("mixout", () => {
       if (name.startsWith("classifier")) expect(clean.get(name)).toEqual(values);
       else if (values.length > 60) expect(clean.get(name), name).not.toEqual(values);
     }
-    free(model.weights);
   });
 });
 
 describe("rift", () => {
   it("sees the perturbed text on top of ascc; alone or below ascc it sees clean text, with a warning", async () => {
-    const information = async (...methods: Method[]): Promise<[number | undefined, string[]]> => {
+    const information = async (...methods: TinyMethod[]): Promise<[number | undefined, string[]]> => {
       const warnings: string[] = [];
-      const events: Record<string, number>[] = [];
-      const watch = listen({
-        warning: ({ message }) => warnings.push(message),
-        log: ({ entry }) => events.push(entry as Record<string, number>),
-      });
-      await run(methods, {}, watch);
+      const { events } = await run(methods, {}, listen({ warning: ({ message }) => warnings.push(message) }));
       return [events[0]?.information, warnings];
     };
-    const [ascc, rift]: [Method, Method] = [
+    const [ascc, rift]: [TinyMethod, TinyMethod] = [
       ["ascc", { innerSteps: 2 }],
       ["rift", small],
     ];
@@ -173,10 +146,10 @@ describe("rift", () => {
       for (const event of events) expectClose(event["loss.information"], -(event.information as number));
   });
 
-  it.each([[[]], [[["ascc", { innerSteps: 2 }]]]] as [Method[]][])(
+  it.each([[[]], [[["ascc", { innerSteps: 2 }]]]] as [TinyMethod[]][])(
     "separatePass gives the information term dropout masks of its own, on top of %j",
     async (inner) => {
-      const train = (separatePass: boolean, dropout: boolean): Promise<Trained> =>
+      const train = (separatePass: boolean, dropout: boolean) =>
         run([...inner, ["rift", { separatePass, ...small }]], { dropout });
       const [shared, separate] = [await train(false, true), await train(true, true)];
       const term = (event: Record<string, number> | undefined, name: string): number | undefined => event?.[name];
@@ -207,25 +180,26 @@ describe("rift", () => {
   );
 
   it("writes the same events and weights if it is interrupted and resumed, including its queue", async () => {
-    const methods: Method[] = [
+    const methods: TinyMethod[] = [
       ["ascc", { innerSteps: 2 }],
       ["rift", { ...small, queueSize: 6, alpha: 1 }],
       ["mixout", { p: 0.3 }],
     ];
-    const settings = { saveSteps: 2 };
-    const whole = await run(methods, settings, { files: trainingFiles(join(folder, "whole")) });
-    await run(methods, settings, { files: trainingFiles(join(folder, "cut")), stopAfter: 3 });
-    const resumed = await run(methods, settings, { files: trainingFiles(join(folder, "cut")), resume: true });
-    expect(resumed.weights).toEqual(whole.weights);
-    const events = (name: string) => readFileSync(join(folder, name, "events.jsonl"), "utf8");
-    expect(events("cut")).toBe(events("whole"));
+    const { folders } = await expectResumed(folder, methods, 3, { saveSteps: 2 });
+    const [whole, stopped] = folders.map((out) => readFileSync(join(out, "events.jsonl"), "utf8"));
+    expect(stopped).toBe(whole);
   });
 
   it("frees all tensors of a step and of a run with evaluations", async () => {
     const started = getMemoryStats().tensors;
     const counts: number[] = [];
     const watch = listen({ step: () => counts.push(getMemoryStats().tensors) });
-    const methods: Method[] = [["ascc", { innerSteps: 2 }], ["rift", { ...small, queueSize: 3 }], ["ptwd"], ["mixout"]];
+    const methods: TinyMethod[] = [
+      ["ascc", { innerSteps: 2 }],
+      ["rift", { ...small, queueSize: 3 }],
+      ["ptwd"],
+      ["mixout"],
+    ];
     await run(methods, { epochs: 5, batchSize: 12 }, watch);
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);

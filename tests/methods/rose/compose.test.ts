@@ -7,13 +7,14 @@ import { computeNorms, computeTensorMask } from "../../../src/methods/rose/mask.
 import { crossEntropy } from "../../../src/nn/index.js";
 import { free, getMemoryStats, type Tensor, tensor } from "../../../src/tensor/index.js";
 import { toHostBatch } from "../../../src/train/batch-transfer.js";
-import { type NamedTensors, type TrainingMethod, train } from "../../../src/train/index.js";
+import type { NamedTensors, TrainingMethod } from "../../../src/train/index.js";
 import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
 import { chooseExtent } from "../../extent.js";
 import { temporaryFolder } from "../../temporary.js";
 import { trainingFiles } from "../../train/training-files.js";
-import { readValues, tinyJob, tinyModel } from "../tiny.js";
+import { tinyJob, tinyModel } from "../tiny.js";
+import { trainTiny } from "../train-tiny.js";
 
 /** Methods that replace the examples take no part in a step. */
 const names = [...methods.keys()].filter((name) => !methods.get(name)!.certificate);
@@ -60,7 +61,6 @@ const create = (...chosen: readonly string[]): TrainingMethod[] =>
 const root = temporaryFolder();
 // RIFT caches its teacher features here.
 vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
-const readEvents = (folder: string): string => readFileSync(join(folder, "events.jsonl"), "utf8");
 
 /**
  * Trains two steps, optionally with an interruption after the first. Returns events and weights.
@@ -70,18 +70,11 @@ async function trainTwoSteps(
   folder: string,
   interrupt: boolean,
 ): Promise<{ events: string; weights: object }> {
-  const settings = { batchSize: 6, epochs: 1 };
-  const run = async (changes: object): Promise<object> => {
-    const model = tinyModel();
-    try {
-      await train(tinyJob(model, create(...chosen), { files: trainingFiles(folder), ...changes }, settings));
-      return readValues(model.weights);
-    } finally {
-      free(model.weights);
-    }
-  };
+  const run = (changes: object) =>
+    trainTiny(create(...chosen), { batchSize: 6, epochs: 1 }, { files: trainingFiles(folder), ...changes });
   if (interrupt) await run({ stopAfter: 1 });
-  return { weights: await run({ resume: interrupt }), events: readEvents(folder) };
+  const { weights } = await run({ resume: interrupt });
+  return { weights, events: readFileSync(join(folder, "events.jsonl"), "utf8") };
 }
 
 test.each(pairs)("%s below %s", async (inner, outer) => {
@@ -171,13 +164,8 @@ test("rose on top of r-drop takes the second-order mask from the cross-entropy a
       return updates;
     },
   };
-  const model = tinyModel();
-  const chosen = createMethods([
-    { name: "r-drop", options: { alpha: 20 } },
-    { name: "rose", options: { variant: "second", updateRatio: 0.6 } },
-  ]);
-  await train(tinyJob(model, [...chosen, observer], {}, { batchSize: 4, epochs: 4 }));
-  free(model.weights);
+  const methods = [["r-drop", { alpha: 20 }], ["rose", { variant: "second", updateRatio: 0.6 }], observer] as const;
+  await trainTiny(methods, { batchSize: 4, epochs: 4 });
   expect(compared.length).toBeGreaterThan(5);
   expect(compared.map(({ mask }) => mask)).toEqual(compared.map(({ fromTask }) => fromTask));
   expect(compared.some(({ fromTask, fromTotal }) => String(fromTask) !== String(fromTotal))).toBe(true);

@@ -1,44 +1,17 @@
 import { expect, test, vi } from "vitest";
-import { listen } from "../../../src/base/events.js";
-import { createMethods } from "../../../src/methods/index.js";
 import { crossEntropy } from "../../../src/nn/index.js";
-import { free } from "../../../src/tensor/index.js";
-import { type TrainingMethod, train } from "../../../src/train/index.js";
+import type { TrainingMethod } from "../../../src/train/index.js";
 import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
-import { readValues, tinyJob, tinyModel } from "../tiny.js";
+import { readValues, tinyModel } from "../tiny.js";
+import { type TinyMethod, trainTiny } from "../train-tiny.js";
 
 // RIFT caches its teacher features here.
 vi.stubEnv("TEMPER_CACHE", temporaryFolder());
 
-type Method = [name: string, options?: Record<string, unknown>];
-
-interface Trained {
-  weights: Record<string, number[]>;
-  events: Record<string, unknown>[];
-}
-
-/** Trains six steps with dropout, weight decay and clipping. Returns the weights and events. */
-async function trainTiny(
-  methods: readonly Method[] | readonly TrainingMethod[],
-  settings: object = {},
-): Promise<Trained> {
-  const created = methods.flatMap((method) =>
-    Array.isArray(method) ? createMethods([{ name: method[0], options: method[1] ?? {} }]) : [method],
-  );
-  const model = tinyModel();
-  const events: Record<string, unknown>[] = [];
-  await train(
-    tinyJob(model, created as TrainingMethod[], listen({ log: ({ entry }) => events.push(entry) }), settings),
-  );
-  const weights = readValues(model.weights);
-  free(model.weights);
-  return { weights, events };
-}
-
 async function expectEqual(
-  one: readonly Method[],
-  other: readonly Method[] | readonly TrainingMethod[],
+  one: readonly TinyMethod[],
+  other: readonly TinyMethod[],
   settings: object = {},
 ): Promise<void> {
   const [first, second, start] = [
@@ -138,15 +111,6 @@ test("a base with two passes runs both as one batch and no other pass", async ()
       return next();
     },
   };
-  for (const method of [
-    { name: "r-drop", options: {} },
-    { name: "rose", options: { variant: "first" } },
-  ])
-    await trainTiny([spy, ...createMethods([method])]);
+  for (const method of [["r-drop"], ["rose", { variant: "first" }]] as const) await trainTiny([spy, method]);
   expect(passes).toEqual(Array(12).fill("clean+again"));
-});
-
-test("the error of an invalid option says what was expected", () => {
-  const create = (options: Record<string, unknown>) => () => createMethods([{ name: "rose", options }]);
-  expect(create({ updateRatio: 60 })).toThrow(/updateRatio: expected a fraction in \(0, 1\], such as 0.6, received 60/);
 });

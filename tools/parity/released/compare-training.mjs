@@ -5,10 +5,9 @@ import { createCounters } from "../../../dist/attacks/query-counters.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { childTuning, computeFisherDiagonal } from "../../../dist/methods/child-tuning.js";
 import { freelb } from "../../../dist/methods/freelb.js";
-import { ptwd } from "../../../dist/methods/ptwd.js";
 import { rift } from "../../../dist/methods/rift/rift.js";
 import { cpuFloat32, getLayerIndex, loadModel, predictProbabilities } from "../../../dist/models/index.js";
-import { grad, keep, noGrad, Rng, tensor } from "../../../dist/tensor/index.js";
+import { noGrad, Rng, tensor } from "../../../dist/tensor/index.js";
 import { parseSubstitutionTable } from "../../../dist/text/substitutions.js";
 import { toBatch, toHostBatch } from "../../../dist/train/batch-transfer.js";
 import { toDataset, trainSettingsSchema } from "../../../dist/train/index.js";
@@ -243,25 +242,3 @@ function compareInformation(released, { label, training, numScores }, host) {
 }
 
 const countDifferent = (a, b) => a.filter((each, i) => JSON.stringify(each) !== JSON.stringify(b[i])).length;
-
-export async function prepareRobertaDistance() {
-  const model = await loadFixture("roberta-random", { pooling: "pooler" });
-  const method = ptwd.create(ptwd.options.parse({ lambda: 1, newPooler: "included" }));
-  const training = await startTraining(model, [method]);
-  moveWeights(model);
-  return { training, method, model };
-}
-
-export function compareRobertaDistance({ distance, gradients }, { training, method, model }) {
-  const ours = method.losses({ training }, () => new Map()).get("distance");
-  const names = Object.keys(gradients).filter((name) => model.weights.has(name));
-  const slopes = grad(
-    ours,
-    names.map((name) => model.weights.get(name)),
-  );
-  const found = new Map(names.map((name, i) => [name, keep(slopes[i])]));
-  return [
-    row("RIFT: distance of PTWD, RoBERTa with newPooler: included", ours, distance),
-    compareMany("RIFT: its gradient", found, gradients, writtenDigits),
-  ];
-}

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { searchHull } from "../../../dist/hull/convex-hull.js";
 import { ascc } from "../../../dist/methods/ascc/ascc.js";
-import { mix, mixWithRowMask } from "../../../dist/methods/mixout.js";
+import { mix } from "../../../dist/methods/mixout.js";
 import { computeWeightDistance } from "../../../dist/methods/ptwd.js";
 import { rDrop } from "../../../dist/methods/r-drop.js";
 import { infoNceLoss } from "../../../dist/methods/rift/info-nce.js";
@@ -26,12 +26,10 @@ import {
   compareFisher,
   compareFreelb,
   compareRiftStep,
-  compareRobertaDistance,
   fixtures,
   prepareFisher,
   prepareFreelb,
   prepareRiftStep,
-  prepareRobertaDistance,
 } from "./compare-training.mjs";
 import { compareWords, prepareWords } from "./compare-words.mjs";
 import { compareCounts, compareMany, compareNumbers, judgeRows, row } from "./rows.mjs";
@@ -143,15 +141,6 @@ function compareRDrop({ fairseq, ...roberta }) {
   ];
 }
 
-function compareMixout({ current, pretrained, p, mixed, weights, gradient }) {
-  const columns = current.shape[1];
-  const row0 = gradient.values.slice(0, columns).map((value) => (value === 0 ? 0 : 1 / (1 - p)));
-  const now = from(current).requiresGrad_();
-  const ours = mixWithRowMask(now, from(pretrained), tensor(Float32Array.from(row0), [1, columns]), p);
-  const [slope] = grad(ours.mul(from(weights)).sum(), [now]);
-  return [row("Mixout: matrix", ours, mixed), row("Mixout: its gradient", slope, gradient)];
-}
-
 /** A linear layer in RIFT's Mixout, which mixes each element separately. Its own call mixes none. */
 function compareMixoutWrapper({ p, inputs, weights, current, pretrained, draws, numWrapped, ...released }) {
   const leaves = current.map((value) => from(value).requiresGrad_());
@@ -212,8 +201,7 @@ function compareChildTuning({ start, mask, gradients, weights, ...released }, li
 }
 
 async function prepareRift(folder) {
-  const [step, roberta] = [await prepareRiftStep(), await prepareRobertaDistance()];
-  return { step, roberta, attacks: await prepareAttacks(folder), words: await prepareWords() };
+  return { step: await prepareRiftStep(), attacks: await prepareAttacks(folder), words: await prepareWords() };
 }
 
 function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary, ...released }, live) {
@@ -229,7 +217,6 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
     row("RIFT: information loss, negatives: students", ours, loss),
     row("RIFT: its gradient", grad(ours, [leaf])[0], gradient),
     row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
-    ...compareRobertaDistance(released.roberta, live.roberta),
     ...compareRiftStep(released.step, live.step),
     compareSchedule(released.rates),
     ...compareMixoutWrapper(released.mixout),
@@ -244,7 +231,6 @@ const parts = {
   smart: { compare: compareSmart },
   "r-drop": { compare: compareRDrop },
   freelb: { prepare: prepareFreelb, compare: compareFreelb },
-  mixout: { compare: compareMixout },
   "child-tuning": { prepare: prepareFisher, compare: compareChildTuning },
 };
 
