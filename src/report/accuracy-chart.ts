@@ -4,7 +4,7 @@ import { capitalize, formatCount, formatPercent } from "../base/format.js";
 import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import type { ComparedMetric, ComparisonRow } from "./comparison.js";
-import { type Html, html } from "./html.js";
+import { type Html, html, renderLegend } from "./html.js";
 
 /** The fraction of the width that stands for 100%. The rest is for the numbers beside the bars. */
 const scale = 0.86;
@@ -89,19 +89,16 @@ ${renderBar("before", before, color, i * rowHeight)}${renderBar("under", under, 
   )}</svg>`;
 }
 
-const labels = { before: "before the attack", under: "under attack" } as const;
+const legend = [
+  { label: "before the attack", color: "#b6bcc4", shape: "square" },
+  { label: "under attack", color: "#6b7682", shape: "square" },
+] as const;
 const note = "Lines are 95% CIs. Both bars of a model are over the same texts.";
 
 /** Shows the accuracy before and under each attack, a pair of bars per model. */
 export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null {
   const panels = createPanels(rows);
   if (panels.length === 0) return null;
-  const legend = (["before", "under"] as const).map(
-    (kind) => html`
-<li class="plain"><svg width="18" height="10" aria-hidden="true"><rect width="18" height="10" fill="currentColor" fill-opacity="${
-      opacity[kind] * 0.7
-    }"/></svg> ${labels[kind]}</li>`,
-  );
   const charts = panels.map((panel) => {
     const words = panel.rows.map(
       ({ name, before, under }) =>
@@ -111,7 +108,7 @@ export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null
 <figure class="chart"><figcaption><b>${panel.title}</b><span class="sr-only">: ${words.join("; ")}</span></figcaption>
 <div aria-hidden="true">${renderPanel(panel, null)}</div></figure>`;
   });
-  return html`<ul class="legend">${legend}<li class="plain">${note}</li></ul><div class="accuracies">${charts}</div>`;
+  return html`${renderLegend(legend)}<div class="accuracies">${charts}</div><p class="note">${note}</p>`;
 }
 
 /** The same chart as an SVG file of its own. */
@@ -122,11 +119,6 @@ export function renderAccuracyFigure(rows: readonly ComparisonRow[], title: stri
     width,
     height: panel.rows.length * rowHeight + 16,
     content: renderPanel(panel, width).text,
-  }));
-  const legend = (["before", "under"] as const).map((kind) => ({
-    label: labels[kind],
-    shape: "square" as const,
-    color: kind === "before" ? "#b6bcc4" : "#6b7682",
   }));
   return renderFigure({ title, caption: `${caption} ${note}`, legend, panels, columns: 1 });
 }

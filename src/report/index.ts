@@ -109,7 +109,7 @@ export async function createReport(
     ],
     ["exact", "Exact accuracy", renderExactSection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
-    ["training", "Training", renderPerTask(renderCurvesSection)],
+    ["training", "Training", renderPerTask((task) => renderCurvesSection(task))],
     ["figures", "Figures", renderFiguresSection(runs)],
     ["examples", "Attacked texts", renderPerTask((task, i) => renderExamplesSection(examples[i]!, task.groups))],
     ["runs", "Runs", renderRunsSection(runs)],

@@ -61,7 +61,7 @@ for (const form of document.querySelectorAll("form.filters")) {
   update();
 }
 // Open all details, so that a printed report is complete.
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((element) => (element.open = true)));
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.omitted)").forEach((element) => (element.open = true)));
 `;
 
 /**

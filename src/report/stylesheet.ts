@@ -72,20 +72,15 @@ table.comparison { width: 100%; min-width: 34rem; }
 }
 
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .5rem 0; }
-.legend li.plain { font-size: .85rem; color: var(--quiet); }
-.legend li:not(.plain)::before {
-  content: ""; display: inline-block; width: 1.1rem; height: .25rem; border-radius: .2rem; background: var(--swatch);
-  margin-right: .45rem; vertical-align: middle; print-color-adjust: exact; -webkit-print-color-adjust: exact;
-}
 .charts, .figures {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem;
 }
 .accuracies { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem; }
 .accuracies > :only-child { max-width: 44rem; }
 figure { margin: 0; min-width: 0; }
-.chart svg, .figures img { display: block; max-width: 100%; }
-.chart svg { width: 100%; }
-.chart svg:not(.accuracy), .figures img { height: auto; }
+.chart > div > svg, .figures img { display: block; max-width: 100%; }
+.chart > div > svg { width: 100%; }
+.chart > div > svg:not(.accuracy), .figures img { height: auto; }
 .chart figcaption { margin-bottom: .3rem; }
 .figures img { border: 1px solid var(--line); border-radius: .5rem; margin-bottom: .4rem; }
 
@@ -93,7 +88,7 @@ figure { margin: 0; min-width: 0; }
 .filters[hidden], .example[hidden] { display: none; }
 fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
 legend { float: left; padding: .3rem 0; margin-right: 1.1rem; font-weight: 600; }
-.filters label { padding: .3rem 0; }
+.filters label { padding: .3rem 0; max-width: 100%; }
 input, select { font: inherit; accent-color: var(--accent); }
 .example {
   background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0;
@@ -103,7 +98,6 @@ input, select { font: inherit; accent-color: var(--accent); }
 .example h3 { display: inline; margin: 0 .5rem 0 0; overflow-wrap: anywhere; }
 .example summary small { display: inline; font-size: .85rem; margin-right: .5rem; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
-.omitted { color: var(--quiet); font-size: .85rem; }
 del {
   text-decoration: none; border-bottom: 2px solid var(--bad); background: var(--bad-soft); padding: 0 .1em;
   border-radius: .15em;
@@ -136,11 +130,12 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
 details { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; margin: .6rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 details[open] > summary { margin-bottom: .5rem; }
+.omitted, .omitted > summary { display: inline; border: 0; padding: 0; margin: 0; }
+.omitted > summary { color: var(--quiet); font-size: .85rem; list-style: none; }
 dl {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem;
-  margin: 0;
+  margin: .75rem 0 0;
 }
-dl.data { margin: .75rem 0 0; }
 dt { font-size: .82rem; color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 pre {
   background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem;

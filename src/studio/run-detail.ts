@@ -1,26 +1,24 @@
 import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { listSettings } from "../analysis/run-labels.js";
-import { type Html, html, renderTable } from "../report/html.js";
+import { groupRuns } from "../report/groups.js";
+import { type Html, html, renderFacts, renderTable } from "../report/html.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { renderCertificatesSection } from "../report/sections/certificates.js";
+import { renderCurvesSection } from "../report/sections/curves.js";
 import { renderFiguresSection } from "../report/sections/figures.js";
 import { listFacts, renderAttackTable } from "../report/sections/runs.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { runConfigSchema } from "../settings/config.js";
 import type { RunDetail, RunRow } from "./api.js";
-import { readCharts } from "./charts.js";
 
 /** Reads everything that the page of one run shows. */
 export async function readRunDetail(row: RunRow): Promise<RunDetail> {
   const run = await RunFolder.open(row.folder);
-  const [report, charts] = await Promise.all([readReportRun(run), readCharts(run)]);
-  const { degeneracy, warnings, attacks } = report;
-  const labels = report.labels.length > 0 ? report.labels : (report.results?.test.labels ?? []);
+  const report = await readReportRun(run);
+  const { degeneracy, warnings, attacks, labels } = report;
   return {
     row,
-    charts,
-    labels,
     journals: [...attacks.journals].map(([name, { results, header }]) => {
       return { name, done: results.length, total: header.examples };
     }),
@@ -31,9 +29,16 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
       ...(degeneracy === null ? [] : [`The model is degenerate: ${degeneracy}.`]),
       ...warnings.map(({ message }) => message).filter((message) => !message.startsWith("The model is degenerate")),
     ],
-    bounds: renderCertificatesSection([report])?.text ?? null,
+    training: renderTraining(report).text,
     background: renderBackground(report).text,
   };
+}
+
+function renderTraining(report: ReportRun): Html {
+  const certificates = renderCertificatesSection([report]);
+  const curves = renderCurvesSection(groupRuns([report])[0]!, true);
+  return html`${certificates && html`<h2>Certificates</h2>${certificates}`}
+<h2>Training</h2>${curves ?? html`<p class="note">No optimizer step yet.</p>`}`;
 }
 
 /** The figures of a run, its settings, and where it was trained. */
@@ -42,9 +47,7 @@ function renderBackground(report: ReportRun): Html {
   const defaults = listSettings(runConfigSchema.parse({ model: config.model }));
   const settings = Object.entries(listSettings(config));
   const changed = settings.filter(([key, value]) => value !== defaults[key]);
-  const others = settings.filter(([key, value]) => value === defaults[key]);
   const figures = renderFiguresSection([report]);
-  const facts = [...listFacts(report), ["Folder", folder]];
   return html`${figures && html`<h2>Figures</h2>${figures}`}
 <h2>Settings</h2>
 ${renderTable(
@@ -52,7 +55,6 @@ ${renderTable(
   ["setting", "value", "default"],
   changed.map(([key, value]) => [key, value, defaults[key] ?? ""]),
 )}
-<details><summary>${others.length} settings with their defaults</summary>
-${renderTable("Settings with their defaults", ["setting", "value"], others)}</details>
-<dl>${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+<details><summary>All settings</summary>${renderTable("All settings", ["setting", "value"], settings)}</details>
+${renderFacts([...listFacts(report), ["Folder", folder]])}`;
 }

@@ -4,7 +4,7 @@ import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
 import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
-import { renderChangedText, renderOriginalText } from "../diff.js";
+import { listReplaced, renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
@@ -16,13 +16,13 @@ interface ShownModel {
 
 /** The effect of an attack on one model, for an example. */
 interface ShownResult {
-  readonly group: ShownModel;
+  readonly group: Pick<ShownModel, "name">;
   readonly labels: readonly string[];
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
-  readonly similarity: number | undefined;
+  readonly similarity?: number | undefined;
   /** Fluency of the original and the final text, if it was measured. */
-  readonly fluency: readonly [original: number, final: number] | undefined;
+  readonly fluency?: readonly [original: number, final: number] | undefined;
 }
 
 /** One example under one attack, for every model. */
@@ -106,7 +106,9 @@ export function renderOneSidedExamples(examples: readonly ShownExample[]): Html 
       versions.some(({ result }) => result.outcome === "success") &&
       versions.some(({ result }) => result.outcome === "failed"),
   );
-  return found.length > 0 ? html`<div class="cards">${found.map(renderCard)}</div>` : null;
+  return found.length > 0
+    ? html`<div class="cards">${found.map((example, i) => renderExample(example, i < openCards))}</div>`
+    : null;
 }
 
 /**
@@ -139,7 +141,7 @@ outcomes are not the rates above: per attack at most ${limits.join(", ")}, in th
 ${attacks.length > 1 && select}
 <output aria-live="polite"></output>
 </form>
-<div class="cards">${examples.map(renderCard)}</div>`;
+<div class="cards">${examples.map((example, i) => renderExample(example, i < openCards))}</div>`;
 }
 
 /** The texts of all attacks, as the first seed of a model saw them. */
@@ -156,12 +158,11 @@ function hasDifferentOutcomes({ versions }: ShownExample): boolean {
   return new Set(versions.map(({ result }) => result.outcome)).size > 1;
 }
 
-function renderCard(example: ShownExample, index: number): Html {
+/** Renders one example under one attack: its original, and the result for each model. */
+export function renderExample(example: ShownExample, isOpen: boolean): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
-  const changed = new Set(
-    versions.flatMap(({ result }) => result.edits.flatMap(({ position, from }) => (from === "" ? [] : [position]))),
-  );
+  const replaced = listReplaced(versions.map(({ result }) => result));
   const kinds = [
     ...new Set(versions.map(({ result }) => result.outcome)),
     ...(hasDifferentOutcomes(example) ? ["differ"] : []),
@@ -173,8 +174,8 @@ function renderCard(example: ShownExample, index: number): Html {
   );
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<details${index < openCards && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
-<div class="original"><h4>Original</h4>${renderOriginalText(first.result, changed)}</div>
+<details${isOpen && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
+<div class="original"><h4>Original</h4>${renderOriginalText(first.result, replaced)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
 </details></article>`;
 }
@@ -183,7 +184,8 @@ function renderBadge(outcome: AttackOutcome): Html {
   return html`<span class="badge ${outcome}">${outcomeTitles[outcome]}</span>`;
 }
 
-function renderModelResult(version: ShownResult): Html {
+/** Renders the result of an attack for one model. */
+export function renderModelResult(version: ShownResult): Html {
   const { group, result } = version;
   const { outcome, edits, queries } = result;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;

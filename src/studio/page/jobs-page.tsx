@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { formatCount } from "../../base/format.js";
 import type { JobRow } from "../api.js";
-import { getMessage, post } from "./api.js";
+import { getMessage, load } from "./api.js";
 import { JobForm } from "./job-form.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
@@ -54,7 +54,7 @@ export function Job({ job }: { job: JobRow }) {
   const isDone = state === "finished";
   const change = (action: "stop" | "resume"): void => {
     setProblem(null);
-    post("jobs/change", { id, action }).catch((reason: unknown) => setProblem(getMessage(reason)));
+    load({ path: "jobs/change", body: { id, action } }).catch((reason: unknown) => setProblem(getMessage(reason)));
   };
   return (
     <section class="example job" aria-label={title}>
@@ -99,6 +99,6 @@ export function Job({ job }: { job: JobRow }) {
 }
 
 function Log({ id, version }: { id: string; version: string }) {
-  const { last } = useLoaded<{ text: string }>({ path: "jobs/log", query: { id }, version });
+  const { last } = useLoaded<{ text: string }>({ path: "jobs/log", body: { id }, version });
   return <pre>{last?.text || "The log is empty."}</pre>;
 }

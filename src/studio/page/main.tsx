@@ -77,7 +77,7 @@ function App() {
         {page === "audits" && <AuditsPage />}
         {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
-        {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} />}
+        {page === "compare" && <ComparePage query={query} />}
       </main>
     </>
   );

@@ -3,7 +3,6 @@ import { describeMetric, formatWithUnit, isAttackMetric } from "../../evaluation
 import { worstCaseId } from "../../evaluation/worst-case.js";
 import type { RunDetail } from "../api.js";
 import { AttackedTexts } from "./attacked-texts.js";
-import { Chart } from "./chart.js";
 import { Job } from "./jobs-page.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
@@ -24,7 +23,7 @@ import {
 export function RunPage({ id, live }: { id: string; live: LiveState }) {
   const row = live.rows.get(id);
   const version = useDelayed(row, 300);
-  const { last: data, problem } = useLoaded<RunDetail>({ path: "run", query: { id }, version });
+  const { last: data, problem } = useLoaded<RunDetail>({ path: "run", body: { id }, version });
   if (!data) return problem === null ? <Loading what="the run" /> : <Problem message={problem} />;
   const shown = row ?? data.row;
   const job = live.jobs.find(({ run, state }) => run === id && state !== "finished");
@@ -65,31 +64,8 @@ export function RunPage({ id, live }: { id: string; live: LiveState }) {
         )
       )}
       <Metrics detail={{ ...data, row: shown }} />
-      {data.bounds !== null && (
-        <section aria-labelledby="bounds">
-          <h2 id="bounds">Certificates</h2>
-          <ReportPart html={data.bounds} />
-        </section>
-      )}
-      <section aria-labelledby="training">
-        <h2 id="training">Training</h2>
-        {data.charts.length === 0 ? (
-          <p class="note">No optimizer step yet.</p>
-        ) : (
-          <div class="charts">
-            {data.charts.map((chart) => (
-              <Chart key={chart.id} chart={chart} />
-            ))}
-          </div>
-        )}
-      </section>
-      <AttackedTexts
-        id={id}
-        labels={data.labels}
-        journals={data.journals}
-        table={data.attackTable}
-        folder={shown.folder}
-      />
+      <ReportPart html={data.training} />
+      <AttackedTexts id={id} journals={data.journals} table={data.attackTable} folder={shown.folder} />
       <section aria-labelledby="commands">
         <h2 id="commands">Commands</h2>
         {data.commands.map((command) => (

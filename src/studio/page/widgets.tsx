@@ -123,7 +123,7 @@ export function formatCell({ value, low, high }: MetricCell): { value: string; i
 }
 
 /** Copies a text, and says so for a moment. */
-export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+function CopyButton({ text }: { text: string }) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -136,7 +136,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
       class="quiet"
       onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
     >
-      {isCopied ? "Copied" : label}
+      {isCopied ? "Copied" : "Copy"}
     </button>
   );
 }
