@@ -84,5 +84,7 @@ function shortenText(text: string, { isFirst, isLast }: { isFirst: boolean; isLa
   const after = isLast ? 0 : contextWords;
   const end = words.length - after;
   const [start, omitted, rest] = [words.slice(0, before), words.slice(before, end), words.slice(end)];
-  return html`${start.join("")}<details class="omitted"><summary>[… ${omitted.length} words …]</summary>${omitted.join("")}</details> ${rest.join("")}`;
+  const summary = html`<summary>[… ${omitted.length} words …]</summary>`;
+  const folded = html`<details class="omitted">${summary}${omitted.join("")}</details>`;
+  return html`${start.join("")}${folded} ${rest.join("")}`;
 }

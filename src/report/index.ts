@@ -147,7 +147,7 @@ function renderSanitySection(runs: readonly ReportRun[]): Html | null {
   const attacked = runs.filter(({ attacks }) => attacks.journals.size > 0);
   if (attacked.length === 0) return null;
   const warnings = attacked.flatMap((each) =>
-    each.warnings.map(({ message }) => html`<li><b>${each.run.folder}</b>: ${message}</li>`),
+    each.warnings.map((message) => html`<li><b>${each.run.folder}</b>: ${message}</li>`),
   );
   const notes = attacked.flatMap(({ run, attacks: { journals, summary } }) => [
     ...(summary ? [] : [`${run.folder}: its attacks used different texts, so they were not checked together.`]),

@@ -59,8 +59,6 @@ table.comparison { width: 100%; min-width: 34rem; }
   print-color-adjust: exact; -webkit-print-color-adjust: exact;
 }
 .comparison .bar { width: 7rem; }
-.bracket { width: 8rem; height: 14px; overflow: visible; stroke: currentColor; stroke-width: 2; }
-.bracket .axis { stroke: var(--line); }
 .better { color: var(--good); } .worse { color: var(--bad); }
 .none { color: var(--quiet); }
 .verdict { font-size: 1.15rem; max-width: 52rem; }

@@ -27,7 +27,7 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
     warnings: [
       ...(report.failure === null ? [] : [report.failure]),
       ...(degeneracy === null ? [] : [`The model is degenerate: ${degeneracy}.`]),
-      ...warnings.map(({ message }) => message).filter((message) => !message.startsWith("The model is degenerate")),
+      ...warnings.filter((message) => !message.startsWith("The model is degenerate")),
     ],
     training: renderTraining(report).text,
     background: renderBackground(report).text,

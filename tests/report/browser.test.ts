@@ -73,8 +73,8 @@ describe("in a browser", () => {
     const { page, close } = await open({ width: 1280 });
     const shown = () => page.locator("article.example:visible").count();
     const all = await shown();
-    await page.getByLabel("models differ").focus();
-    await page.keyboard.press("Space");
+    await page.getByLabel("Show").focus();
+    await page.keyboard.press("ArrowDown");
     const differing = await shown();
     expect(differing).toBeGreaterThan(0);
     expect(differing).toBeLessThan(all);

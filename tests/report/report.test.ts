@@ -120,7 +120,9 @@ test("long texts are shortened around their changes", async () => {
   const shown = parse((await createReport([run])).html).querySelector(".version .text")!;
   expect(shown.textContent).toContain(text.slice(-20));
   for (const { lastChild } of shown.querySelectorAll("details")) lastChild!.remove();
-  expect(shown.textContent).toBe(`[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `);
+  expect(shown.textContent).toBe(
+    `[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `,
+  );
 });
 
 test("warnings and the request of the attack report are shown", async () => {

@@ -38,12 +38,6 @@ export interface ShownExample {
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
 type ExampleKind = keyof typeof maxExamplesPerKind;
-const kindTitles: Readonly<Record<ExampleKind, string>> = {
-  differ: "on which the models differ",
-  success: "that fooled every model",
-  failed: "that fooled none",
-  skipped: "that were misclassified before the attack",
-};
 /** Maximum number of models per example. */
 const maxGroups = 6;
 
@@ -93,55 +87,50 @@ function selectExampleIds(journals: readonly JournalSummary[]): string[] {
   );
 }
 
-const outcomeFilters: Readonly<Record<AttackOutcome, string>> = {
+/** Shows only the texts that fool some models and not the others. */
+export function renderOneSidedExamples(examples: readonly ShownExample[]): Html | null {
+  const found = examples.filter(({ versions }) => {
+    const outcomes = versions.map(({ result }) => result.outcome);
+    return outcomes.includes("success") && outcomes.includes("failed");
+  });
+  return found.length > 0 ? renderCards(found) : null;
+}
+
+const outcomeFilters: Readonly<Record<string, string>> = {
   success: "a model was fooled",
   failed: "a model was robust",
   skipped: "a model misclassified it before the attack",
 };
 
-/** Shows only the texts that fool some models and not the others. */
-export function renderOneSidedExamples(examples: readonly ShownExample[]): Html | null {
-  const found = examples.filter(
-    ({ versions }) =>
-      versions.some(({ result }) => result.outcome === "success") &&
-      versions.some(({ result }) => result.outcome === "failed"),
-  );
-  return found.length > 0
-    ? html`<div class="cards">${found.map((example, i) => renderExample(example, i < openCards))}</div>`
-    : null;
-}
-
 /**
  * Shows attacked texts: the original, and below it the result of the attack for each model. The
- * texts are chosen, so they must not be counted.
+ * texts are chosen, so they must not be counted. Without the script, the controls are hidden.
  */
 export function renderExamplesSection(examples: readonly ShownExample[], models: readonly ShownModel[]): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
-  const filters: readonly (readonly [string, string])[] = [
-    ["", "all"],
-    ...(examples.some(hasDifferentOutcomes) ? [["differ", "models differ"] as const] : []),
-    ...Object.entries(outcomeFilters),
-  ];
-  const radios = filters.map(([value, text], i) => {
-    const input = html`<input type="radio" name="outcome" value="${value}"${i === 0 && html` checked`}>`;
-    return html`<label>${input} ${text}</label>`;
-  });
-  const options = attacks.map((name) => html`<option>${name}</option>`);
-  const select = html`<label>Attack <select name="attack"><option value="">all</option>${options}</select></label>`;
-  // Without the script, every example is shown and the controls are hidden.
-  const limits = Object.entries(maxExamplesPerKind).map(
-    ([kind, count]) => `${count} ${kindTitles[kind as ExampleKind]}`,
-  );
+  const filters = { ...(models.length > 1 && { differ: "models differ" }), ...outcomeFilters };
   return html`
-<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(countAttacked(models))} attacked texts, so their
-outcomes are not the rates above: per attack at most ${limits.join(", ")}, in the order of the attack.</p>
+<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(countAttacked(models))} attacked texts:
+those on which the models differ come first, so their outcomes are not the rates above.</p>
 <form class="filters" hidden>
-<fieldset><legend>Show</legend>${radios}</fieldset>
-${attacks.length > 1 && select}
+${renderSelect("Show", "outcome", filters)}
+${renderSelect("Attack", "attack", Object.fromEntries(attacks.map((name) => [name, name])))}
 <output aria-live="polite"></output>
 </form>
-<div class="cards">${examples.map((example, i) => renderExample(example, i < openCards))}</div>`;
+${renderCards(examples)}`;
+}
+
+function renderSelect(title: string, name: string, options: Readonly<Record<string, string>>): Html {
+  const rest = Object.entries(options).map(([value, text]) => html`<option value="${value}">${text}</option>`);
+  return html`<label>${title} <select name="${name}"><option value="">all</option>${rest}</select></label>`;
+}
+
+/** Cards that are open at first. */
+const openCards = 2;
+
+function renderCards(examples: readonly ShownExample[]): Html {
+  return html`<div class="cards">${examples.map((example, i) => renderExample(example, i < openCards))}</div>`;
 }
 
 /** The texts of all attacks, as the first seed of a model saw them. */
@@ -151,22 +140,13 @@ function countAttacked(models: readonly ShownModel[]): number {
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** Cards that are open at first. */
-const openCards = 2;
-
-function hasDifferentOutcomes({ versions }: ShownExample): boolean {
-  return new Set(versions.map(({ result }) => result.outcome)).size > 1;
-}
-
 /** Renders one example under one attack: its original, and the result for each model. */
 export function renderExample(example: ShownExample, isOpen: boolean): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
   const replaced = listReplaced(versions.map(({ result }) => result));
-  const kinds = [
-    ...new Set(versions.map(({ result }) => result.outcome)),
-    ...(hasDifferentOutcomes(example) ? ["differ"] : []),
-  ];
+  const found = [...new Set(versions.map(({ result }) => result.outcome))];
+  const kinds = found.length > 1 ? [...found, "differ"] : found;
   const facts = html`<small>labeled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}</small>`;
   const outcomes = versions.map(
     ({ group, result }) => html`

@@ -33,7 +33,8 @@ function renderRun(each: ReportRun): Html {
   const { run, attacks } = each;
   const commands = [formatTrainCommand(run), ...formatAttackCommands(run, attacks)];
   return html`
-<details class="run"><summary><b>${run.method}</b>, seed ${run.config.seed} <span class="folder">${run.folder}</span></summary>
+<details class="run">
+<summary><b>${run.method}</b>, seed ${run.config.seed} <span class="folder">${run.folder}</span></summary>
 ${renderFacts(listFacts(each))}
 <h3>Commands</h3><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
 ${renderAttackTable(attacks, each.labels)}

@@ -287,7 +287,7 @@ test("attacks attack the vote, never below its certificates, and the report show
   await writeReport({ runs: [voting], out });
   const page = readFileSync(out, "utf8");
   expect(page).toContain("Certified accuracy");
-  expect(page).toContain("Under pwws, at most so many");
+  expect(page).toContain("Accuracy under pwws");
 });
 
 function readLines(path: string): { id: string; changeableGroups: number }[] {
