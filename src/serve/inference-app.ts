@@ -62,7 +62,9 @@ export function createInferenceApp(
   let isStopping = false;
   const routes = ["/", "/predict", "/health", "/metrics", "/openapi.json"];
   const log = createRequestLog(routes, (request) => {
-    metrics.countRequest(request.route, request.status, request.milliseconds / 1000);
+    const { route, status, milliseconds } = request;
+    metrics.requests.inc({ route, status });
+    if (route === "/predict") metrics.seconds.observe(milliseconds / 1000);
     onRequest?.(request);
   });
   const app = createHttpApp({
@@ -72,7 +74,7 @@ export function createInferenceApp(
   app.get("/", (context) => context.json(modelInfo));
   app.get("/health", (context) => context.json({ status: isStopping ? "stopping" : "ok" }, isStopping ? 503 : 200));
   app.get("/metrics", async (context) =>
-    context.text(await metrics.format(), 200, { "content-type": metrics.contentType }),
+    context.text(await metrics.registry.metrics(), 200, { "content-type": metrics.registry.contentType }),
   );
   app.get("/openapi.json", (context) =>
     context.json(createOpenApi({ ...limits, model: modelInfo, hasApiKey: apiKey !== null, version })),
@@ -92,7 +94,7 @@ export function createInferenceApp(
     const flagged = answers.flatMap((each) => each.flagged ?? []);
     const rows = answers.map(({ probabilities }) => probabilities);
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
-    for (const label of predictions) metrics.countPrediction(label);
+    for (const label of predictions) metrics.predictions.inc({ label });
     if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));
     const probabilities = rows.map((row) => Array.from(row));
     return context.json({

@@ -10,7 +10,7 @@ import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { HttpError, listen } from "./http.js";
 import { createInferenceApp } from "./inference-app.js";
-import { InferenceMetrics } from "./inference-metrics.js";
+import { createInferenceMetrics } from "./inference-metrics.js";
 import type { ServedSettings, ServeMethods } from "./model-process.js";
 import type { ModelService } from "./model-service.js";
 import type { LoggedRequest } from "./request-log.js";
@@ -82,7 +82,7 @@ export async function serve(request: ServeRequest, callbacks: ServeCallbacks = {
   const { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts, rejectHidden } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
-  const metrics = new InferenceMetrics();
+  const metrics = createInferenceMetrics();
   const settings: ServedSettings = {
     reference,
     options: { device, precision, threads, windows, positiveLabel },
@@ -103,7 +103,7 @@ export async function serve(request: ServeRequest, callbacks: ServeCallbacks = {
         { settings, texts, client },
         {
           onEvent: (event) =>
-            "batch" in event ? metrics.countBatch(event.batch) : metrics.setWaitingPasses(event.waiting),
+            "batch" in event ? metrics.batches.observe(event.batch) : metrics.waitingPasses.set(event.waiting),
         },
       );
       if ("answers" in found) return found.answers;

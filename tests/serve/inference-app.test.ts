@@ -7,7 +7,7 @@ import type { Predictor } from "../../src/models/inference/predictor.js";
 import type { Score } from "../../src/models/inference/score.js";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
 import { createInferenceApp, type InferenceAppOptions, type InferenceLimits } from "../../src/serve/inference-app.js";
-import { InferenceMetrics } from "../../src/serve/inference-metrics.js";
+import { createInferenceMetrics } from "../../src/serve/inference-metrics.js";
 import { createModelService, type ServiceLimits } from "../../src/serve/model-service.js";
 import type { LoggedRequest } from "../../src/serve/request-log.js";
 
@@ -64,11 +64,11 @@ async function start(fixture: Fixture = {}): Promise<string> {
     predict: async (items) =>
       (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
   };
-  const metrics = new InferenceMetrics();
+  const metrics = createInferenceMetrics();
   const service = createModelService(
     { predictor, wrap: (base) => (parts ? predictByParts(base, parts) : base) },
     allLimits,
-    { onBatch: (texts) => metrics.countBatch(texts), onWaiting: (passes) => metrics.setWaitingPasses(passes) },
+    { onBatch: (texts) => metrics.batches.observe(texts), onWaiting: (passes) => metrics.waitingPasses.set(passes) },
   );
   const { app, stop } = createInferenceApp(
     { modelInfo: { model: "fixture", labels: ["low", "high"] }, service, metrics },
