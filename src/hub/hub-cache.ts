@@ -168,24 +168,15 @@ async function listCachedFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
 /** Creates a relative link, so that the cache can move, or a copy if Windows allows no link. */
 async function link(target: string, pointer: string): Promise<void> {
   try {
-    if (await canLink(target, pointer)) return;
-    await copyFile(target, pointer, constants.COPYFILE_EXCL);
+    await symlink(relative(dirname(pointer), target), pointer).catch((error: unknown) => {
+      if (getErrorCode(error) !== "EPERM") throw error;
+      return copyFile(target, pointer, constants.COPYFILE_EXCL);
+    });
   } catch (error) {
     if (getErrorCode(error) !== "EEXIST") throw createFileError(error, pointer, "link");
     if (await exists(pointer)) return;
     await unlink(pointer).catch(() => undefined);
     await link(target, pointer);
-  }
-}
-
-/** Creates the link. False if this user may not create links. */
-async function canLink(target: string, pointer: string): Promise<boolean> {
-  try {
-    await symlink(relative(dirname(pointer), target), pointer);
-    return true;
-  } catch (error) {
-    if (getErrorCode(error) === "EPERM") return false;
-    throw error;
   }
 }
 

@@ -6,16 +6,19 @@ const { light, dark } = themes;
 export const stylesheet = `
 :root {
   color-scheme: light dark;
-  --ink: ${light.ink}; --paper: ${light.paper}; --quiet: #5b6774; --line: #d9dee4; --card: #f5f7f9; --accent: #1c5fa8;
-  --good: #1a7346; --good-soft: #d9f2e4; --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf;
-  --bar: #b9d3ee;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: ${dark.ink}; --paper: ${dark.paper}; --quiet: #9aa7b5; --line: #2c3642; --card: #1a212b; --accent: #7db7f5;
-    --good: #6fd6a1; --good-soft: #143626; --bad: #ff9c94; --bad-soft: #451c19; --warn: #f0c869;
-    --warn-soft: #3b2f10; --bar: #2c4a6b;
-  }
+  --ink: light-dark(${light.ink}, ${dark.ink});
+  --paper: light-dark(${light.paper}, ${dark.paper});
+  --quiet: light-dark(#56616d, #a3afbc);
+  --line: light-dark(#d9dee4, #2c3642);
+  --card: light-dark(#f5f7f9, #1a212b);
+  --accent: light-dark(#1c5fa8, #7db7f5);
+  --good: light-dark(#17683f, #6fd6a1);
+  --good-soft: light-dark(#d9f2e4, #143626);
+  --bad: light-dark(#a8221b, #ff9c94);
+  --bad-soft: light-dark(#fde3e0, #451c19);
+  --warn: light-dark(#6f4d00, #f0c869);
+  --warn-soft: light-dark(#fff1cf, #3b2f10);
+  --bar: light-dark(#6ea6df, #3f74ab);
 }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
@@ -160,10 +163,7 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
 @media print {
-  :root {
-    --ink: #000; --paper: #fff; --quiet: #444; --line: #bbb; --card: #fff; --good: #1a7346; --good-soft: #d9f2e4;
-    --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf; --bar: #b9d3ee;
-  }
+  :root { color-scheme: light; --ink: #000; --quiet: #444; --line: #bbb; --card: #fff; }
   body { font-size: 10.5pt; }
   nav, .filters, .skip { display: none; }
   header.page, main, footer { max-width: none; padding-left: 0; padding-right: 0; }

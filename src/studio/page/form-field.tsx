@@ -12,11 +12,13 @@ interface FieldProps {
 
 /** A field with its label, its picker, and what it means or what is wrong with it. */
 export function Field({ field, value, problem, onChange }: FieldProps) {
-  const { key, label, description, required, type, options } = field;
+  const { key, label, description, required, type, options, whenEmpty } = field;
   const id = `field-${key.replace(".", "-")}`;
   const isWide = type === "list" && options.some(({ hint }) => hint !== "");
+  // A long default is not cut.
+  const isDouble = whenEmpty.length > 35;
   return (
-    <div class={`field ${isWide ? "wide" : ""}`}>
+    <div class={`field ${isWide ? "wide" : isDouble ? "double" : ""}`}>
       <label for={id}>
         {label}
         {required && <span aria-hidden="true"> *</span>}
