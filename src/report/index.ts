@@ -8,7 +8,7 @@ import { orNull, validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
-import { groupModels, groupRuns, type TaskGroups } from "./groups.js";
+import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
@@ -43,7 +43,7 @@ export interface KnownFacts {
   readonly verdict?: string | null;
   /** The data as the person named it. The runs may read a copy. */
   readonly source?: string | null;
-  /** Names of the models, in the order of the folders. The first one is the baseline. */
+  /** Names of the models, in the order of the folders. */
   readonly names?: readonly string[];
 }
 
@@ -82,13 +82,12 @@ async function checkReplaceable(out: string): Promise<void> {
 export async function createReport(
   folders: readonly string[],
   title: string | null = null,
-  { verdict = null, source = null, names }: KnownFacts = {},
+  { verdict = null, source = null, names = [] }: KnownFacts = {},
 ): Promise<Report> {
   const attacked = await readAttackFolders(folders);
   if (attacked) return createAttackReport(attacked, title);
   const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
-  const find = (folder: string): ReportRun => runs.find(({ run }) => run.folder === folder)!;
-  const tasks = names ? groupModels(names.map((name, i) => ({ name, runs: [find(folders[i]!)] }))) : groupRuns(runs);
+  const tasks = groupRuns(runs, new Map(names.map((name, i) => [folders[i]!, name])));
   const compared = new Map(tasks.map((task) => [task, compareGroups(task)]));
   const examples = await Promise.all(tasks.map(({ groups }) => selectExamples(groups)));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {

@@ -520,16 +520,4 @@ describe("for operators", () => {
       }
     expect(Object.keys(document.paths["/predict"]!.post!.responses)).toEqual(["200", "400", "401", "413", "503"]);
   });
-
-  test("one request at a time with a batch of one text", async () => {
-    const sizes: number[] = [];
-    const predict = async (texts: readonly string[]) => {
-      sizes.push(texts.length);
-      await sleep(5);
-      return texts.map(() => [1, 0]);
-    };
-    const url = await start({ handler: { predict }, limits: { maxBatchTexts: 1 } });
-    await Promise.all([1, 2, 3].map(() => post(`${url}predict`, '{"texts": ["1"]}')));
-    expect(sizes).toEqual([1, 1, 1]);
-  });
 });
