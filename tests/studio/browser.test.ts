@@ -7,12 +7,10 @@ import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
 import { train } from "../../src/actions/train/train.js";
-import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attackNames } from "../../src/attacks/load-attack.js";
 import { Rng } from "../../src/base/rng.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, studio as startStudio } from "../../src/studio/studio.js";
-import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
 import { launchBrowser } from "../browser.js";
 import { isLong, testLong } from "../long.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
@@ -224,13 +222,19 @@ test("models, attacks and examples are switched 50 times at random while answers
   expect(complaints).toEqual([]);
 });
 
-test("an attack in the playground is stopped", async () => {
+test("an attack in the playground has options and is stopped", async () => {
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
   await page.getByLabel("Text", { exact: true }).fill("the film of the film ".repeat(5));
   await page.getByRole("combobox", { name: /^Attack/ }).selectOption("random");
   await page.getByText(/^Options of/).click();
-  await page.locator('[name="samples"]').fill("1000000");
+  // Every option has a field, and a wrong value is explained.
+  const samples = page.locator('[name="samples"]');
+  expect(await samples.getAttribute("placeholder")).toBe("default: 100");
+  await samples.fill("0");
+  await page.getByRole("button", { name: "Start attack" }).click();
+  await page.locator(".attack .problem", { hasText: "samples" }).waitFor();
+  await samples.fill("1000000");
   await page.getByRole("button", { name: "Start attack" }).click();
   await page.locator(".counter", { hasText: /[1-9]/ }).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
@@ -302,20 +306,6 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
   expect(open.complaints).toEqual([]);
 });
 
-testLong("an attack is started from a form", async () => {
-  await using open = await openPage(browser, studio.url, "#/jobs");
-  const { page } = open;
-  await page.getByRole("button", { name: "Attack a model" }).click();
-  await page.locator('[name="model"]').fill(join(runs, "tiny-seed0"));
-  await page.getByText(`Choose from ${attackNames.length}`).click();
-  await page.getByRole("checkbox", { name: /^greedy/ }).check();
-  await page.locator('[name="numExamples"]').fill("12");
-  await page.getByRole("button", { name: "Start the attack" }).click();
-  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.state-finished").waitFor();
-  expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
-  expect(open.complaints).toEqual([]);
-});
-
 testLong("a classifier is hardened from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs?form=harden");
   const { page } = open;
@@ -336,59 +326,6 @@ testLong("a classifier is hardened from a form", async () => {
   await page.getByRole("button", { name: "Start hardening" }).click();
   await page.locator(".job", { hasText: "harden, started" }).locator(".badge.state-finished").waitFor();
   expect(existsSync(join(runs, "hardened", "report.html"))).toBe(true);
-  expect(open.complaints).toEqual([]);
-});
-
-/** A studio with a run that every attack can work on: it reads words, so that ascc works, too. */
-async function startWordStudio(): Promise<Studio> {
-  const config = await tinyRun(join(folder, "data"), { tokenization: "word", train: { epochs: 8 } });
-  const substitutions = join(folder, "substitutions.json");
-  await train({ ...config, substitutions, out: join(folder, "words", "tiny") });
-  return startStudio({ folders: [join(folder, "words")] });
-}
-
-testLong("every attack of the playground ends with a result, with a field for each of its options", async () => {
-  const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
-  await using words = await startWordStudio();
-  await using open = await openPage(browser, words.url, "#/playground?first=0%2Ftiny");
-  const { page } = open;
-  const field = (name: string) => page.locator(`.attack-options [name="${name}"]`);
-  const attack = async (): Promise<string | null> => {
-    await page.getByRole("button", { name: "Start attack" }).click();
-    const end = page.locator(".attack").locator(".badge, .problem");
-    await end.first().waitFor();
-    await page.getByRole("button", { name: "Start attack" }).waitFor();
-    return end.first().textContent();
-  };
-  await page.getByLabel("Text", { exact: true }).fill("a good film");
-  const picker = page.getByRole("combobox", { name: /^Attack/ });
-  await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
-  for (const { name, options } of describeAttacks()) {
-    await picker.selectOption(name);
-    expect(await page.locator(".filters .hint").textContent()).not.toBe("");
-    await page.getByText(new RegExp(`^Options of ${name} `)).waitFor();
-    const fields = page.locator(".attack-options .field");
-    const needsModel = (await field("maskedLm").count()) > 0;
-    expect({ name, fields: await fields.count() }).toEqual({ name, fields: options.length + Number(needsModel) });
-    for (const help of await fields.locator("small").allTextContents()) expect(help).not.toBe("");
-    // The options are open if one of them needs a value.
-    if (needsModel) await field("maskedLm").fill(maskedLm);
-    const outcome = await attack();
-    expect({ name, outcome }).toEqual({ name, outcome: expect.stringMatching(/^(fooled|robust|skipped)$/) });
-    await page.locator(".attack h3", { hasText: new RegExp(`^${name} `) }).waitFor();
-  }
-  // Options change the attack, and a wrong value is explained.
-  await page.getByLabel("Text", { exact: true }).fill("the film of the film");
-  await picker.selectOption("random");
-  await page.getByText(/^Options of/).click();
-  expect(await field("samples").getAttribute("placeholder")).toBe("default: 100");
-  const targets = page.locator("#field-target-options option");
-  expect(await targets.evaluateAll((all) => all.map((each) => each.value))).toEqual(["negative", "positive"]);
-  await field("samples").fill("1");
-  expect(await attack()).toBe("robust");
-  expect(await page.locator(".attack .counter").textContent()).toBe("2 queries");
-  await field("samples").fill("0");
-  expect(await attack()).toContain("samples");
   expect(open.complaints).toEqual([]);
 });
 
