@@ -63,7 +63,6 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-/** The mean over the seeds of one method on one probe. */
 interface MeanScore extends Interval {
   readonly probe: MsgsProbe;
   readonly method: string;

@@ -20,7 +20,6 @@ export interface GuardOptions {
   readonly runtime?: OnnxRuntime;
 }
 
-/** The answer of a guard. */
 export interface GuardAnswer {
   /** True if the score is above the threshold. */
   readonly flagged: boolean;

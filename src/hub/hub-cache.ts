@@ -28,7 +28,6 @@ export interface HubSnapshot {
   readonly online: boolean;
 }
 
-/** A file of a snapshot. */
 export interface HubFile {
   readonly path: string;
   readonly size: number;

@@ -15,7 +15,6 @@ const bars = {
   under: { y: 28, height: 12, opacity: 1, weight: 600 },
 } as const;
 
-/** The bars of one attack: a pair per model. */
 interface ChartPanel {
   readonly title: string;
   readonly rows: readonly {
@@ -101,7 +100,6 @@ const legend = [
 ] as const;
 const note = "Lines are 95% CIs. Both bars of a model are over the same texts.";
 
-/** Shows the accuracy before and under each attack, a pair of bars per model. */
 export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null {
   const panels = createPanels(rows);
   if (panels.length === 0) return null;

@@ -3,7 +3,6 @@ import { splitChangedText, splitOriginalText } from "../evaluation/changed-text.
 import type { TextPiece } from "../text/text-template.js";
 import { type Html, html } from "./html.js";
 
-/** Words that are shown next to a change. */
 const contextWords = 12;
 
 /** The words of the original text that any of the attacks replaced. */
@@ -23,7 +22,6 @@ export function renderBlindTexts(result: AttackResult): { readonly original: Htm
   };
 }
 
-/** Renders the original text and marks the words that were replaced. */
 export function renderOriginalText(result: AttackResult, changed: ReadonlySet<number>): Html {
   return renderParagraphs(splitOriginalText(result), changed, ({ text }) => html`<del>${text}</del>`);
 }

@@ -4,7 +4,6 @@ import { groupBy } from "../base/group-by.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 
-/** The facts of a run that grouping needs. */
 interface GroupedRun {
   readonly run: RunFolder;
   readonly results: Results | null;

@@ -22,7 +22,6 @@ import { renderFiguresSection } from "./sections/figures.js";
 import { renderNextSection } from "./sections/next.js";
 import { renderRunsSection } from "./sections/runs.js";
 
-/** Writes a report of runs. */
 export const reportRequestSchema = z.strictObject({
   runs: z
     .array(z.string())
@@ -47,7 +46,6 @@ export interface KnownFacts {
   readonly names?: readonly string[];
 }
 
-/** A report that was written, and what it contains. */
 export interface ReportResult extends Omit<Report, "html"> {
   readonly path: string;
   readonly bytes: number;

@@ -2,12 +2,10 @@ import { createHash } from "node:crypto";
 import { type Html, html, trustHtml } from "./html.js";
 import { stylesheet } from "./stylesheet.js";
 
-/** A report, and what it contains. */
 export interface Report {
   readonly html: string;
   readonly runs: number;
   readonly attacks: number;
-  /** Attacked texts that are shown. */
   readonly examples: number;
   readonly figures: number;
 }

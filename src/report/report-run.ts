@@ -7,7 +7,6 @@ import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 
-/** A run with everything that the report shows of it. */
 export type ReportRun = Awaited<ReturnType<typeof readReportRun>>;
 
 export async function readReportRun(run: RunFolder) {

@@ -11,9 +11,7 @@ import { createOpenApi, predictBodySchema } from "./openapi.js";
 import type { PassLimits } from "./pass-budget.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
-/** The answers of a server. */
 export interface InferenceHandler {
-  /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   readonly service: ModelService;
   readonly metrics: InferenceMetrics;

@@ -10,7 +10,6 @@ import { createModelService, type ModelService, type ServiceLimits } from "./mod
 
 /** The program of the process that computes for `temper serve`. */
 
-/** The model to serve, and how. */
 export interface ServedSettings {
   readonly reference: string;
   readonly options: Omit<LoadClassifierOptions, "onEvent">;

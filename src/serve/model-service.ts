@@ -14,7 +14,6 @@ const batchesPerCall = 4;
 /** Tokens per call of a GPU, which has no limit of its own. */
 const gpuTokens = 262_144;
 
-/** The limits of a service. */
 export interface ServiceLimits extends PassLimits {
   /** Maximum texts that are classified together. */
   readonly maxBatchTexts: number;
@@ -22,7 +21,6 @@ export interface ServiceLimits extends PassLimits {
   readonly rejectHidden?: boolean;
 }
 
-/** The events of a service, for metrics. */
 export interface ServiceEvents {
   /** Called with the number of texts of each batch. */
   onBatch(texts: number): void;
@@ -41,7 +39,6 @@ export interface ServedPredictor {
   wrap(predictor: Predictor): Predictor<PreparedText, UsedAnswer>;
 }
 
-/** Creates a service that computes in this process. */
 export function createModelService(
   { predictor: model, wrap }: ServedPredictor,
   { maxBatchTexts, rejectHidden = false, ...limits }: ServiceLimits,

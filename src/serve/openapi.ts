@@ -2,7 +2,6 @@ import { z } from "zod";
 import { toJsonSchema } from "../base/describe-options.js";
 import { hiddenKinds } from "../text/hidden-text.js";
 
-/** The facts that the description of a server depends on. */
 export interface ServerDescription {
   readonly model: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   readonly maxTexts: number;

@@ -13,7 +13,6 @@ export interface PassLimits {
 
 const advice = "Send fewer or shorter texts per request";
 
-/** Counts the passes for prepared texts. */
 export function countPasses(items: readonly PreparedText[]): number {
   return items.reduce((sum, { passes = 1 }) => sum + passes, 0);
 }

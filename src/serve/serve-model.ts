@@ -17,7 +17,6 @@ import type { LoggedRequest } from "./request-log.js";
 
 export type { LoggedRequest };
 
-/** The request of `serve`. */
 export const serveRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   port: z.number().int().min(0).max(65_535).default(8080).describe("port to listen on; 0 chooses a free one"),
@@ -59,9 +58,7 @@ export interface ServedModel extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Callbacks while a model is served. */
 export interface ServeCallbacks extends Callbacks {
-  /** Called after each request. */
   readonly onRequest?: ((request: LoggedRequest) => void) | undefined;
 }
 

@@ -15,7 +15,6 @@ export interface MetricCell {
   readonly examples: number | null;
 }
 
-/** One run of the table. */
 export interface RunRow extends Omit<RunSummary, "folder"> {
   /** Names the run in requests. */
   readonly id: string;
@@ -84,12 +83,10 @@ export interface TextsPage {
 
 /** A comparison, as a part of a report. */
 export interface ComparisonAnswer {
-  /** The names of the models. */
   readonly names: readonly string[];
   readonly html: string;
 }
 
-/** A model that the playground has loaded. */
 export interface PlaygroundModel {
   readonly reference: string;
   readonly labels: readonly string[];
@@ -102,14 +99,12 @@ export interface AttackChoice extends FormOption {
   readonly fields: readonly FormField[];
 }
 
-/** A text of the model's task. */
 export interface PlaygroundExample {
   readonly texts: readonly string[];
   /** The name of its label; empty if it has none. */
   readonly label: string;
 }
 
-/** A model's answer for a text. */
 export interface Scored {
   readonly probabilities: readonly number[];
   /** The texts in pieces: words with their index, and what is between them. */
@@ -131,9 +126,7 @@ export type SearchMessage =
       readonly type: "end";
       readonly outcome: AttackOutcome;
       readonly queries: number;
-      /** The texts after the attack. */
       readonly texts: readonly string[];
-      /** The result, as a part of a report. */
       readonly html: string;
     }
   | { readonly type: "error"; readonly message: string };
@@ -179,7 +172,6 @@ export interface DataColumns {
 /** A field of a form, as the schema describes it. */
 export interface FormField {
   readonly key: string;
-  /** The name that people read. */
   readonly label: string;
   readonly type: "text" | "number" | "boolean" | "choice" | "list";
   readonly default: unknown;

@@ -189,7 +189,6 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
     throw new UserError(`${location}: out: expected a path below ${folders.join(" or ")}, received ${request.out}.`);
 }
 
-/** The command line of a job. */
 export function formatJobCommand(request: JobRequest<JobKind>): string {
   const { kind, ...rest } = request;
   if (request.kind === "train") return formatTrainCommand({ config: request.config!, folder: request.out });
@@ -203,7 +202,6 @@ export function formatJobCommand(request: JobRequest<JobKind>): string {
   return formatCommandLine(["temper", "harden", ...flags]);
 }
 
-/** The same request in TypeScript. */
 function formatCode(kind: JobKind, given: Record<string, unknown>, out: string): string {
   const text = JSON.stringify({ ...given, out }, null, 2).replace(/^(\s*)"(\w+)":/gm, "$1$2:");
   return `import { ${kind} } from "temper-nlp";\n\nawait ${kind}(${text});\n`;

@@ -95,7 +95,6 @@ function describeField(key: string, schema: JsonSchema): FormField {
   };
 }
 
-/** The fields of a form, from the schema of its request. */
 export function listFields(kind: JobKind, models: readonly string[]): FormField[] {
   const { properties = {}, required = [] } = toJsonSchema(schemas[kind]);
   const methodOptions = [...methods.values()].map(({ name, summary }) => ({ value: name, hint: summary }));

@@ -15,7 +15,6 @@ const formSchema = z.strictObject({
 const startSchema = formSchema.extend({ isConfirmed: z.boolean().default(false) });
 const jobSchema = z.strictObject({ id: z.string(), action: z.enum(["stop", "resume"]) });
 
-/** Adds the routes of forms and jobs. */
 export function addJobRoutes(app: Hono, jobs: JobStore, catalog: RunCatalog): void {
   addRoute(app, "form", z.object({ kind: kindSchema }), ({ kind }) => listFields(kind, catalog.listModels()));
   addRoute(app, "data", z.object({ path: z.string().max(4096) }), ({ path }) => readColumns(path));

@@ -18,7 +18,6 @@ export interface TextsQuery {
 /** Texts that fooled the model say most, so they come first. */
 const outcomeOrder: readonly AttackOutcome[] = ["success", "failed", "skipped"];
 
-/** Reads and searches the journals of attacks. */
 export class JournalSearch {
   /** The last journal stays in memory, so that typing a search does not read it again. */
   #last: { readonly stamp: string; readonly results: readonly AttackResult[] } | null = null;
@@ -40,7 +39,6 @@ export class JournalSearch {
     return { total: results.length, matching: matching.length, html: html`<div class="cards">${cards}</div>`.text };
   }
 
-  /** The results of one attack on a run. */
   async load(folder: string, attack: string): Promise<readonly AttackResult[]> {
     const journals = (await RunFolder.open(folder)).path("attacks");
     if (!(await findJournals(journals)).includes(attack))

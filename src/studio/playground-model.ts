@@ -21,7 +21,6 @@ const maxExamples = 20;
 /** Attacks whose models stay loaded. */
 const maxAttackers = 4;
 
-/** The labels of a model, and the names of the texts that it reads. */
 type ModelInfo = Pick<PlaygroundModel, "labels" | "fields">;
 
 /** An attack on a text that somebody typed. */
@@ -29,7 +28,6 @@ export interface TypedSearch {
   readonly texts: readonly string[];
   /** The true label; null for the predicted one. */
   readonly label: number | null;
-  /** Its name and options. */
   readonly attack: { readonly name: string; readonly options: Readonly<Record<string, unknown>> };
   /** Models that the attack uses, if they are not the defaults of `temper attack`. */
   readonly models: Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
@@ -69,7 +67,6 @@ export class LoadedPlaygroundModel {
     this.victim.close();
   }
 
-  /** Texts of the model's task to start from. */
   async listExamples(): Promise<PlaygroundExample[]> {
     if (!this.task) return [];
     const examples = drawRandomly(await this.task.load("test"), maxExamples, 0);

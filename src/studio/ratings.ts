@@ -130,7 +130,6 @@ function toCell(count: number, total: number): MetricCell {
   return { value: count / total, ...wilsonInterval(count, total), examples: total };
 }
 
-/** Adds the routes of the rating page. */
 export function addRatingRoutes(app: Hono, ratings: RatingStore, catalog: RunCatalog): void {
   const findFolder = async (id: string): Promise<string> => (await catalog.getRow(id)).folder;
   addRoute(app, "ratings/pairs", targetSchema, async ({ id, attack, rater }) =>

@@ -59,7 +59,6 @@ export class RunCatalog {
     };
   }
 
-  /** The row of a run by its id. */
   async getRow(id: string): Promise<RunRow> {
     if (!this.#runs.has(id)) await this.#ready;
     const known = this.#runs.get(id);
@@ -158,7 +157,6 @@ export class RunCatalog {
   }
 }
 
-/** Does some work for several places at the same time. */
 async function forEachAtOnce(
   places: Iterable<RunPlace> | AsyncIterable<RunPlace>,
   work: (place: RunPlace) => Promise<void>,
@@ -172,7 +170,6 @@ async function forEachAtOnce(
   await Promise.all(part);
 }
 
-/** Returns true if a folder has an ONNX model and its config. */
 async function hasOnnxModel(folder: string): Promise<boolean> {
   if (!(await exists(join(folder, "config.json")))) return false;
   const files = [...onnxNames.full, ...onnxNames.quantized].map((name) => exists(join(folder, name)));

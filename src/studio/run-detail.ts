@@ -12,7 +12,6 @@ import { RunFolder } from "../runs/run-folder.js";
 import { runConfigSchema } from "../settings/config.js";
 import type { RunDetail, RunRow } from "./api.js";
 
-/** Reads everything that the page of one run shows. */
 export async function readRunDetail(row: RunRow): Promise<RunDetail> {
   const run = await RunFolder.open(row.folder);
   const report = await readReportRun(run);

@@ -17,7 +17,6 @@ const contentSecurityPolicy = [
   ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
 ].join("; ");
 
-/** Headers of every response. */
 export const addSecurityHeaders: MiddlewareHandler = async (context, next) => {
   await next();
   context.header("content-security-policy", contentSecurityPolicy);

@@ -17,7 +17,6 @@ import { RunCatalog } from "./run-catalog.js";
 import { createToken } from "./security.js";
 import { addRoute, createStudioApp } from "./studio-app.js";
 
-/** The request of `studio`. */
 export const studioRequestSchema = z.strictObject({
   folders: z.array(z.string()).min(1).default(["runs"]).describe("folders whose runs are shown"),
   port: z.number().int().min(0).max(65_535).default(0).describe("port to listen on; 0 chooses a free one"),
@@ -26,7 +25,6 @@ export type StudioRequest = z.input<typeof studioRequestSchema>;
 
 /** A studio that is open. `await using` or `close()` stops it. Jobs go on without it. */
 export interface Studio extends AsyncDisposable {
-  /** The address of the page, with the token. */
   readonly url: string;
   close(): Promise<void>;
 }

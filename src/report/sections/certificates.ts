@@ -5,7 +5,6 @@ import type { CertificateReport } from "../../runs/certificate-folder.js";
 import { type Html, html, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** Shows certified accuracy by the number of edits: no attack can leave less. */
 export function renderCertificatesSection(runs: readonly ReportRun[]): Html | null {
   const tables = runs.flatMap(({ run, certificates }) =>
     certificates.map((report) => renderCertificate(run.folder, report)),

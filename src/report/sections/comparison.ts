@@ -111,7 +111,6 @@ function renderSignificanceMark(comparison: MetricComparison | null, baseline: s
   return html` <span class="${kind}" title="${text}">${content}</span>`;
 }
 
-/** Describes the differences under each attack in sentences. */
 function renderVerdicts(rows: readonly ComparisonRow[]): Html | null {
   const sentences = rows.flatMap(({ metrics }) =>
     [...metrics].flatMap(([id, { comparison }]) =>

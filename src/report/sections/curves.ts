@@ -7,7 +7,6 @@ import type { TaskGroups } from "../groups.js";
 import { type Html, html, renderLegend, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** One line of a chart. Lines with the same name are its seeds. */
 interface CurveSeries {
   readonly name: string;
   readonly color: string;
@@ -20,7 +19,6 @@ interface ChartOptions {
   readonly label?: string;
   /** Label of the x axis. Default: step. */
   readonly x?: string;
-  /** Shows fractions as percentages. */
   readonly percent?: boolean;
   /** Marks every point, for values that are measured rarely. */
   readonly dots?: boolean;
@@ -136,7 +134,6 @@ function renderLineChart(
   return html`<figure class="chart"><figcaption>${title}${description}</figcaption>${chart}</figure>`;
 }
 
-/** Describes a line in words, for screen readers. */
 function describeSeries({ name, points }: { name: string; points: readonly BandPoint[] }): string {
   const [first, last] = [points[0], points.at(-1)];
   if (!first || !last) return name;

@@ -14,7 +14,6 @@ interface ShownModel {
   readonly runs: readonly Pick<ReportRun, "labels" | "attacks">[];
 }
 
-/** The effect of an attack on one model, for an example. */
 interface ShownResult {
   readonly group: Pick<ShownModel, "name">;
   readonly labels: readonly string[];
@@ -25,7 +24,6 @@ interface ShownResult {
   readonly fluency?: readonly [original: number, final: number] | undefined;
 }
 
-/** One example under one attack, for every model. */
 export interface ShownExample {
   readonly attack: string;
   readonly id: string;
@@ -38,7 +36,6 @@ export interface ShownExample {
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
 type ExampleKind = keyof typeof maxExamplesPerKind;
-/** Maximum number of models per example. */
 const maxGroups = 6;
 
 /**
@@ -126,7 +123,6 @@ function renderSelect(title: string, name: string, options: Readonly<Record<stri
   return html`<label>${title} <select name="${name}"><option value="">all</option>${rest}</select></label>`;
 }
 
-/** Cards that are open at first. */
 const openCards = 2;
 
 function renderCards(examples: readonly ShownExample[]): Html {
@@ -164,7 +160,6 @@ function renderBadge(outcome: AttackOutcome): Html {
   return html`<span class="badge ${outcome}">${outcomeTitles[outcome]}</span>`;
 }
 
-/** Renders the result of an attack for one model. */
 export function renderModelResult(version: ShownResult): Html {
   const { group, result } = version;
   const { outcome, edits, queries } = result;
@@ -188,7 +183,6 @@ ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}$
 </section>`;
 }
 
-/** Shows the probabilities of the classes before and after the attack. */
 function renderProbabilities(version: ShownResult): Html {
   const { before, after, outcome, label } = version.result;
   const wasAttacked = outcome !== "skipped";

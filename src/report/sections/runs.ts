@@ -13,7 +13,6 @@ export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }
 
-/** The trained model, its origin, its duration and its place. */
 export function listFacts(each: ReportRun): [string, string | null][] {
   const { run, results, environment } = each;
   const { config } = run;

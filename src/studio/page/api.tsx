@@ -1,7 +1,6 @@
 /** The token of the address that `temper studio` printed. */
 const token = new URLSearchParams(location.search).get("token") ?? "";
 
-/** A request to the server. */
 export interface ApiRequest {
   readonly path: string;
   readonly body?: unknown;

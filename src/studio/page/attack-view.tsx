@@ -13,7 +13,6 @@ interface AttackViewProps {
   onTexts(texts: readonly string[]): void;
 }
 
-/** Shows an attack at work, and its result. */
 export function AttackView({ watched, labels, pieces, onTexts }: AttackViewProps) {
   const { attack, step, end, problem, isRunning } = watched;
   return (

@@ -8,7 +8,6 @@ import { Loading, Problem, ReportPart, SearchInput, Select, useDelayed, useLoade
 interface AttackedTextsProps {
   readonly id: string;
   readonly journals: readonly JournalInfo[];
-  /** The numbers of all attacks. */
   readonly table: string | null;
   readonly folder: string;
 }

@@ -2,7 +2,6 @@ import type { ComparisonAnswer } from "../api.js";
 import { linkTo } from "./route.js";
 import { EmptyState, Loading, Problem, ReportPart, Select, useLoaded } from "./widgets.js";
 
-/** Compares runs as a report does. */
 export function ComparePage({ query }: { query: URLSearchParams }) {
   const runs = query.getAll("run");
   const body = { runs, baseline: query.get("baseline") ?? "" };

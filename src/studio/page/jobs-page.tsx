@@ -10,7 +10,6 @@ import { Command, Problem, StateBadge, useLoaded, useTimeLeft } from "./widgets.
 const forms = { harden: "Harden a classifier", train: "Train a model", attack: "Attack a model" } as const;
 const kinds = Object.keys(forms) as JobRow["kind"][];
 
-/** Starts work, and shows what was started. */
 export function JobsPage({ live, form }: { live: LiveState; form: string | null }) {
   const [kind, setKind] = useState<JobRow["kind"] | null>(kinds.find((each) => each === form) ?? null);
   return (

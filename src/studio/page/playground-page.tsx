@@ -94,7 +94,6 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
 interface SearchFormProps {
   /** The model whose labels and attacks are offered. */
   readonly model: PlaygroundModel;
-  /** The models to attack. */
   readonly models: readonly PlaygroundModel[];
   readonly texts: readonly string[];
   readonly label: string;
@@ -159,7 +158,6 @@ function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFor
   );
 }
 
-/** Texts of the model's task to start from. */
 function Examples({ reference, onPick }: { reference: string; onPick(example: PlaygroundExample): void }) {
   const request = reference === "" ? null : { path: "playground/examples", body: { model: reference } };
   const { data, problem } = useLoaded<readonly PlaygroundExample[]>(request);

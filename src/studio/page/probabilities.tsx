@@ -4,11 +4,9 @@ import { Bar } from "./widgets.js";
 interface ProbabilitiesProps {
   readonly labels: readonly string[];
   readonly values: readonly number[];
-  /** The class to highlight. */
   readonly gold?: number;
 }
 
-/** The probability of each class. */
 export function Probabilities({ labels, values, gold }: ProbabilitiesProps) {
   return (
     <table class="probabilities">

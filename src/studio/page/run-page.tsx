@@ -19,7 +19,6 @@ import {
   useLoaded,
 } from "./widgets.js";
 
-/** Everything about one run. It is loaded again while the run changes. */
 export function RunPage({ id, live }: { id: string; live: LiveState }) {
   const row = live.rows.get(id);
   const version = useDelayed(row, 300);

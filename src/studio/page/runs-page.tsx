@@ -8,7 +8,6 @@ import { EmptyState, Loading, SearchInput, Select } from "./widgets.js";
 const toOption = (value: string) => ({ value });
 const states = ["running", "finished", "stopped", "failed", "damaged"].map(toOption);
 
-/** The table of all runs, with filters and sorting. */
 export function RunsPage({ live }: { live: LiveState }) {
   const [search, setSearch] = useState("");
   const [state, setState] = useState("");

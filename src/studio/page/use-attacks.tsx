@@ -11,7 +11,6 @@ export interface WatchedSearch {
   readonly problem: string | null;
 }
 
-/** The request that attacks a text. */
 export interface SearchBody {
   readonly model: string;
   readonly texts: readonly string[];

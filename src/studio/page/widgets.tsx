@@ -44,7 +44,6 @@ interface SelectProps {
   onChange(value: string): void;
 }
 
-/** A list to choose from, after its title. */
 export function Select({ title, value, options, none, onChange }: SelectProps) {
   return (
     <label>
@@ -122,7 +121,6 @@ export function formatCell({ value, low, high }: MetricCell): { value: string; i
   return { value: formatPercent(value), interval: low === null ? "" : formatInterval(low, high!) };
 }
 
-/** Copies a text, and says so for a moment. */
 function CopyButton({ text }: { text: string }) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
@@ -141,7 +139,6 @@ function CopyButton({ text }: { text: string }) {
   );
 }
 
-/** A command or a program to copy. */
 export function Command({ text }: { text: string }) {
   return (
     <div class="command">
@@ -174,7 +171,6 @@ interface TileProps {
   readonly fraction?: number | null;
 }
 
-/** The result of loading for a request. */
 interface Loaded<T> {
   /** The answer to the present request; null until it is there. */
   readonly data: T | null;
