@@ -67,8 +67,8 @@ export interface RunDetail {
   readonly attackTable: string | null;
   readonly commands: readonly string[];
   readonly warnings: readonly string[];
-  /** The certificates and the charts of the training. */
-  readonly training: string;
+  /** The numbers, the certificates and the charts of the training. */
+  readonly results: string;
   /** The figures, the settings and where the run was trained. */
   readonly background: string;
 }

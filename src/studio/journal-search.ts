@@ -1,8 +1,7 @@
 import { stat } from "node:fs/promises";
 import { readJournal } from "../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../attacks/result.js";
-import { html } from "../report/html.js";
-import { renderExample } from "../report/sections/examples.js";
+import { renderCards } from "../report/sections/examples.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
@@ -32,11 +31,10 @@ export class JournalSearch {
     const matching = results
       .filter((result) => (outcome === null || result.outcome === outcome) && contains(result))
       .sort((a, b) => outcomeOrder.indexOf(a.outcome) - outcomeOrder.indexOf(b.outcome));
-    const cards = matching.slice(0, limit).map((result) => {
-      const versions = [{ group: { name: run.method }, labels, result }];
-      return renderExample({ attack, id: result.id, versions }, true);
+    const examples = matching.slice(0, limit).map((result) => {
+      return { attack, id: result.id, versions: [{ group: { name: run.method }, labels, result }] };
     });
-    return { total: results.length, matching: matching.length, html: html`<div class="cards">${cards}</div>`.text };
+    return { total: results.length, matching: matching.length, html: renderCards(examples).text };
   }
 
   async load(folder: string, attack: string): Promise<readonly AttackResult[]> {

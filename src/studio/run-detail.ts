@@ -1,10 +1,13 @@
 import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { listSettings } from "../analysis/run-labels.js";
+import { describeMetric, formatWithUnit } from "../evaluation/metric-table.js";
+import { compareGroups } from "../report/comparison.js";
 import { groupRuns } from "../report/groups.js";
 import { type Html, html, renderFacts, renderTable } from "../report/html.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { renderCertificatesSection } from "../report/sections/certificates.js";
+import { renderComparisonSection, renderVerdict } from "../report/sections/comparison.js";
 import { renderCurvesSection } from "../report/sections/curves.js";
 import { renderFiguresSection } from "../report/sections/figures.js";
 import { listFacts, renderAttackTable } from "../report/sections/runs.js";
@@ -28,15 +31,28 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
       ...(degeneracy === null ? [] : [`The model is degenerate: ${degeneracy}.`]),
       ...warnings.filter((message) => !message.startsWith("The model is degenerate")),
     ],
-    training: renderTraining(report).text,
+    results: renderResults(report, row).text,
     background: renderBackground(report).text,
   };
 }
 
-function renderTraining(report: ReportRun): Html {
+/** The run as a report compares it, without another one, and the numbers that are not counts of texts. */
+function renderResults(report: ReportRun, { bestValidation, metricForBestModel }: RunRow): Html {
+  const [task] = groupRuns([report]);
+  const rows = compareGroups(task!);
+  const scores = [...report.metrics].filter(([, { outcomes }]) => outcomes === null);
+  const metric = metricForBestModel ?? "accuracy";
+  const best = bestValidation === null ? "nothing" : `${metric} ${formatWithUnit(metric, bestValidation)} at best`;
   const certificates = renderCertificatesSection([report]);
-  const curves = renderCurvesSection(groupRuns([report])[0]!, true);
-  return html`${certificates && html`<h2>Certificates</h2>${certificates}`}
+  const curves = renderCurvesSection(task!, true);
+  return html`
+${
+  report.metrics.size > 0
+    ? html`${renderVerdict(task!, rows)}${renderComparisonSection(task!, rows)}`
+    : html`<p class="note">Measured so far: ${best}.</p>`
+}
+${renderFacts(scores.map(([id, { value }]) => [describeMetric(id).title, formatWithUnit(id, value)]))}
+${certificates && html`<h2>Certificates</h2>${certificates}`}
 <h2>Training</h2>${curves ?? html`<p class="note">No optimizer step yet.</p>`}`;
 }
 

@@ -146,7 +146,7 @@ test("searches and filters attacked texts", async () => {
 
 test("a run's page has its charts, settings, commands and warnings", async () => {
   const detail = await askFor<RunDetail>("run", { id: "0/spam-ascc-seed0" });
-  const charts = parseHTML(`<body>${detail.training}</body>`).document.querySelectorAll("figcaption");
+  const charts = parseHTML(`<body>${detail.results}</body>`).document.querySelectorAll(".charts figcaption");
   expect([...charts].map(({ textContent }) => textContent.split(":")[0])).toEqual(
     expect.arrayContaining(["Training loss, all terms", "Accuracy on the validation split", "Learning rate"]),
   );

@@ -125,7 +125,8 @@ function renderSelect(title: string, name: string, options: Readonly<Record<stri
 
 const openCards = 2;
 
-function renderCards(examples: readonly ShownExample[]): Html {
+/** Shows examples as cards, of which the first ones are open. */
+export function renderCards(examples: readonly ShownExample[]): Html {
   return html`<div class="cards">${examples.map((example, i) => renderExample(example, i < openCards))}</div>`;
 }
 
@@ -136,8 +137,7 @@ function countAttacked(models: readonly ShownModel[]): number {
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** Renders one example under one attack: its original, and the result for each model. */
-export function renderExample(example: ShownExample, isOpen: boolean): Html {
+function renderExample(example: ShownExample, isOpen: boolean): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
   const replaced = listReplaced(versions.map(({ result }) => result));

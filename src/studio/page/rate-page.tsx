@@ -4,17 +4,7 @@ import { isAttackMetric } from "../../evaluation/metric-table.js";
 import type { RatingPair, RatingReport } from "../api.js";
 import { getMessage, load } from "./api.js";
 import type { LiveState } from "./live.js";
-import {
-  EmptyState,
-  formatCell,
-  Loading,
-  Problem,
-  ReportPart,
-  Select,
-  Tile,
-  useDelayed,
-  useLoaded,
-} from "./widgets.js";
+import { EmptyState, formatCell, Loading, Problem, ReportPart, Select, useDelayed, useLoaded } from "./widgets.js";
 
 /** People judge pairs of texts without knowing which one was attacked. */
 export function RatePage({ live }: { live: LiveState }) {
@@ -203,21 +193,20 @@ function Report({ report: { ratings, raters, pairs, validity, grammar, agreement
   return (
     <section aria-label="Judgments so far">
       <h2>Judgments so far</h2>
-      <dl class="tiles">
+      <p>{`${ratings} judgments of ${pairs} pairs by ${raters} ${raters === 1 ? "person" : "people"}`}</p>
+      <dl>
         {rows.map(([title, cell]) => (
-          <Tile
-            key={title}
-            title={title}
-            value={formatCell(cell).value}
-            note={`95% CI ${formatCell(cell).interval}`}
-            fraction={cell.value}
-          />
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>
+              {formatCell(cell).value} (95% CI {formatCell(cell).interval})
+            </dd>
+          </div>
         ))}
-        <Tile
-          title="Agreement on meaning (Fleiss' kappa)"
-          value={agreement === null ? "–" : formatNumber(agreement, 2)}
-          note={`${ratings} judgments of ${pairs} pairs by ${raters} ${raters === 1 ? "person" : "people"}`}
-        />
+        <div>
+          <dt>Agreement on meaning (Fleiss' kappa)</dt>
+          <dd>{agreement === null ? "–" : formatNumber(agreement, 2)}</dd>
+        </div>
       </dl>
     </section>
   );

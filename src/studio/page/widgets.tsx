@@ -150,27 +150,6 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** A number with what it means; a fraction is also drawn. */
-export function Tile({ title, value, note, fraction = null }: TileProps) {
-  return (
-    <div>
-      <dt>{title}</dt>
-      <dd>
-        <b>{value}</b>
-        <small>{note}</small>
-        {fraction !== null && <Bar fraction={fraction} />}
-      </dd>
-    </div>
-  );
-}
-
-interface TileProps {
-  readonly title: string;
-  readonly value: string;
-  readonly note: string;
-  readonly fraction?: number | null;
-}
-
 interface Loaded<T> {
   /** The answer to the present request; null until it is there. */
   readonly data: T | null;
