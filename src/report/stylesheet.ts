@@ -23,7 +23,9 @@ export const stylesheet = `
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
 body {
-  margin: 0; background: var(--paper); color: var(--ink);
+  margin: 0;
+  background: var(--paper);
+  color: var(--ink);
   font: 16px/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
 }
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
@@ -41,10 +43,24 @@ a { color: var(--accent); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
 .lead, .note, caption, figcaption, footer, .folder { color: var(--quiet); }
 .note, figcaption, caption { font-size: .9rem; }
-.sr-only { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.sr-only {
+  position: absolute;
+  width: 1px;
+  height: 1px;
+  overflow: hidden;
+  clip-path: inset(50%);
+  white-space: nowrap;
+}
 .skip { position: absolute; left: -999rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: .5rem 1rem; z-index: 1; }
-nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; list-style: none; padding: 0; margin: 1rem 0 0; }
+nav ul {
+  display: flex;
+  flex-wrap: wrap;
+  gap: .25rem 1.25rem;
+  list-style: none;
+  padding: 0;
+  margin: 1rem 0 0;
+}
 nav a { display: inline-block; padding: .35rem 0; }
 small { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet); }
 
@@ -58,8 +74,14 @@ table.comparison { width: 100%; min-width: 34rem; }
 .comparison td { white-space: nowrap; }
 .comparison small + .bar { margin-top: .3rem; }
 .bar {
-  display: block; width: 100%; height: .4rem; border-radius: .2rem; fill: var(--bar); background: var(--line);
-  print-color-adjust: exact; -webkit-print-color-adjust: exact;
+  display: block;
+  width: 100%;
+  height: .4rem;
+  border-radius: .2rem;
+  fill: var(--bar);
+  background: var(--line);
+  print-color-adjust: exact;
+  -webkit-print-color-adjust: exact;
 }
 .comparison .bar { width: 7rem; }
 .better { color: var(--good); } .worse { color: var(--bad); }
@@ -68,13 +90,25 @@ table.comparison { width: 100%; min-width: 34rem; }
 .verdicts { padding-left: 1.2rem; }
 .warnings { list-style: none; padding: 0; }
 .warnings li {
-  background: var(--warn-soft); border-left: 4px solid var(--warn); padding: .6rem .9rem; margin: .5rem 0;
+  background: var(--warn-soft);
+  border-left: 4px solid var(--warn);
+  padding: .6rem .9rem;
+  margin: .5rem 0;
   border-radius: 0 .3rem .3rem 0;
 }
 
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .5rem 0; }
+.legend {
+  list-style: none;
+  display: flex;
+  flex-wrap: wrap;
+  gap: .3rem 1.2rem;
+  padding: 0;
+  margin: .5rem 0;
+}
 .charts, .figures {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem;
+  display: grid;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
+  gap: 1.5rem;
 }
 .accuracies { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem; }
 .accuracies > :only-child { max-width: 44rem; }
@@ -87,12 +121,23 @@ figure { margin: 0; min-width: 0; }
 
 .filters { display: flex; flex-wrap: wrap; align-items: center; gap: .6rem 1.5rem; margin: 1rem 0; }
 .filters[hidden], .example[hidden] { display: none; }
-fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
+fieldset {
+  border: 0;
+  padding: 0;
+  margin: 0;
+  display: flex;
+  flex-wrap: wrap;
+  gap: .2rem 1.1rem;
+}
 legend { float: left; padding: .3rem 0; margin-right: 1.1rem; font-weight: 600; }
 .filters label { padding: .3rem 0; max-width: 100%; }
 input, select { font: inherit; accent-color: var(--accent); }
 .example {
-  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0;
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: .6rem;
+  padding: 1rem 1.1rem;
+  margin: 1rem 0;
   break-inside: avoid;
 }
 .example > details { border: 0; padding: 0; margin: 0; }
@@ -100,24 +145,39 @@ input, select { font: inherit; accent-color: var(--accent); }
 .example summary small { display: inline; font-size: .85rem; margin-right: .5rem; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
 del {
-  text-decoration: none; border-bottom: 2px solid var(--bad); background: var(--bad-soft); padding: 0 .1em;
+  text-decoration: none;
+  border-bottom: 2px solid var(--bad);
+  background: var(--bad-soft);
+  padding: 0 .1em;
   border-radius: .15em;
 }
 ins {
-  text-decoration: none; font-weight: 600; border-bottom: 2px solid var(--good); background: var(--good-soft);
-  padding: 0 .1em; border-radius: .15em;
+  text-decoration: none;
+  font-weight: 600;
+  border-bottom: 2px solid var(--good);
+  background: var(--good-soft);
+  padding: 0 .1em;
+  border-radius: .15em;
 }
 del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .success ins { border-color: var(--bad); background: var(--bad-soft); }
 .versions {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem 1.5rem;
-  border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .8rem;
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr));
+  gap: 1rem 1.5rem;
+  border-top: 1px solid var(--line);
+  padding-top: .8rem;
+  margin-top: .8rem;
 }
 .version { min-width: 0; }
 .version h4 { font-size: .95rem; color: var(--ink); }
 .version .note { margin: .2rem 0 0; font-size: .82rem; }
 .badge {
-  font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft);
+  font-size: .78rem;
+  font-weight: 600;
+  padding: .1rem .5rem;
+  border-radius: 1rem;
+  background: var(--warn-soft);
   color: var(--warn);
 }
 .badge.success { background: var(--bad-soft); color: var(--bad); }
@@ -134,13 +194,21 @@ details[open] > summary { margin-bottom: .5rem; }
 .omitted, .omitted > summary { display: inline; border: 0; padding: 0; margin: 0; }
 .omitted > summary { color: var(--quiet); font-size: .85rem; list-style: none; }
 dl {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem;
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+  gap: .5rem 1.5rem;
   margin: .75rem 0 0;
 }
 dt { font-size: .82rem; color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 pre {
-  background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem;
-  line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere;
+  background: var(--card);
+  border-radius: .4rem;
+  padding: .8rem;
+  overflow-x: auto;
+  font-size: .85rem;
+  line-height: 1.5;
+  white-space: pre-wrap;
+  overflow-wrap: anywhere;
 }
 footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 
@@ -155,7 +223,11 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
   .comparison tr { border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; margin-bottom: .8rem; }
   .comparison tbody th { margin-bottom: .4rem; }
   .comparison td {
-    display: flex; justify-content: space-between; gap: 1rem; border-top: 1px solid var(--line); padding: .4rem 0;
+    display: flex;
+    justify-content: space-between;
+    gap: 1rem;
+    border-top: 1px solid var(--line);
+    padding: .4rem 0;
     white-space: normal;
   }
   .comparison td::before { content: attr(data-head); color: var(--quiet); flex: 1; }
