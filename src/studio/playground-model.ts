@@ -116,7 +116,7 @@ export class LoadedPlaygroundModel {
       const [done] = await attacker.attack(texts, { label: label ?? undefined, signal, onStep });
       const { result } = done!;
       const { outcome, queries, finalTexts } = result;
-      const html = renderModelResult({ group: { name: attack.name }, labels, result });
+      const html = renderModelResult({ group: { name: "" }, labels, result });
       send({ type: "end", outcome, queries, texts: finalTexts, html: html.text });
     });
   }

@@ -1,7 +1,9 @@
 import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
 import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { listSettings } from "../analysis/run-labels.js";
+import { capitalize } from "../base/format.js";
 import { describeMetric, formatWithUnit } from "../evaluation/metric-table.js";
+import { worstCaseId } from "../evaluation/worst-case.js";
 import { compareGroups } from "../report/comparison.js";
 import { groupRuns } from "../report/groups.js";
 import { type Html, html, renderFacts, renderTable } from "../report/html.js";
@@ -40,7 +42,7 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
 function renderResults(report: ReportRun, { bestValidation, metricForBestModel }: RunRow): Html {
   const [task] = groupRuns([report]);
   const rows = compareGroups(task!);
-  const scores = [...report.metrics].filter(([, { outcomes }]) => outcomes === null);
+  const scores = [...report.metrics].filter(([id, { outcomes }]) => outcomes === null && id !== worstCaseId);
   const metric = metricForBestModel ?? "accuracy";
   const best = bestValidation === null ? "nothing" : `${metric} ${formatWithUnit(metric, bestValidation)} at best`;
   const certificates = renderCertificatesSection([report]);
@@ -51,7 +53,7 @@ ${
     ? html`${renderVerdict(task!, rows)}${renderComparisonSection(task!, rows)}`
     : html`<p class="note">Measured so far: ${best}.</p>`
 }
-${renderFacts(scores.map(([id, { value }]) => [describeMetric(id).title, formatWithUnit(id, value)]))}
+${renderFacts(scores.map(([id, { value }]) => [capitalize(describeMetric(id).title), formatWithUnit(id, value)]))}
 ${certificates && html`<h2>Certificates</h2>${certificates}`}
 <h2>Training</h2>${curves ?? html`<p class="note">No optimizer step yet.</p>`}`;
 }
