@@ -106,7 +106,6 @@ export async function downloadHubSnapshot(
   return getSnapshotFolder(snapshot);
 }
 
-/** Finds the commit of a repository's revision, from the hub or from the cache. */
 export async function openHubSnapshot(repo: HubRepo): Promise<HubSnapshot> {
   checkRepo(repo);
   const settings = readHubSettings();

@@ -18,9 +18,7 @@ export interface InferenceHandler {
 }
 
 export interface InferenceLimits extends PassLimits {
-  /** Maximum texts per request. */
   readonly maxTexts: number;
-  /** Maximum characters per text. */
   readonly maxCharacters: number;
   readonly maxBytes?: number;
 }

@@ -17,7 +17,6 @@ export interface ServedSettings {
   readonly limits: Omit<ServiceLimits, "maxBatchTexts"> & { readonly maxBatchTexts: number | null };
 }
 
-/** The facts that clients may know about the model. */
 interface ServedModelFacts {
   readonly labels: readonly string[];
   readonly tokenization: string;

@@ -15,14 +15,12 @@ const batchesPerCall = 4;
 const gpuTokens = 262_144;
 
 export interface ServiceLimits extends PassLimits {
-  /** Maximum texts that are classified together. */
   readonly maxBatchTexts: number;
   /** True if texts with hidden text are errors. Default: false. */
   readonly rejectHidden?: boolean;
 }
 
 export interface ServiceEvents {
-  /** Called with the number of texts of each batch. */
   onBatch(texts: number): void;
   /** Called with the model passes that wait or are being computed. */
   onWaiting(passes: number): void;

@@ -34,7 +34,6 @@ export interface RunRow extends Omit<RunSummary, "folder"> {
   readonly metrics: Readonly<Record<string, MetricCell>>;
 }
 
-/** A folder with an ONNX model, for the playground. */
 export interface ExportRow {
   readonly id: string;
   readonly name: string;
@@ -73,7 +72,6 @@ export interface RunDetail {
   readonly background: string;
 }
 
-/** A part of the texts that match a search. */
 export interface TextsPage {
   readonly total: number;
   readonly matching: number;
@@ -94,7 +92,6 @@ export interface PlaygroundModel {
   readonly attacks: readonly AttackChoice[];
 }
 
-/** An attack to choose, with a field for each of its options. */
 export interface AttackChoice extends FormOption {
   readonly fields: readonly FormField[];
 }
@@ -163,7 +160,6 @@ export interface FormOption {
   readonly hint: string;
 }
 
-/** The columns of a file, or why it cannot be read. */
 export interface DataColumns {
   readonly columns: readonly string[];
   readonly problem: string | null;

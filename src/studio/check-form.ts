@@ -22,7 +22,6 @@ import { isRemoteData, taskNames } from "../tasks/index.js";
 import type { FormCheck } from "./api.js";
 import { type FormValues, type JobKind, listFields, toRequest } from "./forms.js";
 
-/** A form that was checked. Without problems, it has a request. */
 export interface CheckedForm extends FormCheck {
   readonly request: Extract<WorkRequest, { kind: JobKind }> | null;
 }

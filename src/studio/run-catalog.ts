@@ -29,7 +29,6 @@ const restingRunsPerLook = 100;
  */
 export class RunCatalog {
   readonly #runs = new Map<string, KnownRun>();
-  /** Folders of ONNX models by their ids. */
   #exports = new Map<string, RunPlace>();
   #version = 0;
   /** The version that lacks a run for the first time. */
@@ -66,13 +65,11 @@ export class RunCatalog {
     return known.row;
   }
 
-  /** The folder of a run or an ONNX model by its id. */
   async getModelFolder(id: string): Promise<string> {
     if (!this.#exports.has(id) && !this.#runs.has(id)) await this.#ready;
     return this.#exports.get(id)?.folder ?? (await this.getRow(id)).folder;
   }
 
-  /** The id of the run in a folder; null if it is not listed. */
   async findId(folder: string): Promise<string | null> {
     const path = await realpath(folder).catch(() => folder);
     for (const [index, root] of this.folders.entries()) {
@@ -82,7 +79,6 @@ export class RunCatalog {
     return null;
   }
 
-  /** The folders of the runs that have a model. */
   listModels(): string[] {
     return [...this.#runs.values()].filter(({ row }) => row.hasModel).map(({ row }) => row.folder);
   }

@@ -58,7 +58,6 @@ ${certificates && html`<h2>Certificates</h2>${certificates}`}
 <h2>Training</h2>${curves ?? html`<p class="note">No optimizer step yet.</p>`}`;
 }
 
-/** The figures of a run, its settings, and where it was trained. */
 function renderBackground(report: ReportRun): Html {
   const { config, folder } = report.run;
   const defaults = listSettings(runConfigSchema.parse({ model: config.model }));

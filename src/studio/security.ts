@@ -26,7 +26,6 @@ export const addSecurityHeaders: MiddlewareHandler = async (context, next) => {
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-store");
 };
 
-/** Rejects a request whose token is missing or wrong. */
 export function checkToken(token: string, given: string | undefined): void {
   const [expected, received] = [Buffer.from(token), Buffer.from(given ?? "")];
   if (expected.length === received.length && timingSafeEqual(expected, received)) return;

@@ -55,7 +55,6 @@ const textsSchema = z.object({
   limit: z.number().int().min(1).max(200).default(50),
 });
 
-/** Runs, and the name of the model that the others are compared with. */
 const compareSchema = z.object({ runs: z.array(z.string()).min(1).max(200), baseline: z.string().default("") });
 
 /**

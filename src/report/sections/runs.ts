@@ -8,7 +8,6 @@ import type { Environment } from "../../runs/environment.js";
 import { type Html, html, renderFacts, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** Shows the settings, commands and versions of each run, so that it can be repeated. */
 export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }

@@ -1,7 +1,6 @@
 import type { AuditRow } from "../api.js";
 import { EmptyState, Loading, Problem, ReportPart, useLoaded } from "./widgets.js";
 
-/** The audits in the folders of the studio: the verdict of each, and its findings. */
 export function AuditsPage() {
   const { data, problem } = useLoaded<readonly AuditRow[]>({ path: "audits" });
   if (problem !== null) return <Problem message={problem} />;

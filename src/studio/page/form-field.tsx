@@ -1,6 +1,5 @@
 import type { FormField } from "../api.js";
 
-/** Values by the key of their field, as people entered them. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
 
 interface FieldProps {
@@ -92,7 +91,6 @@ function Input({ id, field, value, isInvalid, onChange }: InputProps) {
   );
 }
 
-/** Names with their descriptions. A name that is checked is a line of the field. */
 function Picker({ field, text, onChange }: { field: FormField; text: string; onChange(value: string): void }) {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const isChosen = (name: string) => (line: string) => line.split(":", 1)[0]!.trim() === name;

@@ -44,7 +44,6 @@ export function JobsPage({ live, form }: { live: LiveState; form: string | null 
   );
 }
 
-/** A job with its progress, its log and what can be done with it. */
 export function Job({ job }: { job: JobRow }) {
   const [problem, setProblem] = useState<string | null>(null);
   const { id, kind, title, state, progress, error, command, run } = job;

@@ -92,7 +92,6 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
 }
 
 interface SearchFormProps {
-  /** The model whose labels and attacks are offered. */
   readonly model: PlaygroundModel;
   readonly models: readonly PlaygroundModel[];
   readonly texts: readonly string[];
@@ -101,7 +100,6 @@ interface SearchFormProps {
   onLabel(label: string): void;
 }
 
-/** Chooses an attack with its options, starts it and stops it. */
 function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFormProps) {
   const [attack, setAttack] = useState("pwws");
   const [given, setGiven] = useState<Readonly<Record<string, FieldValues>>>({});

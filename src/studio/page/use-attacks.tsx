@@ -20,7 +20,6 @@ export interface SearchBody {
 }
 
 export interface Searches {
-  /** The attack on each model, by its reference. */
   readonly watched: ReadonlyMap<string, WatchedSearch>;
   readonly isRunning: boolean;
   /** Attacks one text on several models. Earlier attacks are forgotten. */
