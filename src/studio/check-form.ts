@@ -30,8 +30,11 @@ type Problems = Record<string, string>;
 
 /** Checks a form as the command line checks its flags, and says at once what every field needs. */
 export async function checkForm(kind: JobKind, values: FormValues, folders: readonly string[]): Promise<CheckedForm> {
-  const given = toRequest(listFields(kind, []), values);
+  const fields = listFields(kind, []);
+  const given = toRequest(fields, values);
   const problems: Problems = {};
+  const keys = new Set(fields.map(({ key }) => key));
+  for (const key of Object.keys(values)) if (!keys.has(key)) problems[key] = "This form has no such field.";
   const out = typeof values.out === "string" && values.out.trim() !== "" ? values.out.trim() : null;
   const request = await checks[kind]({ given, out, folders, problems });
   if (request === null || Object.keys(problems).length > 0)

@@ -17,6 +17,7 @@ import {
 } from "../../../src/attacks/index.js";
 import { readJournal } from "../../../src/attacks/journal.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
+import { parseSpec } from "../../../src/base/spec.js";
 import { splitChangedText } from "../../../src/evaluation/changed-text.js";
 import { renderBlindTexts, renderChangedText, renderOriginalText } from "../../../src/report/diff.js";
 import type { SearchMessage } from "../../../src/studio/api.js";
@@ -163,7 +164,7 @@ test.each(names)("%s works in every place", async (name) => {
     const sent: SearchMessage[] = [];
     const { signal } = new AbortController();
     const send = (message: SearchMessage): void => void sent.push(message);
-    await playground.attack({ texts, label, attack: { name: spec, options: {} }, models }, { signal, send });
+    await playground.attack({ texts, label, attack: parseSpec(spec, "attack"), models }, { signal, send });
     expect(sent.at(-1)).toMatchObject({ type: "end", texts: [expect.any(String)] });
     // An attack by gradients has no texts to watch.
     const steps = sent.filter((message) => message.type === "step");
