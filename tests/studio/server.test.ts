@@ -203,22 +203,9 @@ test("ratings are blind, and report validity with an interval and agreement", as
 });
 
 test("Fleiss' kappa equals the example of Fleiss (1971) as Wikipedia computes it", () => {
-  const counts = [
-    ...[
-      [0, 0, 0, 0, 14],
-      [0, 2, 6, 4, 2],
-      [0, 0, 3, 5, 6],
-      [0, 3, 9, 2, 0],
-      [2, 2, 8, 1, 1],
-    ],
-    ...[
-      [7, 7, 0, 0, 0],
-      [3, 2, 6, 3, 0],
-      [2, 5, 3, 2, 2],
-      [6, 5, 2, 1, 0],
-      [0, 2, 2, 3, 7],
-    ],
-  ];
+  const rows = ["0 0 0 0 14", "0 2 6 4 2", "0 0 3 5 6", "0 3 9 2 0", "2 2 8 1 1"];
+  const others = ["7 7 0 0 0", "3 2 6 3 0", "2 5 3 2 2", "6 5 2 1 0", "0 2 2 3 7"];
+  const counts = [...rows, ...others].map((row) => row.split(" ").map(Number));
   expectClose(computeFleissKappa(counts)!, 0.21, { ...float64, decimals: 3 });
   expect(computeFleissKappa([[1, 0]])).toBeNull();
 });

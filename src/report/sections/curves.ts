@@ -24,7 +24,7 @@ interface ChartOptions {
   readonly dots?: boolean;
 }
 
-/** The begin of the names of values that were measured on the validation split. */
+/** Names of values that were measured on the validation split begin with it. */
 const validation = "validation ";
 
 /**
@@ -62,8 +62,8 @@ ${renderPrecisionRecall(
 /** Every number that a training logged, by its name. Those of single layers are left out. */
 function listLoggedValues({ events }: ReportRun): ReadonlyMap<string, Point[]> {
   const logged = new Map<string, Point[]>();
-  for (const { step, epoch: _, evaluation = {}, distance, ...values } of events) {
-    const measured = Object.entries(evaluation).map(([id, value]) => [`${validation}${id}`, value] as const);
+  for (const { step, epoch: _, evaluation, distance, ...values } of events) {
+    const measured = Object.entries(evaluation ?? {}).map(([id, value]) => [`${validation}${id}`, value] as const);
     const own = Object.entries(values).filter(([key]) => key.split(".").length <= 2);
     const moved = (distance as Record<string, unknown> | undefined)?.all;
     for (const [key, y] of [...own, ...measured, ["distance", moved] as const]) {
