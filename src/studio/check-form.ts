@@ -163,10 +163,9 @@ function parseRequest<Schema extends z.ZodType>(
 ): z.output<Schema> | null {
   const result = schema.safeParse(given);
   if (result.success) return result.data;
-  for (const { path, message, code, ...rest } of result.error.issues) {
-    const keys = code === "unrecognized_keys" && "keys" in rest ? (rest.keys as string[]) : [];
-    const key = path.filter((part) => typeof part === "string").join(".") || keys[0] || "model";
-    const type = code === "invalid_type" && "expected" in rest ? typeNames[String(rest.expected)] : undefined;
+  for (const { path, message, ...rest } of result.error.issues) {
+    const key = path.filter((part) => typeof part === "string").join(".") || "model";
+    const type = "expected" in rest ? typeNames[String(rest.expected)] : undefined;
     problems[key] ??= type ? `Expected ${type}.` : capitalize(message.replace(/^Invalid input: | \(--[\w-]+\)/g, ""));
   }
   return null;
