@@ -90,6 +90,8 @@ describe("a degenerate model with the best numbers", () => {
     expect(row.degeneracy).toMatch(reason);
     const { html } = await createReport([constant, sound]);
     expect(html).toMatch(/Degenerate: it predicts spam/);
+    // A model that has not learned its task is not proposed for use.
+    expect((await createReport([constant])).html).toContain("Train longer or on more texts before anything else");
     expect(html).not.toMatch(/class="(better|wins)"/);
     const run = await RunFolder.open(constant);
     expect(await formatModelCard(run, (await run.results())!)).toMatch(/The model is degenerate: it predicts spam/);

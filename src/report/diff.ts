@@ -12,7 +12,7 @@ export function listReplaced(results: readonly AttackResult[]): ReadonlySet<numb
   return new Set(edits.filter(({ from }) => from !== "").map(({ position }) => position));
 }
 
-/** Renders both versions of a text, shortened where they agree, so that nothing tells which one is the original. */
+/** Renders both versions of a text so that nothing tells which one is the original. */
 export function renderBlindTexts(result: AttackResult): { readonly original: Html; readonly attacked: Html } {
   const { fields, changed } = splitChangedText(result);
   const show = ({ text }: TextPiece): Html => html`${text}`;

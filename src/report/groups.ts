@@ -27,8 +27,8 @@ export interface TaskGroups<T extends GroupedRun> {
 }
 
 /**
- * Groups runs by task, and inside a task those that differ only in their seed. Names that somebody gave to folders replace
- * those that are found.
+ * Groups runs by task, and inside a task those that differ only in their seed. Names that somebody
+ * gave to folders come first.
  */
 export function groupRuns<T extends GroupedRun>(
   runs: readonly T[],

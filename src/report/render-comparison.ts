@@ -9,8 +9,8 @@ import { renderData } from "./sections/data.js";
 import { renderOneSidedExamples, selectExamples } from "./sections/examples.js";
 
 /**
- * Renders the comparison of runs, task by task, with the texts that fool only some of the models. The
- * studio shows this part of a report. If a task has a model of this name, it is the baseline.
+ * Renders the comparison of runs, task by task, as the studio shows it. If a task has a model of
+ * this name, it is the baseline.
  */
 export async function renderComparison(
   folders: readonly string[],

@@ -38,8 +38,8 @@ export async function readReportRun(run: RunFolder) {
 }
 
 /**
- * The warnings of training, the checks of the run's results, those of all journals together, and those of the last
- * `attack` call, which knows more facts.
+ * The warnings of training, the checks of the results and of all journals together, and those of
+ * the last `attack` call, which knows more facts.
  */
 function listWarnings(run: RunFolder, results: Results | null, attacks: AttackFolder): readonly string[] {
   const [journal] = attacks.journals.values();

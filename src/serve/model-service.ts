@@ -9,7 +9,7 @@ import { checkPasses, countPasses, PassBudget, type PassLimits } from "./pass-bu
 
 /** Milliseconds of tokenization after which other requests get their turn. */
 const maxBusyMilliseconds = 10;
-/** A batch of the server is so much smaller than a call of the model, because other clients wait for it. */
+/** A batch is so much smaller than a call of the model, because other clients wait for it. */
 const batchesPerCall = 4;
 /** Tokens per call of a GPU, which has no limit of its own. */
 const gpuTokens = 262_144;

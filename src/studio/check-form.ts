@@ -64,7 +64,7 @@ function askAboutSize(request: JobRequest<JobKind>): string | null {
 
 type JobRequest<Kind extends JobKind> = Extract<WorkRequest, { kind: Kind }>;
 
-/** The values of a form as a request, the folder of its results if one was named, and the problems so far. */
+/** A form as a request, the folder of its results if one was named, and the problems so far. */
 interface FormInput {
   readonly given: Readonly<Record<string, unknown>>;
   readonly out: string | null;
@@ -138,7 +138,7 @@ function checkAttacks(attacks: unknown, problems: Problems) {
   });
 }
 
-/** Names as they were typed. A module would run code that a form must not start. The command line can. */
+/** Names as they were typed. A module would run code, which a form must not start. */
 function checkBuiltIn(value: unknown): string[] {
   const specs = [value].flat().filter((each): each is string => typeof each === "string");
   const found = specs.map((spec) => spec.split(":", 1)[0]!).find((name) => isModulePath(name) || /[/\\]/.test(name));

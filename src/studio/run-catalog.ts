@@ -127,7 +127,7 @@ export class RunCatalog {
     });
   }
 
-  /** The runs below the folders, each as soon as it is found. The ONNX models beside them are remembered. */
+  /** Yields the runs as soon as they are found, and remembers the ONNX models beside them. */
   async *#walkPlaces(): AsyncGenerator<RunPlace> {
     const exports = new Map<string, RunPlace>();
     const isShown = async (folder: string): Promise<boolean> =>

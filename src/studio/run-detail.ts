@@ -38,7 +38,7 @@ export async function readRunDetail(row: RunRow): Promise<RunDetail> {
   };
 }
 
-/** The run as a report compares it, without another one, and the numbers that are not counts of texts. */
+/** The run as a report compares it, and the numbers that are no fractions of texts. */
 function renderResults(report: ReportRun, { bestValidation, metricForBestModel }: RunRow): Html {
   const [task] = groupRuns([report]);
   const rows = compareGroups(task!);

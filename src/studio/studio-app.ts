@@ -58,8 +58,8 @@ const textsSchema = z.object({
 const compareSchema = z.object({ runs: z.array(z.string()).min(1).max(200), baseline: z.string().default("") });
 
 /**
- * Adds a route of the API, which answers a checked JSON body. The page shows an error that people can act on.
- * Others only reach the terminal.
+ * Adds a route of the API, which answers a checked JSON body. The page shows errors that people can
+ * act on. Others only reach the terminal.
  */
 export function addRoute<Schema extends z.ZodType>(
   app: Hono,

@@ -18,8 +18,8 @@ interface Column {
 }
 
 /**
- * The finding, in at most three sentences, and accuracy before and under attack as a chart. Somebody who
- * knows more about the runs can give the sentences.
+ * The finding, in at most three sentences, and accuracy before and under attack as a chart.
+ * Somebody who knows more about the runs can give the sentences.
  */
 export function renderVerdict(
   { baseline }: TaskGroups<ReportRun>,

@@ -28,8 +28,8 @@ interface ChartOptions {
 const validation = "validation ";
 
 /**
- * Shows the training, with one color per method: the loss and the validation metrics that matter, and all other
- * values that were logged if the reader wants them. Several seeds are one line in a band.
+ * Shows the training, with one color per method: the loss and the validation metrics that matter,
+ * and if wanted all other values that were logged. Several seeds are one line in a band.
  */
 export function renderCurvesSection({ groups }: TaskGroups<ReportRun>, showsAll = false): Html | null {
   const colors = assignColors(groups.map(({ name, runs: [first] }) => ({ method: first!.run.method, label: name })));
@@ -96,7 +96,7 @@ function describeValue(key: string): ChartOptions {
   return { title: `${capitalize(title)} on the validation split`, label, percent, dots: true };
 }
 
-/** The threshold of a classifier trades recall for precision, as `temper evaluate --threshold` does. */
+/** The threshold of a classifier trades recall for precision. */
 function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: readonly CurveSeries[]): Html | null {
   const label = groups[0]?.runs[0]?.results?.test.positiveLabel;
   if (series.every(({ points }) => points.length === 0) || label == null) return null;

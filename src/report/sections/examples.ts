@@ -31,8 +31,8 @@ export interface ShownExample {
 }
 
 /**
- * The number of examples of each kind that the report shows per attack. In "differ", the outcomes of the
- * models differ.
+ * The number of examples of each kind that the report shows per attack. In "differ", the outcomes
+ * of the models differ.
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
 type ExampleKind = keyof typeof maxExamplesPerKind;

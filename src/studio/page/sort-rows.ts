@@ -1,6 +1,6 @@
 import type { RunRow } from "../api.js";
 
-/** Sorts by a column. Rows without a value come last, and degenerate models are never ranked by a metric. */
+/** Sorts by a column. Rows without a value and, for metrics, degenerate models come last. */
 export function sortRows(rows: readonly RunRow[], key: string, isDescending: boolean): RunRow[] {
   const read = (row: RunRow): string | number | null => {
     if (key === "name") return row.name;

@@ -30,7 +30,7 @@ export interface Searches {
   clear(): void;
 }
 
-/** Runs attacks and follows them. Answers of an attack that was stopped or replaced change nothing. */
+/** Runs attacks and follows them. Answers of an attack that was stopped change nothing. */
 export function useAttacks(): Searches {
   const [watched, setWatched] = useState<ReadonlyMap<string, WatchedSearch>>(new Map());
   const current = useRef(new AbortController());
