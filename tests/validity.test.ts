@@ -14,7 +14,7 @@ import { createReport } from "../src/report/index.js";
 import { listRuns } from "../src/runs/list-runs.js";
 import { RunFolder } from "../src/runs/run-folder.js";
 import { readMetrics } from "../src/runs/run-metrics.js";
-import { sortRows, toShownRow } from "../src/studio/page/run-rows.js";
+import { sortRows } from "../src/studio/page/sort-rows.js";
 import { readRunRow } from "../src/studio/run-row.js";
 import { tinyVictim } from "./attacks/tiny-victim.js";
 import { invoke } from "./cli/invoke.js";
@@ -67,9 +67,7 @@ describe("a degenerate model with the best numbers", () => {
               expect(verdict).toMatch(/degenerate/);
             }
           const rows = await Promise.all(
-            [constant, sound].map(async (run) =>
-              toShownRow(await readRunRow({ id: run, name: run, folder: run, sweep: null })),
-            ),
+            [constant, sound].map((run) => readRunRow({ id: run, name: run, folder: run })),
           );
           for (const key of ["accuracy", "worst-case", ...attacks])
             for (const isDescending of [true, false])
@@ -88,10 +86,12 @@ describe("a degenerate model with the best numbers", () => {
     expect(stdout).toMatch(/constant.* degenerate /);
     expect(stdout).toMatch(/constant is degenerate: it predicts spam/);
     expect(stdout.indexOf("sound")).toBeLessThan(stdout.indexOf("constant"));
-    const row = await readRunRow({ id: "x", name: "x", folder: constant, sweep: null });
+    const row = await readRunRow({ id: "x", name: "x", folder: constant });
     expect(row.degeneracy).toMatch(reason);
     const { html } = await createReport([constant, sound]);
     expect(html).toMatch(/Degenerate: it predicts spam/);
+    // A model that has not learned its task is not proposed for use.
+    expect((await createReport([constant])).html).toContain("Train longer or on more texts before anything else");
     expect(html).not.toMatch(/class="(better|wins)"/);
     const run = await RunFolder.open(constant);
     expect(await formatModelCard(run, (await run.results())!)).toMatch(/The model is degenerate: it predicts spam/);
@@ -196,7 +196,7 @@ test("numbers before the attack, under attack and of the worst case are of the s
     [5, true],
     [1, false],
   ]);
-  const row = await readRunRow({ id: "x", name: "x", folder: run, sweep: null });
+  const row = await readRunRow({ id: "x", name: "x", folder: run });
   expect(Object.keys(row.metrics).filter(isAttackMetric)).toEqual(["pwws"]);
   expect(row.metrics.pwws).toMatchObject({ examples: 5 });
 });

@@ -29,7 +29,7 @@ if (all === "")
 
 const names = found.map((run) => relative(folder, run.folder));
 const [first = "", second = first] = names;
-const models = [second, first].map((name) => ({ name, runs: [`0/${name}`] }));
+const compared = [second, first].map((name) => ["run", `0/${name}`]);
 /**
  * The address of each page, and what to wait for.
  * @type {Record<string, { hash: string, prepare: (page: import("playwright-core").Page) => Promise<unknown> }>}
@@ -40,7 +40,7 @@ const views = {
     prepare: (page) => page.locator(".cards .example").first().waitFor(),
   },
   compare: {
-    hash: `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
+    hash: `#/compare?${new URLSearchParams(compared)}`,
     prepare: (page) => page.locator("svg.accuracy").first().waitFor(),
   },
   playground: {
@@ -50,7 +50,7 @@ const views = {
       await page.getByLabel("Text", { exact: true }).fill(email);
       await page.locator(".word").first().waitFor();
       await page.getByRole("button", { name: "Start attack" }).click();
-      await page.getByRole("button", { name: "Copy as a test case" }).first().waitFor();
+      await page.getByRole("button", { name: "Continue with this text" }).first().waitFor();
       await page.getByRole("button", { name: "Start attack" }).waitFor();
     },
   },

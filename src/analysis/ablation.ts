@@ -7,7 +7,7 @@ import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { getOption } from "./run-labels.js";
-import { findAttackedRuns, listAttacks, type TradeoffRun } from "./tradeoff.js";
+import { type AttackedRun, findAttackedRuns, listAttacks } from "./tradeoff.js";
 
 const metricsSchema = z.record(z.string(), z.number());
 
@@ -42,7 +42,7 @@ export const ablation = defineAnalysis({
   },
 });
 
-function collectAblation(runs: readonly TradeoffRun[], by: string): AblationData {
+function collectAblation(runs: readonly AttackedRun[], by: string): AblationData {
   const valued = runs.flatMap((run) => {
     const value = getOption(run.run, by);
     return value === null ? [] : [{ run, value }];
@@ -60,14 +60,11 @@ function collectAblation(runs: readonly TradeoffRun[], by: string): AblationData
     values: distinct.map((value) => {
       const own = valued
         .filter((each) => each.value === value)
-        .map(({ run: { run, accuracy, robust } }) => ({
-          folder: run.folder,
-          seed: run.config.seed,
-          metrics: Object.fromEntries([
-            ["accuracy", accuracy],
-            ...[...robust].map(([id, each]) => [id, each.accuracy]),
-          ]) as Record<string, number>,
-        }));
+        .map(({ run: { run, measured } }) => {
+          const metrics: Record<string, number> = { accuracy: measured.accuracy };
+          for (const [id, { accuracy }] of Object.entries(measured.robust)) metrics[id] = accuracy;
+          return { folder: run.folder, seed: run.config.seed, metrics };
+        });
       const ids = [...new Set(own.flatMap(({ metrics }) => Object.keys(metrics)))];
       const average = (id: string): number => mean(own.flatMap(({ metrics }) => metrics[id] ?? []));
       return { value, runs: own, mean: Object.fromEntries(ids.map((id) => [id, average(id)])) };

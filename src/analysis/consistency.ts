@@ -59,7 +59,6 @@ async function readDisagreement(run: RunFolder): Promise<ConsistencySteps> {
   return steps;
 }
 
-/** The fraction of differing predictions over the first N steps, for each N that was reached. */
 export function computeDisagreementRates(steps: ConsistencySteps, counts: readonly number[]): ConsistencyData["first"] {
   return counts
     .filter((count) => count <= steps.length)

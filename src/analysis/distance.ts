@@ -107,7 +107,7 @@ function summarizeDistance({ runs }: DistanceData): string {
   return `${lead}: ${each.join(", ")}. Each is one run; another seed may give another distance.`;
 }
 
-/** Measurements that a line needs. Between fewer of them, it would claim a course that nobody measured. */
+/** Measurements that a line needs. Fewer would claim a course that nobody measured. */
 const minPointsOfLine = 4;
 
 async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure> {

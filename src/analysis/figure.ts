@@ -145,7 +145,7 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
   return marks[shape] + renderText(x + legendMarkWidth, y, text);
 }
 
-export function wrapText(text: string, width: number, size = sizes.text): string[] {
+function wrapText(text: string, width: number, size = sizes.text): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {
     const line = lines.at(-1);

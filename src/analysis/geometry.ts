@@ -173,7 +173,7 @@ export function projectToCircle(positions: readonly (readonly [number, number])[
   });
 }
 
-/** Compares a model's features with the pre-trained ones. `teacher` is null for the pre-trained model itself. */
+/** Compares features with the pre-trained ones; null for the pre-trained model itself. */
 function measureGeometry(
   label: string,
   features: readonly Float32Array[],

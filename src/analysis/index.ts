@@ -36,7 +36,6 @@ export interface AnalysisResult<Data = unknown> {
   readonly files: { readonly json: string; readonly svg: string; readonly png: string | null };
 }
 
-/** The request of `analyze`: the options of an analysis, and its name or its definition. */
 type Named<Request, Analysis> = Omit<Request, "analysis"> & { readonly analysis: Analysis };
 
 /**
@@ -85,7 +84,6 @@ export async function analyze(
   return { name, summary, data, files };
 }
 
-/** The keys that every request of an analysis has. */
 interface OutputRequest {
   readonly runs: readonly string[];
   readonly out: string | null;

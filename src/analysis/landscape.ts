@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
-import { formatNumber, formatWithInterval } from "../base/format.js";
+import { formatWithInterval } from "../base/format.js";
 import { openResultCache, type ResultCache } from "../base/result-cache.js";
 import { bootstrapIntervals, type Interval, intervalSchema, mean } from "../evaluation/statistics.js";
 import { hashModelFolder, type Model } from "../models/index.js";
@@ -18,12 +18,6 @@ import {
   loadSharedSample,
   withModel,
 } from "./shared-sample.js";
-
-/** A square grid of values: one row per value of beta, one column per value of alpha, both at `axis`. */
-export interface SurfaceGrid {
-  readonly axis: readonly number[];
-  readonly values: readonly (readonly number[])[];
-}
 
 /** A direction in the space of a model's weights. It contains only the weights that it changes. */
 type Direction = ReadonlyMap<string, Tensor>;
@@ -57,19 +51,6 @@ function computeRowNorms(tensor: Tensor): Tensor {
   return tensor.detach().norm(inner, true);
 }
 
-/** The cosine of two directions. For independent samples in many dimensions it is near 0. */
-export function computeCosine(first: Direction, second: Direction): number {
-  let [product, one, two] = [0, 0, 0];
-  for (const [name, a] of first) {
-    const b = second.get(name) as Tensor;
-    const sums = scope(() => [a.mul(b), a.square(), b.square()].map((tensor) => tensor.sum().item()));
-    product += sums[0]!;
-    one += sums[1]!;
-    two += sums[2]!;
-  }
-  return product / Math.sqrt(one * two);
-}
-
 // One pass over the weights each. These take most of the time of a point.
 const addScaled = operator<(self: Tensor, other: Tensor, factor: number) => Tensor>("add", "Tensor");
 const addScaled_ = operator<(self: Tensor, other: Tensor, factor: number) => void>("add_", "Tensor");
@@ -87,62 +68,27 @@ export function shiftWeights(weights: Weights, delta: Direction, alpha: number, 
   });
 }
 
-export function computeFlatness({ axis, values }: SurfaceGrid): {
-  readonly curvature: number;
-  readonly meanChange: number;
-} {
-  const center = getCenterValue({ axis, values });
-  const reach = Math.max(...axis) / 2;
-  const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
-  const inner = all.filter(({ a, b }) => Math.abs(a) <= reach && Math.abs(b) <= reach);
-  return {
-    // The inner half of a coarse grid is only its center.
-    curvature: computeMeanCurvature(inner.length >= 9 ? inner : all),
-    meanChange: mean(values.flat().map((value) => Math.abs(value - center))),
-  };
+/** The mean absolute change of the loss from the model itself, which is in the middle. */
+export function computeMeanChange(losses: readonly (readonly number[])[]): number {
+  const middle = (losses.length - 1) / 2;
+  const center = losses[middle]![middle]!;
+  return mean(losses.flat().map((loss) => Math.abs(loss - center)));
 }
 
-/** 95% CIs over the examples on one plane. Models with one random stream share their resamples. */
-export function bootstrapFlatness(
-  axis: readonly number[],
-  losses: readonly (readonly (readonly number[])[])[],
-  rng: Rng,
-): { readonly curvature: Interval; readonly meanChange: Interval } {
-  const examples = losses[0]![0]!.length;
-  const average = (each: readonly number[], draws: Float64Array): number => {
+/** 95% CI over the examples on one plane. Models with one random stream share their resamples. */
+export function bootstrapMeanChange(surface: Surface, rng: Rng): Interval {
+  const count = surface[0]![0]!.losses.length;
+  const average = (losses: readonly number[], draws: Float64Array): number => {
     let sum = 0;
-    for (let i = 0; i < examples; i++) sum += draws[i]! * each[i]!;
-    return sum / examples;
+    for (let i = 0; i < count; i++) sum += draws[i]! * losses[i]!;
+    return sum / count;
   };
-  const [curvature, meanChange] = bootstrapIntervals(
-    examples,
-    (draws) => {
-      const values = losses.map((row) => row.map((each) => average(each, draws)));
-      const flatness = computeFlatness({ axis, values });
-      return [flatness.curvature, flatness.meanChange];
-    },
+  const [interval] = bootstrapIntervals(
+    count,
+    (draws) => [computeMeanChange(surface.map((row) => row.map(({ losses }) => average(losses, draws))))],
     rng,
   );
-  return { curvature: curvature!, meanChange: meanChange! };
-}
-
-export function getCenterValue({ values }: SurfaceGrid): number {
-  const middle = (values.length - 1) / 2;
-  return values[middle]![middle]!;
-}
-
-/**
- * The mean second derivative of the best fit c + g.x + x'Hx / 2. On a grid that is symmetric about
- * 0, the slopes and the mixed term vanish. What is left is the regression of the value on a^2 +
- * b^2, with slope (H11 + H22) / 4.
- */
-function computeMeanCurvature(points: readonly { a: number; b: number; value: number }[]): number {
-  const squares = points.map(({ a, b }) => a * a + b * b);
-  const values = points.map(({ value }) => value);
-  const [meanSquare, meanValue] = [mean(squares), mean(values)];
-  const covariance = squares.reduce((sum, square, i) => sum + (square - meanSquare) * (values[i]! - meanValue), 0);
-  const variance = squares.reduce((sum, square) => sum + (square - meanSquare) ** 2, 0);
-  return (2 * covariance) / variance;
+  return interval!;
 }
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
@@ -155,12 +101,9 @@ const dataSchema = z.object({
   models: z.array(
     z.object({
       label: z.string(),
-      cosine: z.number(),
-      center: z.number(),
-      curvature: z.number(),
       meanChange: z.number(),
-      /** 95% CIs over the examples. Other directions may give other numbers. */
-      intervals: z.object({ curvature: intervalSchema, meanChange: intervalSchema }),
+      /** 95% CI over the examples. Other directions may give another number. */
+      interval: intervalSchema,
       /** Rows are values of beta, columns are values of alpha. */
       losses: z.array(z.array(z.number())),
     }),
@@ -244,36 +187,37 @@ export const landscape = defineAnalysis({
 });
 
 export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
+type PointCache = Pick<ResultCache<SurfacePoint>, "get" | "add">;
 
-export async function measureGrid(
+/** A square grid of points: one row per value of beta, one column per value of alpha. */
+type Surface = readonly (readonly SurfacePoint[])[];
+
+export async function measureSurface(
   axis: readonly number[],
   measure: (alpha: number, beta: number) => SurfacePoint,
-  cache: Pick<ResultCache<SurfacePoint>, "get" | "add">,
+  cache: PointCache,
   name: string,
   onPoint?: () => void | Promise<void>,
-): Promise<{ grid: SurfaceGrid; each: (readonly number[])[][] }> {
+): Promise<Surface> {
   const rows: SurfacePoint[][] = [];
   for (const beta of axis) {
     const row: SurfacePoint[] = [];
     for (const alpha of axis) {
       const key = `${name} ${alpha} ${beta}`;
-      let value = cache.get(key);
-      if (value === undefined) {
+      let point = cache.get(key);
+      if (point === undefined) {
         const { loss, losses } = measure(alpha, beta);
         if (!Number.isFinite(loss))
           throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${loss}. Use a smaller --range.`);
-        value = { loss, losses };
-        cache.add(key, value);
+        point = { loss, losses };
+        cache.add(key, point);
       }
-      row.push(value);
+      row.push(point);
       await onPoint?.();
     }
     rows.push(row);
   }
-  return {
-    grid: { axis, values: rows.map((row) => row.map(({ loss }) => loss)) },
-    each: rows.map((row) => row.map(({ losses }) => losses)),
-  };
+  return rows;
 }
 
 /** The loss around one model (ROSE eq. 6). */
@@ -285,44 +229,33 @@ export async function measureLandscape(options: {
   readonly measure: (weights: Weights) => SurfacePoint;
   readonly seed: number;
   readonly axis: readonly number[];
-  readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
+  readonly cache: PointCache;
   readonly onPoint?: () => Promise<void>;
 }): Promise<LandscapeData["models"][number]> {
   const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
-  const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;
+  const [delta, eta] = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))];
   try {
-    const [delta, eta] = directions;
     // The center is the model itself, without rounding errors of 0 times a direction.
     const measure = (alpha: number, beta: number): SurfacePoint =>
       scope(() =>
         options.measure(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)),
       );
-    const { grid, each } = await measureGrid(axis, measure, cache, cacheKey, onPoint);
-    return {
-      label,
-      cosine: computeCosine(delta, eta),
-      center: getCenterValue(grid),
-      ...computeFlatness(grid),
-      intervals: bootstrapFlatness(axis, each, new Rng(seed).fork("flatness")),
-      losses: grid.values.map((row) => [...row]),
-    };
+    const surface = await measureSurface(axis, measure, cache, cacheKey, onPoint);
+    const losses = surface.map((row) => row.map(({ loss }) => loss));
+    const interval = bootstrapMeanChange(surface, new Rng(seed).fork("flatness"));
+    return { label, meanChange: computeMeanChange(losses), interval, losses };
   } finally {
-    free([...directions]);
+    free([delta, eta]);
   }
 }
 
 /** Numbers without a ranking: one plane and one sample do not say which model is flatter. */
 function summarizeLandscape({ models, examples }: LandscapeData): string {
-  const each = models.map(({ label, meanChange, curvature, intervals }) => {
-    const change = formatWithInterval(meanChange, intervals.meanChange);
-    return `${label} ${change}, curvature ${formatWithInterval(curvature, intervals.curvature)}`;
-  });
-  const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
+  const each = models.map(({ label, meanChange, interval }) => `${label} ${formatWithInterval(meanChange, interval)}`);
   return (
     `Mean change of the loss around each model on one plane, in nats, over ${examples} examples ` +
-    `(95% CI over the examples, for this plane only): ${each.join("; ")}. ` +
-    `The cosine of the two directions is at most ${formatNumber(cosine, 2)}.`
+    `(95% CI over the examples, for this plane only): ${each.join("; ")}.`
   );
 }
 
@@ -339,8 +272,8 @@ async function createLandscapeFigure({ task, split, examples, axis, models }: La
   const edge = end + end / (axis.length - 1);
   const side = { domain: [-end, end], ticks: [-end, 0, end], tickFormat: formatTick, tickSize: 0 };
   const centered = { labelAnchor: "center", labelArrow: "none" } as const;
-  const panels = models.map(({ label, meanChange, intervals, losses }) =>
-    plotPanel(`${label}: mean change ${formatWithInterval(meanChange, intervals.meanChange)}`, {
+  const panels = models.map(({ label, meanChange, interval, losses }) =>
+    plotPanel(`${label}: mean change ${formatWithInterval(meanChange, interval)}`, {
       width,
       height: 270,
       marginTop: 8,

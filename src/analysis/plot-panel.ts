@@ -70,7 +70,6 @@ export function downsample(points: readonly Point[], maxPoints = 240): readonly 
   });
 }
 
-/** The look of a line. */
 export interface LineLook {
   readonly color: string;
   /** The radius of a dot at each point. Default: no dots. */

@@ -10,7 +10,7 @@ import { defineAnalysis, runsOption } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
 import { labelGroups } from "./run-labels.js";
 
-/** preference.json: which feature runs on MSGS tasks learned, if training did not decide between two. */
+/** preference.json: the feature that runs on MSGS tasks learned, of two that agree in training. */
 const dataSchema = z.object({
   model: z.string(),
   runs: z.array(
@@ -63,7 +63,6 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-/** The mean over the seeds of one method on one probe. */
 interface MeanScore extends Interval {
   readonly probe: MsgsProbe;
   readonly method: string;

@@ -69,7 +69,6 @@ export async function withModel<T>(
   });
 }
 
-/** Cross-entropy and accuracy of a model on examples. */
 export interface ExampleLosses {
   readonly loss: number;
   readonly accuracy: number;

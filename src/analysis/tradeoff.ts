@@ -3,10 +3,11 @@ import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { describeMetric } from "../evaluation/metric-table.js";
-import { type Interval, intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
+import { intervalSchema, wilsonInterval } from "../evaluation/statistics.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { assignColors } from "./colors.js";
-import { defineAnalysis, findLabeledRuns, type LabeledRun, runsOption } from "./define-analysis.js";
+import { defineAnalysis, findLabeledRuns, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { getOption } from "./run-labels.js";
 
@@ -56,58 +57,44 @@ export const tradeoff = defineAnalysis({
       throw new UserError(
         `None of the ${runs.length} runs has a finished attack. Run one first: temper attack ${runs[0]!.run.folder}`,
       );
-    const data: TradeoffData = {
-      attacks,
-      runs: runs.map(({ run, label, accuracy, examples, interval, degeneracy, robust }) => {
-        const beta = getOption(run, "beta");
-        return {
-          label,
-          folder: run.folder,
-          method: run.method,
-          beta: typeof beta === "number" ? beta : null,
-          accuracy,
-          examples,
-          interval,
-          degeneracy,
-          robust: Object.fromEntries(robust),
-        };
-      }),
-    };
+    const ordered = runs.map(({ run, measured }) => {
+      const beta = getOption(run, "beta");
+      return { ...measured, beta: typeof beta === "number" ? beta : null };
+    });
+    const data: TradeoffData = { attacks, runs: ordered };
     return { data, summary: summarizeTradeoff(data), figure: await createTradeoffFigure(data) };
   },
 });
 
-export interface TradeoffRun extends LabeledRun {
-  readonly accuracy: number;
-  readonly examples: number;
-  readonly interval: Interval;
-  readonly degeneracy: string | null;
-  readonly robust: ReadonlyMap<string, RobustAccuracy>;
+export interface AttackedRun {
+  readonly run: RunFolder;
+  readonly measured: Omit<TradeoffData["runs"][number], "beta">;
 }
 
 /** Finds finished runs and reads their metrics. Skips unfinished attacks with a warning. */
-export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<TradeoffRun[]> {
+export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<AttackedRun[]> {
   return Promise.all(
-    (await findLabeledRuns(folders)).map(async (each) => {
-      const [{ journals }, metrics] = [await each.run.attacks(), await readMetrics(each.run)];
-      for (const { path, finished, results, header } of journals.values())
+    (await findLabeledRuns(folders)).map(async ({ run, label, results }) => {
+      const [{ journals }, metrics] = [await run.attacks(), await readMetrics(run)];
+      const robust: Record<string, RobustAccuracy> = {};
+      for (const [attack, { path, finished, results: done, header }] of journals) {
         if (!finished)
           warn(
             context,
-            `Skipped ${path}: ${results.length} of ${header.examples} examples are done. ` +
+            `Skipped ${path}: ${done.length} of ${header.examples} examples are done. ` +
               "Finish it with temper attack … --resume.",
           );
-      const robust = [...journals.keys()].flatMap((attack): [string, RobustAccuracy][] => {
         const metric = metrics.get(attack);
-        if (!metric?.examples) return [];
+        if (!metric?.examples) continue;
         const { value: accuracy, examples, attackedLabel = null } = metric;
-        const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
-        return [[attack, { accuracy, low, high, examples, attackedLabel }]];
-      });
-      const degeneracy = await readDegeneracy(each.run);
-      if (degeneracy !== null) warn(context, `${each.run.folder} is degenerate: ${degeneracy}.`);
-      const { accuracy, examples, interval } = each.results.test;
-      return { ...each, accuracy, examples, interval, degeneracy, robust: new Map(robust) };
+        const interval = wilsonInterval(Math.round(accuracy * examples), examples);
+        robust[attack] = { accuracy, ...interval, examples, attackedLabel };
+      }
+      const degeneracy = await readDegeneracy(run);
+      if (degeneracy !== null) warn(context, `${run.folder} is degenerate: ${degeneracy}.`);
+      const { accuracy, examples, interval } = results.test;
+      const { folder, method } = run;
+      return { run, measured: { label, folder, method, accuracy, examples, interval, degeneracy, robust } };
     }),
   );
 }
@@ -115,8 +102,8 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
 /** The attacks of RIFT's figure 4 come first. */
 const panelOrder = ["genetic", "pwws"];
 
-export function listAttacks(runs: readonly TradeoffRun[]): string[] {
-  const names = [...new Set(runs.flatMap(({ robust }) => [...robust.keys()]))];
+export function listAttacks(runs: readonly AttackedRun[]): string[] {
+  const names = [...new Set(runs.flatMap(({ measured }) => Object.keys(measured.robust)))];
   const rank = (name: string): number => (panelOrder.includes(name) ? panelOrder.indexOf(name) : panelOrder.length);
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { getColor } from "../analysis/colors.js";
 import { drawLine, plotPanel } from "../analysis/plot-panel.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../base/format.js";
-import { type Html, html, renderTable, trustHtml } from "../report/html.js";
+import { type Html, html, renderLegend, renderTable, trustHtml } from "../report/html.js";
 import { renderPage } from "../report/page.js";
 import type { AuditResult } from "./audit-result.js";
 import { type Claim, severities } from "./claim.js";
@@ -85,7 +85,7 @@ function renderCurve({ attacks, evaluation, clean }: AuditResult): Html {
     return `${name}: ${formatPercent(curve[0]!.accuracy)} before and ${formatPercent(curve.at(-1)!.accuracy)} after, ${formatCount(examples)} texts`;
   });
   return html`<figure class="chart"><figcaption>${title}<span class="sr-only">: ${words.join("; ")}</span></figcaption>
-<ul class="legend">${names.map((_, i) => html`<li style="--swatch:${getColor(i)}">${words[i]}</li>`)}</ul>
+${renderLegend(words.map((label, i) => ({ color: getColor(i), label })))}
 <div aria-hidden="true">${trustHtml(content)}</div></figure>`;
 }
 

@@ -10,7 +10,7 @@ export interface GuardOptions {
   readonly threshold?: number;
   /** The label that is flagged. Default: as calibrated, else the second of two. */
   readonly positiveLabel?: string;
-  /** Maximum words per window; null for complete texts. Default: as calibrated, else complete texts. */
+  /** Maximum words per window; null for complete texts. Default: as calibrated, else null. */
   readonly windows?: number | null;
   /** Use the 8-bit file of the folder. Default: only if there is no other. */
   readonly quantized?: boolean;
@@ -20,14 +20,13 @@ export interface GuardOptions {
   readonly runtime?: OnnxRuntime;
 }
 
-/** The answer of a guard. */
 export interface GuardAnswer {
   /** True if the score is above the threshold. */
   readonly flagged: boolean;
   /** The probability of the label that is flagged; with windows, the largest of any window. */
   readonly score: number;
   readonly threshold: number;
-  /** True if no text before or after, separated by white space, can keep this text from being flagged. */
+  /** True if no text before or after, behind white space, can keep this text from being flagged. */
   readonly certified: boolean;
   /** Text that a language model reads, but a person does not see; null if there is none. */
   readonly hidden: HiddenText | null;

@@ -2,7 +2,7 @@ import { UserError } from "../base/errors.js";
 import type { ReadFile } from "../onnx/portable-model.js";
 import { type GuardOptions, type LoadedGuard, openGuard } from "./guard.js";
 
-/** `loadGuard` of browsers and workers: `source` is the URL of a folder, or a function that reads a file. */
+/** `loadGuard` of browsers and workers: `source` is the URL of a folder, or reads a file. */
 export async function loadGuard(source: string | ReadFile, options: GuardOptions = {}): Promise<LoadedGuard> {
   const { runtime } = options;
   if (!runtime)

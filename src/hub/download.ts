@@ -88,7 +88,7 @@ async function getFileSize(path: string): Promise<number> {
   return (await exists(path)) ? (await stat(path)).size : 0;
 }
 
-/** Lost connections and overloaded servers deserve another attempt; denied access and a full disk do not. */
+/** Lost connections and overloaded servers deserve another attempt; denied access does not. */
 function isTransient(error: unknown): boolean {
   if (error instanceof DownloadError) return error.status >= 500 || error.status === 408 || error.status === 429;
   return !(error instanceof UserError) && getErrorCode(error) === null;

@@ -1,8 +1,8 @@
-import { constants, copyFile, mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
+import { constants, copyFile, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
-import { createFileError, exists, getErrorCode, writeFileAtomic } from "../base/files.js";
+import { createFileError, createFolder, exists, getErrorCode, writeFileAtomic } from "../base/files.js";
 import { download } from "./download.js";
 import {
   createHubConnection,
@@ -31,45 +31,64 @@ export interface HubSnapshot {
 export interface HubFile {
   readonly path: string;
   readonly size: number;
+  /** The hash by which the hub names the content; empty if the hub was not asked. */
+  readonly hash: string;
   readonly isCached: boolean;
 }
 
 /** Lists the files of a snapshot, or the cached ones if the hub is not reachable. */
 export async function listHubFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
   if (!snapshot.online) return listCachedFiles(snapshot);
-  const entries = await fetchEntries(snapshot);
-  return Promise.all(
-    entries.map(async ({ path, size, hash }) => ({ path, size, isCached: await isCached(snapshot, path, hash) })),
-  );
+  const { repo, settings, commit } = snapshot;
+  const { listFiles } = await import("@huggingface/hub");
+  return withHubErrors(repo, settings, async () => {
+    const files: HubFile[] = [];
+    for await (const entry of listFiles({
+      ...createHubConnection(settings),
+      repo: { type: repo.type, name: repo.name },
+      revision: commit,
+      recursive: true,
+    })) {
+      if (entry.type === "file") files.push(await describeFile(snapshot, entry));
+    }
+    return files;
+  });
 }
 
-/** True if a snapshot links to the content, or if an earlier snapshot downloaded the same. */
-async function isCached(snapshot: HubSnapshot, path: string, hash: string): Promise<boolean> {
-  return (await exists(join(getSnapshotFolder(snapshot), path))) || exists(getBlobPath(snapshot, hash));
+/** Checks the path and the hash from the server, because they become paths in the cache. */
+async function describeFile(
+  snapshot: HubSnapshot,
+  { path, lfs, ...entry }: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } },
+): Promise<HubFile> {
+  checkFilePath(path);
+  const hash = lfs?.oid ?? entry.oid ?? "";
+  const size = lfs?.size ?? entry.size;
+  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0)
+    throw new UserError(`${path}: unexpected hash ${JSON.stringify(hash)} or size ${size}. Is HF_ENDPOINT correct?`);
+  // A snapshot links to the content, or an earlier one downloaded the same.
+  const isCached = (await exists(join(getSnapshotFolder(snapshot), path))) || exists(getBlobPath(snapshot, hash));
+  return { path, size, hash, isCached: await isCached };
 }
 
 /** Returns the local path of a file of a snapshot. Downloads it if it is not cached. */
-export async function downloadHubFile(snapshot: HubSnapshot, path: string, options: HubOptions = {}): Promise<string> {
-  checkFilePath(path);
-  const { repo } = snapshot;
+export async function downloadHubFile(
+  snapshot: HubSnapshot,
+  { path, size, hash }: HubFile,
+  { onEvent }: HubOptions = {},
+): Promise<string> {
+  const { repo, settings, commit } = snapshot;
   const pointer = join(getSnapshotFolder(snapshot), path);
   if (await exists(pointer)) return pointer;
-  if (!snapshot.online) throw new UserError(describeNotCached(snapshot.repo, snapshot.settings, path));
-  const { pathsInfo } = await import("@huggingface/hub");
-  const found = await withHubErrors(snapshot.repo, snapshot.settings, () =>
-    pathsInfo({
-      ...createHubConnection(snapshot.settings),
-      repo: { type: repo.type, name: repo.name },
-      revision: snapshot.commit,
-      paths: [path],
-    }),
+  const target = getBlobPath(snapshot, hash);
+  const urlPath = path.split("/").map(encodeURIComponent).join("/");
+  const repoPath = `${repo.type === "dataset" ? "datasets/" : ""}${repo.name}`;
+  const url = `${settings.endpoint}/${repoPath}/resolve/${commit}/${urlPath}`;
+  await withHubErrors(repo, settings, () =>
+    download({ file: path, url, fetch: createHubFetch(settings), target, size, hash, onEvent }),
   );
-  const entry = found.find((candidate) => candidate.path === path && candidate.type === "file");
-  if (entry === undefined)
-    throw new UserError(
-      `${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}. Check the name.`,
-    );
-  return fetchFile(snapshot, toBlob(entry), options);
+  createFolder(dirname(pointer));
+  await link(target, pointer);
+  return pointer;
 }
 
 /** Returns a folder with the files that `choose` selects. Without the hub, only the cached ones. */
@@ -79,18 +98,14 @@ export async function downloadHubSnapshot(
   options: HubOptions = {},
 ): Promise<string> {
   const snapshot = await openHubSnapshot(repo);
-  const folder = getSnapshotFolder(snapshot);
-  if (!snapshot.online) {
-    if (await exists(folder)) return folder;
-    throw new UserError(describeNotCached(repo, snapshot.settings));
+  const files = await listHubFiles(snapshot);
+  if (snapshot.online) {
+    const selected = new Set(choose(files.map(({ path }) => path)));
+    for (const file of files) if (selected.has(file.path)) await downloadHubFile(snapshot, file, options);
   }
-  const entries = await fetchEntries(snapshot);
-  const selected = new Set(choose(entries.map((entry) => entry.path)));
-  for (const entry of entries) if (selected.has(entry.path)) await fetchFile(snapshot, entry, options);
-  return folder;
+  return getSnapshotFolder(snapshot);
 }
 
-/** Finds the commit of a repository's revision, from the hub or from the cache. */
 export async function openHubSnapshot(repo: HubRepo): Promise<HubSnapshot> {
   checkRepo(repo);
   const settings = readHubSettings();
@@ -115,7 +130,7 @@ export async function openHubSnapshot(repo: HubRepo): Promise<HubSnapshot> {
     throw explainHubFailure(error, repo, settings);
   }
   if (commit !== known) {
-    await createFolder(dirname(reference));
+    createFolder(dirname(reference));
     await writeFileAtomic(reference, commit);
   }
   return { ...snapshot, commit, online: true };
@@ -132,40 +147,6 @@ async function fetchCommit(repo: HubRepo, settings: HubSettings, revision: strin
   return sha;
 }
 
-interface HubBlob {
-  readonly path: string;
-  readonly size: number;
-  readonly hash: string;
-}
-
-async function fetchEntries({ repo, settings, commit }: HubSnapshot): Promise<HubBlob[]> {
-  const { listFiles } = await import("@huggingface/hub");
-  return withHubErrors(repo, settings, async () => {
-    const blobs: HubBlob[] = [];
-    for await (const entry of listFiles({
-      ...createHubConnection(settings),
-      repo: { type: repo.type, name: repo.name },
-      revision: commit,
-      recursive: true,
-    })) {
-      if (entry.type === "file") blobs.push(toBlob(entry));
-    }
-    return blobs;
-  });
-}
-
-/** Checks the path and the hash from the server, because they become paths in the cache. */
-function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } }): HubBlob {
-  checkFilePath(entry.path);
-  const hash = entry.lfs?.oid ?? entry.oid ?? "";
-  const size = entry.lfs?.size ?? entry.size;
-  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0)
-    throw new UserError(
-      `${entry.path}: unexpected hash ${JSON.stringify(hash)} or size ${size}. Is HF_ENDPOINT correct?`,
-    );
-  return { path: entry.path, size, hash };
-}
-
 async function listCachedFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
   const folder = getSnapshotFolder(snapshot);
   const names = await readdir(folder, { recursive: true }).catch((error: unknown) => {
@@ -173,60 +154,28 @@ async function listCachedFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
       ? new UserError(describeNotCached(snapshot.repo, snapshot.settings))
       : createFileError(error, folder, "read");
   });
-  const found = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => null)));
-  return names
-    .flatMap((name, i) => {
-      const entry = found[i];
-      return entry?.isFile() ? [{ path: name.split(sep).join("/"), size: entry.size, isCached: true }] : [];
-    })
-    .sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onEvent }: HubOptions): Promise<string> {
-  const { repo, settings, commit } = snapshot;
-  const pointer = join(getSnapshotFolder(snapshot), blob.path);
-  if (await exists(pointer)) return pointer;
-  const target = getBlobPath(snapshot, blob.hash);
-  const path = blob.path.split("/").map(encodeURIComponent).join("/");
-  const repoPath = `${repo.type === "dataset" ? "datasets/" : ""}${repo.name}`;
-  const url = `${settings.endpoint}/${repoPath}/resolve/${commit}/${path}`;
-  const { hash, size } = blob;
-  await withHubErrors(repo, settings, () =>
-    download({ file: blob.path, url, fetch: createHubFetch(settings), target, size, hash, onEvent }),
-  );
-  await createFolder(dirname(pointer));
-  await link(target, pointer);
-  return pointer;
+  const files: HubFile[] = [];
+  for (const name of names.sort()) {
+    const found = await stat(join(folder, name)).catch(() => null);
+    const path = name.split(sep).join("/");
+    if (found?.isFile()) files.push({ path, size: found.size, hash: "", isCached: true });
+  }
+  return files;
 }
 
 /** Creates a relative link, so that the cache can move, or a copy if Windows allows no link. */
 async function link(target: string, pointer: string): Promise<void> {
   try {
-    if (await canLink(target, pointer)) return;
-    await copyFile(target, pointer, constants.COPYFILE_EXCL);
+    await symlink(relative(dirname(pointer), target), pointer).catch((error: unknown) => {
+      if (getErrorCode(error) !== "EPERM") throw error;
+      return copyFile(target, pointer, constants.COPYFILE_EXCL);
+    });
   } catch (error) {
     if (getErrorCode(error) !== "EEXIST") throw createFileError(error, pointer, "link");
     if (await exists(pointer)) return;
     await unlink(pointer).catch(() => undefined);
     await link(target, pointer);
   }
-}
-
-/** Creates the link. False if this user may not create links. */
-async function canLink(target: string, pointer: string): Promise<boolean> {
-  try {
-    await symlink(relative(dirname(pointer), target), pointer);
-    return true;
-  } catch (error) {
-    if (getErrorCode(error) === "EPERM") return false;
-    throw error;
-  }
-}
-
-async function createFolder(path: string): Promise<void> {
-  await mkdir(path, { recursive: true }).catch((error: unknown) => {
-    throw createFileError(error, path, "create");
-  });
 }
 
 async function withHubErrors<T>(repo: HubRepo, settings: HubSettings, request: () => Promise<T>): Promise<T> {

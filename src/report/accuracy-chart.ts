@@ -4,16 +4,17 @@ import { capitalize, formatCount, formatPercent } from "../base/format.js";
 import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import type { ComparedMetric, ComparisonRow } from "./comparison.js";
-import { type Html, html } from "./html.js";
+import { type Html, html, renderLegend } from "./html.js";
 
 /** The fraction of the width that stands for 100%. The rest is for the numbers beside the bars. */
 const scale = 0.86;
 const rowHeight = 52;
-const bars = { before: { y: 17, height: 9 }, under: { y: 28, height: 12 } } as const;
-/** The opacity of the bars: pale before the attack, solid under attack. */
-const opacity = { before: 0.35, under: 1 } as const;
+/** The bars are pale before the attack and solid under attack. */
+const bars = {
+  before: { y: 17, height: 9, opacity: 0.35, weight: 400 },
+  under: { y: 28, height: 12, opacity: 1, weight: 600 },
+} as const;
 
-/** The bars of one attack: a pair per model. */
 interface ChartPanel {
   readonly title: string;
   readonly rows: readonly {
@@ -56,52 +57,52 @@ function place(fraction: number): string {
   return `${(100 * scale * fraction).toFixed(2)}%`;
 }
 
+function renderLine(x1: number, x2: number, y1: number, y2: number, width: number, opacity = 1): Html {
+  return html`
+<line x1="${place(x1)}" x2="${place(x2)}" y1="${y1}" y2="${y2}"
+stroke="currentColor" stroke-width="${width}" stroke-opacity="${opacity}"/>`;
+}
+
 function renderBar(kind: keyof typeof bars, { value, interval }: ComparedMetric, color: string, top: number): Html {
-  const { y, height } = bars[kind];
+  const { y, height, opacity, weight } = bars[kind];
   const middle = top + y + height / 2;
   const { low, high } = interval ?? { low: value, high: value };
-  const weight = kind === "under" ? 600 : 400;
   return html`
-<rect x="0" y="${top + y}" width="${place(value)}" height="${height}" fill="${color}" fill-opacity="${opacity[kind]}"/>
-<line x1="${place(low)}" x2="${place(high)}" y1="${middle}" y2="${middle}" stroke="currentColor" stroke-width="1.5"/>
-${[low, high].map(
-  (end) => html`
-<line x1="${place(end)}" x2="${place(end)}" y1="${middle - 3}" y2="${middle + 3}" stroke="currentColor" stroke-width="1.5"/>`,
-)}
+<rect x="0" y="${top + y}" width="${place(value)}" height="${height}" fill="${color}" fill-opacity="${opacity}"/>
+${renderLine(low, high, middle, middle, 1.5)}
+${[low, high].map((end) => renderLine(end, end, middle - 3, middle + 3, 1.5))}
 <text x="${place(high)}" dx="6" y="${middle + 4}" font-size="11" font-weight="${weight}">${formatPercent(value)}</text>`;
 }
 
 /** Renders the bars of one attack. Without a width, they fill the space that the page gives them. */
-function renderPanel({ rows }: ChartPanel, width: number | null): Html {
+function renderPanel({ rows }: ChartPanel, width: number | "100%"): Html {
   const height = rows.length * rowHeight + 14;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map(
     (tick) => html`
-<line x1="${place(tick)}" x2="${place(tick)}" y1="0" y2="${height - 14}" stroke="currentColor" stroke-opacity="0.15"/>
-<text x="${place(tick)}" y="${height - 2}" font-size="10" fill-opacity="0.75" text-anchor="${
-      tick === 0 ? "start" : "middle"
-    }">${formatPercent(tick, 0)}</text>`,
+${renderLine(tick, tick, 0, height - 14, 1, 0.15)}
+<text x="${place(tick)}" y="${height - 2}" font-size="10" fill-opacity="0.75"
+text-anchor="${tick === 0 ? "start" : "middle"}">${formatPercent(tick, 0)}</text>`,
   );
+  const pairs = rows.map(({ name, color, before, under }, i) => {
+    const top = i * rowHeight;
+    return html`
+<text x="0" y="${top + 12}" font-size="12" font-weight="600">${name}</text>
+${renderBar("before", before, color, top)}${renderBar("under", under, color, top)}`;
+  });
   return html`
-<svg class="accuracy" width="${width ?? "100%"}" height="${height}" fill="currentColor" overflow="visible">${ticks}${rows.map(
-    ({ name, color, before, under }, i) => html`
-<text x="0" y="${i * rowHeight + 12}" font-size="12" font-weight="600">${name}</text>
-${renderBar("before", before, color, i * rowHeight)}${renderBar("under", under, color, i * rowHeight)}`,
-  )}</svg>`;
+<svg class="accuracy" width="${width}" height="${height}" fill="currentColor" overflow="visible">
+${ticks}${pairs}</svg>`;
 }
 
-const labels = { before: "before the attack", under: "under attack" } as const;
+const legend = [
+  { label: "before the attack", color: "#b6bcc4", shape: "square" },
+  { label: "under attack", color: "#6b7682", shape: "square" },
+] as const;
 const note = "Lines are 95% CIs. Both bars of a model are over the same texts.";
 
-/** Shows the accuracy before and under each attack, a pair of bars per model. */
 export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null {
   const panels = createPanels(rows);
   if (panels.length === 0) return null;
-  const legend = (["before", "under"] as const).map(
-    (kind) => html`
-<li class="plain"><svg width="18" height="10" aria-hidden="true"><rect width="18" height="10" fill="currentColor" fill-opacity="${
-      opacity[kind] * 0.7
-    }"/></svg> ${labels[kind]}</li>`,
-  );
   const charts = panels.map((panel) => {
     const words = panel.rows.map(
       ({ name, before, under }) =>
@@ -109,9 +110,9 @@ export function renderAccuracyChart(rows: readonly ComparisonRow[]): Html | null
     );
     return html`
 <figure class="chart"><figcaption><b>${panel.title}</b><span class="sr-only">: ${words.join("; ")}</span></figcaption>
-<div aria-hidden="true">${renderPanel(panel, null)}</div></figure>`;
+<div aria-hidden="true">${renderPanel(panel, "100%")}</div></figure>`;
   });
-  return html`<ul class="legend">${legend}<li class="plain">${note}</li></ul><div class="accuracies">${charts}</div>`;
+  return html`${renderLegend(legend)}<div class="accuracies">${charts}</div><p class="note">${note}</p>`;
 }
 
 /** The same chart as an SVG file of its own. */
@@ -122,11 +123,6 @@ export function renderAccuracyFigure(rows: readonly ComparisonRow[], title: stri
     width,
     height: panel.rows.length * rowHeight + 16,
     content: renderPanel(panel, width).text,
-  }));
-  const legend = (["before", "under"] as const).map((kind) => ({
-    label: labels[kind],
-    shape: "square" as const,
-    color: kind === "before" ? "#b6bcc4" : "#6b7682",
   }));
   return renderFigure({ title, caption: `${caption} ${note}`, legend, panels, columns: 1 });
 }

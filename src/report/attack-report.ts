@@ -20,7 +20,6 @@ export async function readAttackFolders(folders: readonly string[]): Promise<Att
   return found;
 }
 
-/** Creates the page about attacks on models that are no runs. */
 export async function createAttackReport(folders: readonly AttackFolder[], title: string | null): Promise<Report> {
   const models = folders.map((attacks) => {
     const { labels, request } = attacks.report!;

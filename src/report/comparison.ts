@@ -7,7 +7,6 @@ import { unifyWorstCase } from "../evaluation/worst-case.js";
 import type { RunGroup, TaskGroups } from "./groups.js";
 import type { ReportRun } from "./report-run.js";
 
-/** A metric of a group of runs, with its uncertainty. */
 export interface ComparedMetric {
   readonly value: number;
   readonly examples: number;

@@ -3,10 +3,25 @@ import { splitChangedText, splitOriginalText } from "../evaluation/changed-text.
 import type { TextPiece } from "../text/text-pieces.js";
 import { type Html, html } from "./html.js";
 
-/** Words that are shown next to a change. */
 const contextWords = 12;
 
-/** Renders the original text and marks the words that were replaced. */
+/** The words of the original text that any of the attacks replaced. */
+export function listReplaced(results: readonly AttackResult[]): ReadonlySet<number> {
+  const edits = results.flatMap((result) => result.edits);
+  // An inserted word was nothing before.
+  return new Set(edits.filter(({ from }) => from !== "").map(({ position }) => position));
+}
+
+/** Renders both versions of a text so that nothing tells which one is the original. */
+export function renderBlindTexts(result: AttackResult): { readonly original: Html; readonly attacked: Html } {
+  const { fields, changed } = splitChangedText(result);
+  const show = ({ text }: TextPiece): Html => html`${text}`;
+  return {
+    original: renderParagraphs(splitOriginalText(result), listReplaced([result]), show),
+    attacked: renderParagraphs(fields, changed, show),
+  };
+}
+
 export function renderOriginalText(result: AttackResult, changed: ReadonlySet<number>): Html {
   return renderParagraphs(splitOriginalText(result), changed, ({ text }) => html`<del>${text}</del>`);
 }
@@ -29,7 +44,7 @@ function renderParagraphs(
   changed: ReadonlySet<number>,
   mark: (piece: TextPiece) => Html,
 ): Html {
-  return html`${fields.map((pieces) => html`<p class="text">${markPieces(pieces, changed, mark)}</p>`)}`;
+  return html`${fields.map((pieces) => html`<div class="text">${markPieces(pieces, changed, mark)}</div>`)}`;
 }
 
 /** Joins unchanged pieces, so that a long part without changes can be shortened in its middle. */
@@ -56,7 +71,7 @@ function markPieces(
 }
 
 /**
- * Shortens a part without changes. At the ends of a text, only the side next to a change is
+ * Folds a part without changes. At the ends of a text, only the side next to a change is
  * context.
  */
 function shortenText(text: string, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Html {
@@ -65,8 +80,9 @@ function shortenText(text: string, { isFirst, isLast }: { isFirst: boolean; isLa
   // Of a text without any change, the beginning is shown.
   const before = isFirst && !isLast ? 0 : isFirst ? 2 * contextWords : contextWords;
   const after = isLast ? 0 : contextWords;
-  const omitted = words.length - before - after;
-  const [start, end] = [words.slice(0, before).join(""), words.slice(words.length - after).join("")];
-  const mark = html`<span class="omitted" title="${omitted} words omitted">[… ${omitted} words …]</span>`;
-  return html`${start}${mark} ${after > 0 ? end : ""}`;
+  const end = words.length - after;
+  const [start, omitted, rest] = [words.slice(0, before), words.slice(before, end), words.slice(end)];
+  const summary = html`<summary>[… ${omitted.length} words …]</summary>`;
+  const folded = html`<details class="omitted">${summary}${omitted.join("")}</details>`;
+  return html`${start.join("")}${folded} ${rest.join("")}`;
 }

@@ -4,7 +4,6 @@ import { groupBy } from "../base/group-by.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
 
-/** The facts of a run that grouping needs. */
 interface GroupedRun {
   readonly run: RunFolder;
   readonly results: Results | null;
@@ -27,41 +26,32 @@ export interface TaskGroups<T extends GroupedRun> {
   readonly baseline: RunGroup<T>;
 }
 
-/** Groups runs by task, and inside a task those that differ only in their seed. */
-export function groupRuns<T extends GroupedRun>(runs: readonly T[]): TaskGroups<T>[] {
+/**
+ * Groups runs by task, and inside a task those that differ only in their seed. Names that somebody
+ * gave to folders come first.
+ */
+export function groupRuns<T extends GroupedRun>(
+  runs: readonly T[],
+  given: ReadonlyMap<string, string> = new Map(),
+): TaskGroups<T>[] {
   const tasks = groupBy(runs, ({ run, results }) => results?.task ?? run.task);
   return [...tasks].map(([task, inTask]) => {
-    const groups = [...groupBy(inTask, ({ run }) => JSON.stringify(listSettings(run.config))).values()]
+    const found = [...groupBy(inTask, ({ run }) => JSON.stringify(listSettings(run.config))).values()]
       .flatMap(splitRepeatedSeeds)
       .map((same) => same.toSorted((a, b) => a.run.config.seed - b.run.config.seed));
-    const names = labelRuns(
-      groups.map(([first]) => first!.run),
-      { ignoreSeed: true },
-    );
-    const folders = groups.map(([first]) => basename(first!.run.folder));
-    const named = groups.map((same, i) => {
+    const firsts = found.map(([first]) => first!.run);
+    const labels = labelRuns(firsts, { ignoreSeed: true });
+    const folders = firsts.map(({ folder }) => basename(folder));
+    const groups = firsts.map((run, i) => {
+      const [label, folder] = [labels[i]!, folders[i]!];
       // A list of settings says less than the name that somebody gave to a folder.
-      const isLong = names[i]!.includes(", ") && same.length === 1;
-      const name =
-        isLong && folders.indexOf(folders[i]!) === folders.lastIndexOf(folders[i]!) ? folders[i]! : names[i]!;
-      return { name, options: formatOptions(same[0]!.run), runs: same };
+      const isLong = label.includes(", ") && found[i]!.length === 1;
+      const isUnique = folders.indexOf(folder) === folders.lastIndexOf(folder);
+      const name = given.get(run.folder) ?? (isLong && isUnique ? folder : label);
+      return { name, options: formatOptions(run), runs: found[i]! };
     });
-    return { task, groups: named, baseline: findBaseline(named) };
-  });
-}
-
-function findBaseline<T extends GroupedRun>(groups: readonly RunGroup<T>[]): RunGroup<T> {
-  return groups.find(({ runs: [first] }) => first!.run.method === "standard") ?? groups[0]!;
-}
-
-/** Groups models that somebody named by task. The first one of a task is its baseline. */
-export function groupModels<T extends GroupedRun>(
-  models: readonly { readonly name: string; readonly runs: readonly T[] }[],
-): TaskGroups<T>[] {
-  const tasks = groupBy(models, ({ runs: [first] }) => first!.results?.task ?? first!.run.task);
-  return [...tasks].map(([task, inTask]) => {
-    const groups = inTask.map(({ name, runs }) => ({ name, options: formatOptions(runs[0]!.run), runs }));
-    return { task, groups, baseline: groups[0]! };
+    const baseline = groups.find(({ runs: [first] }) => first!.run.method === "standard") ?? groups[0]!;
+    return { task, groups, baseline };
   });
 }
 

@@ -73,7 +73,7 @@ function describeSingle(rows: readonly ComparisonRow[], main: string, attack: st
   return sentences.join(" ");
 }
 
-/** The number of texts that fool only one of two models, by attack; empty without two attacked models. */
+/** The number of texts that fool only one of two models, by attack. */
 export function describeOneSided(rows: readonly ComparisonRow[], baselineName: string): string {
   const main = selectMainMetric(rows);
   const baseline = rows.find(({ group }) => group.name === baselineName);

@@ -53,6 +53,14 @@ export function renderBar(fraction: number): Html {
   return html`<svg class="bar" aria-hidden="true"><rect width="${width}" height="100%"/></svg>`;
 }
 
+/** The colors of a chart. They have no style of their own, either. */
+export function renderLegend(entries: readonly { readonly color: string; readonly label: Content }[]): Html {
+  return html`<ul class="legend">${entries.map(
+    ({ color, label }) => html`
+<li><svg width="18" height="8" aria-hidden="true"><rect width="18" height="8" rx="2" fill="${color}"/></svg> ${label}</li>`,
+  )}</ul>`;
+}
+
 /** A table whose rows begin with their name. Small screens scroll it. */
 export function renderTable(title: string, head: readonly string[], rows: readonly (readonly Content[])[]): Html {
   return html`<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
@@ -61,4 +69,10 @@ export function renderTable(title: string, head: readonly string[], rows: readon
 <tbody>${rows.map(
     ([first, ...others]) => html`<tr><th scope="row">${first}</th>${others.map((cell) => html`<td>${cell}</td>`)}</tr>`,
   )}</tbody></table></div>`;
+}
+
+/** Facts with their names. Empty ones are left out. */
+export function renderFacts(facts: readonly (readonly [string, Content])[]): Html {
+  const known = facts.filter(([, value]) => value !== null && value !== "");
+  return html`<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }

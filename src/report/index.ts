@@ -8,7 +8,7 @@ import { orNull, validate } from "../base/validate.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { createAttackReport, readAttackFolders } from "./attack-report.js";
 import { compareGroups } from "./comparison.js";
-import { groupModels, groupRuns, type TaskGroups } from "./groups.js";
+import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { generator, type Report, renderPage, type Section } from "./page.js";
 import { type ReportRun, readReportRun } from "./report-run.js";
@@ -22,7 +22,6 @@ import { renderFiguresSection } from "./sections/figures.js";
 import { renderNextSection } from "./sections/next.js";
 import { renderRunsSection } from "./sections/runs.js";
 
-/** Writes a report of runs. */
 export const reportRequestSchema = z.strictObject({
   runs: z
     .array(z.string())
@@ -43,11 +42,10 @@ export interface KnownFacts {
   readonly verdict?: string | null;
   /** The data as the person named it. The runs may read a copy. */
   readonly source?: string | null;
-  /** Names of the models, in the order of the folders. The first one is the baseline. */
+  /** Names of the models, in the order of the folders. */
   readonly names?: readonly string[];
 }
 
-/** A report that was written, and what it contains. */
 export interface ReportResult extends Omit<Report, "html"> {
   readonly path: string;
   readonly bytes: number;
@@ -82,13 +80,12 @@ async function checkReplaceable(out: string): Promise<void> {
 export async function createReport(
   folders: readonly string[],
   title: string | null = null,
-  { verdict = null, source = null, names }: KnownFacts = {},
+  { verdict = null, source = null, names = [] }: KnownFacts = {},
 ): Promise<Report> {
   const attacked = await readAttackFolders(folders);
   if (attacked) return createAttackReport(attacked, title);
   const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
-  const find = (folder: string): ReportRun => runs.find(({ run }) => run.folder === folder)!;
-  const tasks = names ? groupModels(names.map((name, i) => ({ name, runs: [find(folders[i]!)] }))) : groupRuns(runs);
+  const tasks = groupRuns(runs, new Map(names.map((name, i) => [folders[i]!, name])));
   const compared = new Map(tasks.map((task) => [task, compareGroups(task)]));
   const examples = await Promise.all(tasks.map(({ groups }) => selectExamples(groups)));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {
@@ -109,7 +106,7 @@ export async function createReport(
     ],
     ["exact", "Exact accuracy", renderExactSection(runs)],
     ["certificates", "Certificates", renderCertificatesSection(runs)],
-    ["training", "Training", renderPerTask(renderCurvesSection)],
+    ["training", "Training", renderPerTask((task) => renderCurvesSection(task))],
     ["figures", "Figures", renderFiguresSection(runs)],
     ["examples", "Attacked texts", renderPerTask((task, i) => renderExamplesSection(examples[i]!, task.groups))],
     ["runs", "Runs", renderRunsSection(runs)],
@@ -147,7 +144,7 @@ function renderSanitySection(runs: readonly ReportRun[]): Html | null {
   const attacked = runs.filter(({ attacks }) => attacks.journals.size > 0);
   if (attacked.length === 0) return null;
   const warnings = attacked.flatMap((each) =>
-    each.warnings.map(({ message }) => html`<li><b>${each.run.folder}</b>: ${message}</li>`),
+    each.warnings.map((message) => html`<li><b>${each.run.folder}</b>: ${message}</li>`),
   );
   const notes = attacked.flatMap(({ run, attacks: { journals, summary } }) => [
     ...(summary ? [] : [`${run.folder}: its attacks used different texts, so they were not checked together.`]),

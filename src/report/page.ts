@@ -2,12 +2,10 @@ import { createHash } from "node:crypto";
 import { type Html, html, trustHtml } from "./html.js";
 import { stylesheet } from "./stylesheet.js";
 
-/** A report, and what it contains. */
 export interface Report {
   readonly html: string;
   readonly runs: number;
   readonly attacks: number;
-  /** Attacked texts that are shown. */
   readonly examples: number;
   readonly figures: number;
 }
@@ -61,7 +59,7 @@ for (const form of document.querySelectorAll("form.filters")) {
   update();
 }
 // Open all details, so that a printed report is complete.
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((element) => (element.open = true)));
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.omitted)").forEach((element) => (element.open = true)));
 `;
 
 /**

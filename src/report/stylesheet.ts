@@ -6,21 +6,26 @@ const { light, dark } = themes;
 export const stylesheet = `
 :root {
   color-scheme: light dark;
-  --ink: ${light.ink}; --paper: ${light.paper}; --quiet: #5b6774; --line: #d9dee4; --card: #f5f7f9; --accent: #1c5fa8;
-  --good: #1a7346; --good-soft: #d9f2e4; --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf;
-  --bar: #b9d3ee;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: ${dark.ink}; --paper: ${dark.paper}; --quiet: #9aa7b5; --line: #2c3642; --card: #1a212b; --accent: #7db7f5;
-    --good: #6fd6a1; --good-soft: #143626; --bad: #ff9c94; --bad-soft: #451c19; --warn: #f0c869;
-    --warn-soft: #3b2f10; --bar: #2c4a6b;
-  }
+  --ink: light-dark(${light.ink}, ${dark.ink});
+  --paper: light-dark(${light.paper}, ${dark.paper});
+  --quiet: light-dark(#56616d, #a3afbc);
+  --line: light-dark(#d9dee4, #2c3642);
+  --card: light-dark(#f5f7f9, #1a212b);
+  --accent: light-dark(#1c5fa8, #7db7f5);
+  --good: light-dark(#17683f, #6fd6a1);
+  --good-soft: light-dark(#d9f2e4, #143626);
+  --bad: light-dark(#a8221b, #ff9c94);
+  --bad-soft: light-dark(#fde3e0, #451c19);
+  --warn: light-dark(#6f4d00, #f0c869);
+  --warn-soft: light-dark(#fff1cf, #3b2f10);
+  --bar: light-dark(#6ea6df, #3f74ab);
 }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
 body {
-  margin: 0; background: var(--paper); color: var(--ink);
+  margin: 0;
+  background: var(--paper);
+  color: var(--ink);
   font: 16px/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
 }
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
@@ -38,10 +43,24 @@ a { color: var(--accent); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
 .lead, .note, caption, figcaption, footer, .folder { color: var(--quiet); }
 .note, figcaption, caption { font-size: .9rem; }
-.sr-only { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.sr-only {
+  position: absolute;
+  width: 1px;
+  height: 1px;
+  overflow: hidden;
+  clip-path: inset(50%);
+  white-space: nowrap;
+}
 .skip { position: absolute; left: -999rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: .5rem 1rem; z-index: 1; }
-nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; list-style: none; padding: 0; margin: 1rem 0 0; }
+nav ul {
+  display: flex;
+  flex-wrap: wrap;
+  gap: .25rem 1.25rem;
+  list-style: none;
+  padding: 0;
+  margin: 1rem 0 0;
+}
 nav a { display: inline-block; padding: .35rem 0; }
 small { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet); }
 
@@ -55,74 +74,110 @@ table.comparison { width: 100%; min-width: 34rem; }
 .comparison td { white-space: nowrap; }
 .comparison small + .bar { margin-top: .3rem; }
 .bar {
-  display: block; width: 100%; height: .4rem; border-radius: .2rem; fill: var(--bar); background: var(--line);
-  print-color-adjust: exact; -webkit-print-color-adjust: exact;
+  display: block;
+  width: 100%;
+  height: .4rem;
+  border-radius: .2rem;
+  fill: var(--bar);
+  background: var(--line);
+  print-color-adjust: exact;
+  -webkit-print-color-adjust: exact;
 }
 .comparison .bar { width: 7rem; }
-.bracket { width: 8rem; height: 14px; overflow: visible; stroke: currentColor; stroke-width: 2; }
-.bracket .axis { stroke: var(--line); }
 .better { color: var(--good); } .worse { color: var(--bad); }
 .none { color: var(--quiet); }
 .verdict { font-size: 1.15rem; max-width: 52rem; }
 .verdicts { padding-left: 1.2rem; }
 .warnings { list-style: none; padding: 0; }
 .warnings li {
-  background: var(--warn-soft); border-left: 4px solid var(--warn); padding: .6rem .9rem; margin: .5rem 0;
+  background: var(--warn-soft);
+  border-left: 4px solid var(--warn);
+  padding: .6rem .9rem;
+  margin: .5rem 0;
   border-radius: 0 .3rem .3rem 0;
 }
 
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .5rem 0; }
-.legend li.plain { font-size: .85rem; color: var(--quiet); }
-.legend li:not(.plain)::before {
-  content: ""; display: inline-block; width: 1.1rem; height: .25rem; border-radius: .2rem; background: var(--swatch);
-  margin-right: .45rem; vertical-align: middle; print-color-adjust: exact; -webkit-print-color-adjust: exact;
+.legend {
+  list-style: none;
+  display: flex;
+  flex-wrap: wrap;
+  gap: .3rem 1.2rem;
+  padding: 0;
+  margin: .5rem 0;
 }
 .charts, .figures {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem;
+  display: grid;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr));
+  gap: 1.5rem;
 }
 .accuracies { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem; }
 .accuracies > :only-child { max-width: 44rem; }
 figure { margin: 0; min-width: 0; }
-.chart svg, .figures img { display: block; max-width: 100%; }
-.chart svg { width: 100%; }
-.chart svg:not(.accuracy), .figures img { height: auto; }
+.chart > div > svg, .figures img { display: block; max-width: 100%; }
+.chart > div > svg { width: 100%; }
+.chart > div > svg:not(.accuracy), .figures img { height: auto; }
 .chart figcaption { margin-bottom: .3rem; }
 .figures img { border: 1px solid var(--line); border-radius: .5rem; margin-bottom: .4rem; }
 
 .filters { display: flex; flex-wrap: wrap; align-items: center; gap: .6rem 1.5rem; margin: 1rem 0; }
 .filters[hidden], .example[hidden] { display: none; }
-fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
+fieldset {
+  border: 0;
+  padding: 0;
+  margin: 0;
+  display: flex;
+  flex-wrap: wrap;
+  gap: .2rem 1.1rem;
+}
 legend { float: left; padding: .3rem 0; margin-right: 1.1rem; font-weight: 600; }
-.filters label { padding: .3rem 0; }
+.filters label { padding: .3rem 0; max-width: 100%; }
 input, select { font: inherit; accent-color: var(--accent); }
 .example {
-  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0;
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: .6rem;
+  padding: 1rem 1.1rem;
+  margin: 1rem 0;
   break-inside: avoid;
 }
 .example > details { border: 0; padding: 0; margin: 0; }
 .example h3 { display: inline; margin: 0 .5rem 0 0; overflow-wrap: anywhere; }
 .example summary small { display: inline; font-size: .85rem; margin-right: .5rem; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
-.omitted { color: var(--quiet); font-size: .85rem; }
 del {
-  text-decoration: none; border-bottom: 2px solid var(--bad); background: var(--bad-soft); padding: 0 .1em;
+  text-decoration: none;
+  border-bottom: 2px solid var(--bad);
+  background: var(--bad-soft);
+  padding: 0 .1em;
   border-radius: .15em;
 }
 ins {
-  text-decoration: none; font-weight: 600; border-bottom: 2px solid var(--good); background: var(--good-soft);
-  padding: 0 .1em; border-radius: .15em;
+  text-decoration: none;
+  font-weight: 600;
+  border-bottom: 2px solid var(--good);
+  background: var(--good-soft);
+  padding: 0 .1em;
+  border-radius: .15em;
 }
 del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .success ins { border-color: var(--bad); background: var(--bad-soft); }
 .versions {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem 1.5rem;
-  border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .8rem;
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr));
+  gap: 1rem 1.5rem;
+  border-top: 1px solid var(--line);
+  padding-top: .8rem;
+  margin-top: .8rem;
 }
 .version { min-width: 0; }
 .version h4 { font-size: .95rem; color: var(--ink); }
 .version .note { margin: .2rem 0 0; font-size: .82rem; }
 .badge {
-  font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft);
+  font-size: .78rem;
+  font-weight: 600;
+  padding: .1rem .5rem;
+  border-radius: 1rem;
+  background: var(--warn-soft);
   color: var(--warn);
 }
 .badge.success { background: var(--bad-soft); color: var(--bad); }
@@ -136,15 +191,24 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
 details { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; margin: .6rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 details[open] > summary { margin-bottom: .5rem; }
+.omitted, .omitted > summary { display: inline; border: 0; padding: 0; margin: 0; }
+.omitted > summary { color: var(--quiet); font-size: .85rem; list-style: none; }
 dl {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem;
-  margin: 0;
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+  gap: .5rem 1.5rem;
+  margin: .75rem 0 0;
 }
-dl.data { margin: .75rem 0 0; }
 dt { font-size: .82rem; color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 pre {
-  background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem;
-  line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere;
+  background: var(--card);
+  border-radius: .4rem;
+  padding: .8rem;
+  overflow-x: auto;
+  font-size: .85rem;
+  line-height: 1.5;
+  white-space: pre-wrap;
+  overflow-wrap: anywhere;
 }
 footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 
@@ -159,7 +223,11 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
   .comparison tr { border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; margin-bottom: .8rem; }
   .comparison tbody th { margin-bottom: .4rem; }
   .comparison td {
-    display: flex; justify-content: space-between; gap: 1rem; border-top: 1px solid var(--line); padding: .4rem 0;
+    display: flex;
+    justify-content: space-between;
+    gap: 1rem;
+    border-top: 1px solid var(--line);
+    padding: .4rem 0;
     white-space: normal;
   }
   .comparison td::before { content: attr(data-head); color: var(--quiet); flex: 1; }
@@ -167,10 +235,7 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
 @media print {
-  :root {
-    --ink: #000; --paper: #fff; --quiet: #444; --line: #bbb; --card: #fff; --good: #1a7346; --good-soft: #d9f2e4;
-    --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf; --bar: #b9d3ee;
-  }
+  :root { color-scheme: light; --ink: #000; --quiet: #444; --line: #bbb; --card: #fff; }
   body { font-size: 10.5pt; }
   nav, .filters, .skip { display: none; }
   header.page, main, footer { max-width: none; padding-left: 0; padding-right: 0; }

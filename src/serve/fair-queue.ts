@@ -3,7 +3,6 @@ import { splitCalls } from "../models/inference/predict-in-calls.js";
 import type { CallLimits, Predictor, PreparedText } from "../models/inference/predictor.js";
 import type { Score } from "../models/inference/score.js";
 
-/** A call of a client that waits. */
 interface WaitingCall {
   readonly client: string;
   readonly items: readonly PreparedText[];

@@ -12,7 +12,6 @@ export interface HttpErrorInit {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The error of such a response. */
 export class HttpError extends Error implements HttpErrorInit {
   constructor(
     readonly status: HttpErrorInit["status"],
@@ -88,7 +87,6 @@ export class BodyMemory {
   }
 }
 
-/** The limits of a JSON body. */
 export interface JsonBodyLimits {
   readonly maxBytes: number;
   readonly memory: BodyMemory;
@@ -123,7 +121,6 @@ export function checkStructure(body: Buffer, maxDepth: number, maxValues: number
   }
 }
 
-/** The position of the quote that ends a string. */
 function findEndOfString(body: Buffer, start: number): number {
   for (let i = start + 1; i < body.length; i++) {
     if (body[i] === backslash) i++;

@@ -11,18 +11,14 @@ import { createOpenApi, predictBodySchema } from "./openapi.js";
 import type { PassLimits } from "./pass-budget.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
-/** The answers of a server. */
 export interface InferenceHandler {
-  /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   readonly service: ModelService;
   readonly metrics: InferenceMetrics;
 }
 
 export interface InferenceLimits extends PassLimits {
-  /** Maximum texts per request. */
   readonly maxTexts: number;
-  /** Maximum characters per text. */
   readonly maxCharacters: number;
   readonly maxBytes?: number;
 }
@@ -62,7 +58,9 @@ export function createInferenceApp(
   let isStopping = false;
   const routes = ["/", "/predict", "/health", "/metrics", "/openapi.json"];
   const log = createRequestLog(routes, (request) => {
-    metrics.countRequest(request.route, request.status, request.milliseconds / 1000);
+    const { route, status, milliseconds } = request;
+    metrics.requests.inc({ route, status });
+    if (route === "/predict") metrics.seconds.observe(milliseconds / 1000);
     onRequest?.(request);
   });
   const app = createHttpApp({
@@ -72,7 +70,7 @@ export function createInferenceApp(
   app.get("/", (context) => context.json(modelInfo));
   app.get("/health", (context) => context.json({ status: isStopping ? "stopping" : "ok" }, isStopping ? 503 : 200));
   app.get("/metrics", async (context) =>
-    context.text(await metrics.format(), 200, { "content-type": metrics.contentType }),
+    context.text(await metrics.registry.metrics(), 200, { "content-type": metrics.registry.contentType }),
   );
   app.get("/openapi.json", (context) =>
     context.json(createOpenApi({ ...limits, model: modelInfo, hasApiKey: apiKey !== null, version })),
@@ -92,7 +90,7 @@ export function createInferenceApp(
     const flagged = answers.flatMap((each) => each.flagged ?? []);
     const rows = answers.map(({ probabilities }) => probabilities);
     const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
-    for (const label of predictions) metrics.countPrediction(label);
+    for (const label of predictions) metrics.predictions.inc({ label });
     if (isHuggingFace) return context.json(rows.map((row) => toScores(row, labels)));
     const probabilities = rows.map((row) => Array.from(row));
     return context.json({

@@ -10,7 +10,6 @@ import { createModelService, type ModelService, type ServiceLimits } from "./mod
 
 /** The program of the process that computes for `temper serve`. */
 
-/** The model to serve, and how. */
 export interface ServedSettings {
   readonly reference: string;
   readonly options: Omit<LoadClassifierOptions, "onEvent">;
@@ -18,7 +17,6 @@ export interface ServedSettings {
   readonly limits: Omit<ServiceLimits, "maxBatchTexts"> & { readonly maxBatchTexts: number | null };
 }
 
-/** The facts that clients may know about the model. */
 interface ServedModelFacts {
   readonly labels: readonly string[];
   readonly tokenization: string;

@@ -9,22 +9,18 @@ import { checkPasses, countPasses, PassBudget, type PassLimits } from "./pass-bu
 
 /** Milliseconds of tokenization after which other requests get their turn. */
 const maxBusyMilliseconds = 10;
-/** A batch of the server is so much smaller than a call of the model, because other clients wait for it. */
+/** A batch is so much smaller than a call of the model, because other clients wait for it. */
 const batchesPerCall = 4;
 /** Tokens per call of a GPU, which has no limit of its own. */
 const gpuTokens = 262_144;
 
-/** The limits of a service. */
 export interface ServiceLimits extends PassLimits {
-  /** Maximum texts that are classified together. */
   readonly maxBatchTexts: number;
   /** True if texts with hidden text are errors. Default: false. */
   readonly rejectHidden?: boolean;
 }
 
-/** The events of a service, for metrics. */
 export interface ServiceEvents {
-  /** Called with the number of texts of each batch. */
   onBatch(texts: number): void;
   /** Called with the model passes that wait or are being computed. */
   onWaiting(passes: number): void;
@@ -41,7 +37,6 @@ export interface ServedPredictor {
   wrap(predictor: Predictor): Predictor<PreparedText, UsedAnswer>;
 }
 
-/** Creates a service that computes in this process. */
 export function createModelService(
   { predictor: model, wrap }: ServedPredictor,
   { maxBatchTexts, rejectHidden = false, ...limits }: ServiceLimits,

@@ -13,12 +13,10 @@ export interface PassLimits {
 
 const advice = "Send fewer or shorter texts per request";
 
-/** Counts the passes for prepared texts. */
 export function countPasses(items: readonly PreparedText[]): number {
   return items.reduce((sum, { passes = 1 }) => sum + passes, 0);
 }
 
-/** Rejects a request with more passes than one may need. */
 export function checkPasses(passes: number, maxPasses: number): void {
   if (passes > maxPasses)
     throw new HttpError(
@@ -28,7 +26,6 @@ export function checkPasses(passes: number, maxPasses: number): void {
     );
 }
 
-/** The passes of all requests that are not answered yet. */
 export class PassBudget {
   readonly #byClient = new Map<string, number>();
   #total = 0;

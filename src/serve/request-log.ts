@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { MiddlewareHandler } from "hono";
 
-/** One request, as a line of a structured log. */
 export interface LoggedRequest {
   readonly time: string;
   /** The client's `x-request-id`, or a random one. The response has the same. */
@@ -45,7 +44,6 @@ export function createRequestLog(
   };
 }
 
-/** Tells the log how many texts a request had. */
 export function noteTextCount(context: { header(name: string, value: string): void }, count: number): void {
   context.header(countHeader, String(count));
 }

@@ -10,14 +10,13 @@ import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { HttpError, listen } from "./http.js";
 import { createInferenceApp } from "./inference-app.js";
-import { InferenceMetrics } from "./inference-metrics.js";
+import { createInferenceMetrics } from "./inference-metrics.js";
 import type { ServedSettings, ServeMethods } from "./model-process.js";
 import type { ModelService } from "./model-service.js";
 import type { LoggedRequest } from "./request-log.js";
 
 export type { LoggedRequest };
 
-/** The request of `serve`. */
 export const serveRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   port: z.number().int().min(0).max(65_535).default(8080).describe("port to listen on; 0 chooses a free one"),
@@ -59,9 +58,7 @@ export interface ServedModel extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Callbacks while a model is served. */
 export interface ServeCallbacks extends Callbacks {
-  /** Called after each request. */
   readonly onRequest?: ((request: LoggedRequest) => void) | undefined;
 }
 
@@ -82,7 +79,7 @@ export async function serve(request: ServeRequest, callbacks: ServeCallbacks = {
   const { maxPasses, maxClientPasses, maxQueuedPasses, maxBatchTexts, rejectHidden } = parsed;
   const { onEvent, onRequest } = callbacks;
   const apiKey = readApiKey(parsed.apiKey);
-  const metrics = new InferenceMetrics();
+  const metrics = createInferenceMetrics();
   const settings: ServedSettings = {
     reference,
     options: { device, precision, threads, windows, positiveLabel },
@@ -103,7 +100,7 @@ export async function serve(request: ServeRequest, callbacks: ServeCallbacks = {
         { settings, texts, client },
         {
           onEvent: (event) =>
-            "batch" in event ? metrics.countBatch(event.batch) : metrics.setWaitingPasses(event.waiting),
+            "batch" in event ? metrics.batches.observe(event.batch) : metrics.waitingPasses.set(event.waiting),
         },
       );
       if ("answers" in found) return found.answers;

@@ -1,6 +1,5 @@
 import type { SearchStep } from "../actions/attack/attack-text.js";
 import type { AttackOutcome } from "../attacks/result.js";
-import type { WordChange } from "../attacks/word-changes.js";
 import type { WorkProgress } from "../jobs/work-request.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-pieces.js";
@@ -16,7 +15,6 @@ export interface MetricCell {
   readonly examples: number | null;
 }
 
-/** One run of the table. */
 export interface RunRow extends Omit<RunSummary, "folder"> {
   /** Names the run in requests. */
   readonly id: string;
@@ -24,12 +22,8 @@ export interface RunRow extends Omit<RunSummary, "folder"> {
   readonly name: string;
   /** The path as commands take it. */
   readonly folder: string;
-  /** Equal for runs that differ only in their seed. */
-  readonly group: string;
   /** The methods with their options. */
   readonly methodLabel: string;
-  /** The sweep that the run belongs to. */
-  readonly sweep: string | null;
   readonly hasModel: boolean;
   /** The label whose texts were attacked; null if they are of every label. */
   readonly attackedLabel: string | null;
@@ -40,42 +34,22 @@ export interface RunRow extends Omit<RunSummary, "folder"> {
   readonly metrics: Readonly<Record<string, MetricCell>>;
 }
 
-/** A sweep below the folders: how many of its runs have finished. */
-export interface SweepRow {
-  readonly name: string;
-  readonly finished: number;
-  readonly total: number;
-}
-
-/** A folder with an ONNX model, for the playground. */
 export interface ExportRow {
   readonly id: string;
   readonly name: string;
 }
 
-/** A message to an open page. */
-export type LiveMessage =
-  | { readonly type: "runs"; readonly rows: readonly RunRow[]; readonly removed: readonly string[] }
-  | { readonly type: "sweeps"; readonly sweeps: readonly SweepRow[] }
-  | { readonly type: "jobs"; readonly jobs: readonly JobRow[] }
-  | { readonly type: "exports"; readonly exports: readonly ExportRow[] }
-  /** Every run has been read once. */
-  | { readonly type: "ready" };
-
-export interface Series {
-  readonly name: string;
-  /** The color of a model in a comparison; otherwise the page chooses one. */
-  readonly color?: string;
-  readonly steps: readonly number[];
-  readonly values: readonly number[];
-}
-
-/** The lines of one chart. */
-export interface ChartData {
-  readonly id: string;
-  readonly title: string;
-  readonly unit: "percent" | "number";
-  readonly series: readonly Series[];
+/** What an open page does not know yet, and everything else that changes. */
+export interface StudioState {
+  /** The page sends it with its next request. */
+  readonly version: number;
+  /** New and changed rows; all of them if the page must forget the others. */
+  readonly rows: readonly RunRow[];
+  readonly isComplete: boolean;
+  readonly exports: readonly ExportRow[];
+  readonly jobs: readonly JobRow[];
+  /** True when every run has been read once. */
+  readonly isReady: boolean;
 }
 
 export interface JournalInfo {
@@ -84,56 +58,33 @@ export interface JournalInfo {
   readonly total: number;
 }
 
-/** Everything on the page of one run. Names and texts in its parts of a report are escaped. */
+/** Everything on the page of one run. Texts are parts of a report: names in them are escaped. */
 export interface RunDetail {
   readonly row: RunRow;
-  readonly charts: readonly ChartData[];
-  readonly labels: readonly string[];
   readonly journals: readonly JournalInfo[];
-  /** The numbers of all attacks, as a report shows them; null if there are none. */
+  /** The numbers of all attacks; null if there are none. */
   readonly attackTable: string | null;
   readonly commands: readonly string[];
   readonly warnings: readonly string[];
-  /** Bounds on the accuracy under every attack, as a report shows them; null if there are none. */
-  readonly bounds: string | null;
+  /** The numbers, the certificates and the charts of the training. */
+  readonly results: string;
   /** The figures, the settings and where the run was trained. */
   readonly background: string;
 }
 
-/** A piece of a text. A word that an attack replaced has its original in `was`. */
-export interface DiffPiece {
-  readonly text: string;
-  readonly was?: string;
-}
-
-/** One attacked text. */
-export interface JournalText {
-  readonly id: string;
-  readonly label: number;
-  readonly outcome: AttackOutcome;
-  readonly queries: number;
-  readonly before: readonly number[];
-  readonly after: readonly number[];
-  readonly edits: readonly WordChange[];
-  /** The final text of each field. */
-  readonly fields: readonly (readonly DiffPiece[])[];
-}
-
-/** A part of the texts that match a search. */
 export interface TextsPage {
   readonly total: number;
   readonly matching: number;
-  readonly texts: readonly JournalText[];
-}
-
-/** A comparison as a report shows it. */
-export interface ComparisonAnswer {
-  /** Markup of this package. Names and texts in it are escaped. */
+  /** The first of them, as a part of a report. */
   readonly html: string;
-  readonly charts: readonly ChartData[];
 }
 
-/** A model that the playground has loaded. */
+/** A comparison, as a part of a report. */
+export interface ComparisonAnswer {
+  readonly names: readonly string[];
+  readonly html: string;
+}
+
 export interface PlaygroundModel {
   readonly reference: string;
   readonly labels: readonly string[];
@@ -141,19 +92,16 @@ export interface PlaygroundModel {
   readonly attacks: readonly AttackChoice[];
 }
 
-/** An attack to choose, with a field for each of its options. */
 export interface AttackChoice extends FormOption {
   readonly fields: readonly FormField[];
 }
 
-/** A text of the model's task. */
 export interface PlaygroundExample {
   readonly texts: readonly string[];
   /** The name of its label; empty if it has none. */
   readonly label: string;
 }
 
-/** A model's answer for a text. */
 export interface Scored {
   readonly probabilities: readonly number[];
   /** The texts in pieces: words with their index, and what is between them. */
@@ -170,13 +118,13 @@ export interface ScoredWord {
 
 /** A message to the playground while it attacks a text. */
 export type SearchMessage =
-  | { readonly type: "start"; readonly pieces: readonly (readonly TextPiece[])[] }
   | ({ readonly type: "step" } & SearchStep)
   | {
       readonly type: "end";
-      readonly result: JournalText;
-      /** The texts after the attack. */
+      readonly outcome: AttackOutcome;
+      readonly queries: number;
       readonly texts: readonly string[];
+      readonly html: string;
     }
   | { readonly type: "error"; readonly message: string };
 
@@ -193,7 +141,7 @@ export interface JobRow {
   readonly started: string;
   readonly error: string | null;
   readonly command: string;
-  /** The run that it writes, if it exists. */
+  /** The id of the run that it writes, if it exists. */
   readonly run: string | null;
 }
 
@@ -212,30 +160,14 @@ export interface FormOption {
   readonly hint: string;
 }
 
-/** Values to start a form with. */
-export interface FormPreset {
-  readonly title: string;
-  readonly hint: string;
-  readonly values: Readonly<Record<string, string>>;
-}
-
-export interface Form {
-  readonly fields: readonly FormField[];
-  readonly presets: readonly FormPreset[];
-}
-
-/** The columns of a file and its first rows, or why it cannot be read. */
-export interface DataPreview {
+export interface DataColumns {
   readonly columns: readonly string[];
-  /** The first rows, as a part of a report. */
-  readonly table: string;
   readonly problem: string | null;
 }
 
 /** A field of a form, as the schema describes it. */
 export interface FormField {
   readonly key: string;
-  /** The name that people read. */
   readonly label: string;
   readonly type: "text" | "number" | "boolean" | "choice" | "list";
   readonly default: unknown;
@@ -249,11 +181,11 @@ export interface FormField {
   readonly options: readonly FormOption[];
 }
 
-/** A pair to judge. Which text is the original is not sent. */
+/** A pair of texts to judge, as parts of a report. Which one is the original is not sent. */
 export interface RatingPair {
   readonly id: string;
-  readonly first: readonly string[];
-  readonly second: readonly string[];
+  readonly first: string;
+  readonly second: string;
 }
 
 export interface RatingReport {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { auditFiles, auditResultSchema } from "../audit/audit-result.js";
+import { renderAuditParts } from "../audit/page.js";
 import { UserError } from "../base/errors.js";
 import { exists } from "../base/files.js";
 import { readJsonIfExists } from "../base/read-json.js";
@@ -8,8 +9,6 @@ import type { AuditRow } from "./api.js";
 
 /** The finished audits at or below the folders of the studio. Others are skipped. */
 export async function listAudits(folders: readonly string[]): Promise<AuditRow[]> {
-  // Figures take long to load.
-  const { renderAuditParts } = await import("../audit/page.js");
   const rows: AuditRow[] = [];
   const hasAudit = (folder: string): Promise<boolean> => exists(join(folder, auditFiles.json));
   for (const root of folders)

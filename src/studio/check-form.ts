@@ -22,7 +22,6 @@ import { isRemoteData, taskNames } from "../tasks/index.js";
 import type { FormCheck } from "./api.js";
 import { type FormValues, type JobKind, listFields, toRequest } from "./forms.js";
 
-/** A form that was checked. Without problems, it has a request. */
 export interface CheckedForm extends FormCheck {
   readonly request: Extract<WorkRequest, { kind: JobKind }> | null;
 }
@@ -36,7 +35,8 @@ export async function checkForm(kind: JobKind, values: FormValues, folders: read
   const problems: Problems = {};
   const keys = new Set(fields.map(({ key }) => key));
   for (const key of Object.keys(values)) if (!keys.has(key)) problems[key] = "This form has no such field.";
-  const request = await checks[kind](given, values, folders, problems);
+  const out = typeof values.out === "string" && values.out.trim() !== "" ? values.out.trim() : null;
+  const request = await checks[kind]({ given, out, folders, problems });
   if (request === null || Object.keys(problems).length > 0)
     return { problems, command: null, code: null, question: null, request: null };
   return {
@@ -63,65 +63,53 @@ function askAboutSize(request: JobRequest<JobKind>): string | null {
 }
 
 type JobRequest<Kind extends JobKind> = Extract<WorkRequest, { kind: Kind }>;
-type Check<Kind extends JobKind> = (
-  given: Record<string, unknown>,
-  values: FormValues,
-  folders: readonly string[],
-  problems: Problems,
-) => Promise<JobRequest<Kind> | null>;
 
-const checkTrain: Check<"train"> = async (given, values, folders, problems) => {
-  parseRequest(runConfigSchema, given, problems);
-  await checkMethods("methods", toList(given.methods), problems);
-  checkData(given, problems);
-  const out = readOut(values);
-  if (out !== null) checkOut(out, folders, problems);
-  if (Object.keys(problems).length > 0) return null;
-  const resolved = await explain("methods", problems, () =>
-    resolveRun(given, { trust: "none", folder: "." }, () => "form"),
-  );
-  if (!resolved) return null;
-  const { config } = resolved;
-  const folder = out ?? join(folders[0]!, basename(getDefaultRunFolder(config)));
-  if (existsSync(getRunPath(folder, "events")))
-    problems.out = `${folder} already contains a run. Resume its job, or choose another folder.`;
-  return { kind: "train", config, out: folder };
-};
-
-const checkAttackForm: Check<"attack"> = async (given, values, folders, problems) => {
-  const parsed = parseRequest(attackRequestSchema, given, problems);
-  await checkAttacks(toList(given.attacks), problems);
-  if (!parsed) return null;
-  if (parsed.saveDataset !== null) checkOut(parsed.saveDataset, folders, problems, "saveDataset");
-  const run = await RunFolder.containing(parsed.model).catch(() => null);
-  const out = readOut(values) ?? run?.path("attacks");
-  if (out === undefined) problems.out = "Name a folder for the journals: the model is not a run.";
-  else checkOut(out, folders, problems);
-  return { kind: "attack", ...parsed, out: out ?? "" };
-};
-
-const checkHarden: Check<"harden"> = async (given, values, folders, problems) => {
-  const parsed = parseRequest(hardenRequestSchema, given, problems);
-  await checkMethods("method", toList(given.method), problems);
-  await checkAttacks(toList(given.attacks), problems);
-  checkData(given, problems);
-  const name = given.data ?? given.task;
-  const out = readOut(values) ?? join(folders[0]!, `harden-${typeof name === "string" ? formatDataName(name) : ""}`);
-  checkOut(out, folders, problems);
-  return parsed && { kind: "harden", ...parsed, out };
-};
-
-const checks: { readonly [Kind in JobKind]: Check<Kind> } = {
-  train: checkTrain,
-  attack: checkAttackForm,
-  harden: checkHarden,
-};
-
-/** The names of a field of methods or attacks, as they were typed. */
-function toList(value: unknown): string[] {
-  const all: unknown[] = Array.isArray(value) ? value : [value];
-  return all.filter((each): each is string => typeof each === "string");
+/** A form as a request, the folder of its results if one was named, and the problems so far. */
+interface FormInput {
+  readonly given: Readonly<Record<string, unknown>>;
+  readonly out: string | null;
+  readonly folders: readonly string[];
+  readonly problems: Problems;
 }
+
+const checks: { readonly [Kind in JobKind]: (input: FormInput) => Promise<JobRequest<Kind> | null> } = {
+  async train({ given, out, folders, problems }) {
+    const parsed = parseRequest(runConfigSchema, given, problems);
+    checkData(given, problems);
+    if (out !== null) checkOut(out, folders, problems);
+    // Methods are checked also if other fields have problems.
+    const complete = parsed ? given : { model: "any", methods: given.methods ?? [] };
+    const resolved = await checkMethods("methods", complete, problems);
+    if (!resolved || Object.keys(problems).length > 0) return null;
+    const folder = out ?? join(folders[0]!, basename(getDefaultRunFolder(resolved.config)));
+    if (existsSync(getRunPath(folder, "events")))
+      problems.out = `${folder} already contains a run. Resume its job, or choose another folder.`;
+    return { kind: "train", config: resolved.config, out: folder };
+  },
+
+  async attack({ given, out, folders, problems }) {
+    const parsed = parseRequest(attackRequestSchema, given, problems);
+    await checkAttacks(given.attacks, problems);
+    if (!parsed) return null;
+    if (parsed.saveDataset !== null) checkOut(parsed.saveDataset, folders, problems, "saveDataset");
+    const run = await RunFolder.containing(parsed.model).catch(() => null);
+    const folder = out ?? run?.path("attacks");
+    if (folder === undefined) problems.out = "Name a folder for the journals: the model is not a run.";
+    else checkOut(folder, folders, problems);
+    return { kind: "attack", ...parsed, out: folder ?? "" };
+  },
+
+  async harden({ given, out, folders, problems }) {
+    const parsed = parseRequest(hardenRequestSchema, given, problems);
+    await checkMethods("method", { model: "any", methods: [given.method ?? []].flat() }, problems);
+    await checkAttacks(given.attacks, problems);
+    checkData(given, problems);
+    const name = given.data ?? given.task;
+    const folder = out ?? join(folders[0]!, `harden-${typeof name === "string" ? formatDataName(name) : ""}`);
+    checkOut(folder, folders, problems);
+    return parsed && { kind: "harden", ...parsed, out: folder };
+  },
+};
 
 /** Turns an error that people can act on into the problem of a field. */
 async function explain<T>(key: string, problems: Problems, work: () => Promise<T>): Promise<T | null> {
@@ -134,23 +122,28 @@ async function explain<T>(key: string, problems: Problems, work: () => Promise<T
   }
 }
 
-async function checkMethods(key: string, methods: readonly string[], problems: Problems): Promise<void> {
-  checkBuiltIn(key, methods, problems);
-  if (problems[key] !== undefined) return;
-  await explain(key, problems, () =>
-    resolveRun({ model: "any", methods }, { trust: "none", folder: "." }, () => "form"),
-  );
+function checkMethods(key: string, config: Readonly<Record<string, unknown>>, problems: Problems) {
+  return explain(key, problems, async () => {
+    checkBuiltIn(config.methods);
+    return resolveRun(config, { trust: "none", folder: "." }, () => "form");
+  });
 }
 
-async function checkAttacks(attacks: readonly string[], problems: Problems): Promise<void> {
-  checkBuiltIn("attacks", attacks, problems);
-  if (problems.attacks !== undefined) return;
-  await explain("attacks", problems, async () => {
-    for (const text of attacks) {
+function checkAttacks(attacks: unknown, problems: Problems) {
+  return explain("attacks", problems, async () => {
+    for (const text of checkBuiltIn(attacks)) {
       const { name, options } = parseSpec(text, "attack");
       await checkAttack(name, options, () => "form");
     }
   });
+}
+
+/** Names as they were typed. A module would run code, which a form must not start. */
+function checkBuiltIn(value: unknown): string[] {
+  const specs = [value].flat().filter((each): each is string => typeof each === "string");
+  const found = specs.map((spec) => spec.split(":", 1)[0]!).find((name) => isModulePath(name) || /[/\\]/.test(name));
+  if (found !== undefined) throw new UserError(`${found}: use the command line for methods and attacks of your own.`);
+  return specs;
 }
 
 function checkData({ task, data }: Record<string, unknown>, problems: Problems): void {
@@ -170,23 +163,12 @@ function parseRequest<Schema extends z.ZodType>(
 ): z.output<Schema> | null {
   const result = schema.safeParse(given);
   if (result.success) return result.data;
-  for (const { path, message, code, ...rest } of result.error.issues) {
-    const keys = code === "unrecognized_keys" && "keys" in rest ? (rest.keys as string[]) : [];
-    const key = path.filter((part) => typeof part === "string").join(".") || keys[0] || "model";
-    const type = code === "invalid_type" && "expected" in rest ? typeNames[String(rest.expected)] : undefined;
+  for (const { path, message, ...rest } of result.error.issues) {
+    const key = path.filter((part) => typeof part === "string").join(".") || "model";
+    const type = "expected" in rest ? typeNames[String(rest.expected)] : undefined;
     problems[key] ??= type ? `Expected ${type}.` : capitalize(message.replace(/^Invalid input: | \(--[\w-]+\)/g, ""));
   }
   return null;
-}
-
-/** A module would run code that a form must not start. The command line can. */
-function checkBuiltIn(key: string, specs: readonly string[], problems: Problems): void {
-  const found = specs.map((spec) => spec.split(":", 1)[0]!).find((name) => isModulePath(name) || /[/\\]/.test(name));
-  if (found !== undefined) problems[key] = `${found}: use the command line for methods and attacks of your own.`;
-}
-
-function readOut({ out }: FormValues): string | null {
-  return typeof out === "string" && out.trim() !== "" ? out.trim() : null;
 }
 
 /** Jobs write only below the folders of the studio. */
@@ -208,7 +190,6 @@ export function checkStoredRequest(request: WorkRequest, folders: readonly strin
     throw new UserError(`${location}: out: expected a path below ${folders.join(" or ")}, received ${request.out}.`);
 }
 
-/** The command line of a job. */
 export function formatJobCommand(request: JobRequest<JobKind>): string {
   const { kind, ...rest } = request;
   if (request.kind === "train") return formatTrainCommand({ config: request.config!, folder: request.out });
@@ -222,7 +203,6 @@ export function formatJobCommand(request: JobRequest<JobKind>): string {
   return formatCommandLine(["temper", "harden", ...flags]);
 }
 
-/** The same request in TypeScript. */
 function formatCode(kind: JobKind, given: Record<string, unknown>, out: string): string {
   const text = JSON.stringify({ ...given, out }, null, 2).replace(/^(\s*)"(\w+)":/gm, "$1$2:");
   return `import { ${kind} } from "temper-nlp";\n\nawait ${kind}(${text});\n`;

@@ -8,7 +8,7 @@ import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
 import { runConfigSchema } from "../settings/config.js";
 import { taskNames } from "../tasks/index.js";
-import type { AttackChoice, FormField, FormOption, FormPreset, JobRow } from "./api.js";
+import type { AttackChoice, FormField, FormOption, JobRow } from "./api.js";
 
 export type JobKind = JobRow["kind"];
 
@@ -63,39 +63,6 @@ function humanize(key: string): string {
   return fieldLabels[last] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Choices that go together. Each can be changed afterwards. */
-export const presets: Readonly<Record<JobKind, readonly FormPreset[]>> = {
-  harden: [],
-  train: [
-    { title: "Standard", hint: "the baseline", values: { methods: "" } },
-    {
-      title: "Robust with a few hundred texts",
-      hint: "ASCC with the options of temper harden",
-      values: {
-        methods: "ascc:beta=4,innerSteps=2,innerLearningRate=3",
-        tokenization: "word",
-        substitutions: "wordnet",
-        "train.learningRate": "1e-4",
-      },
-    },
-    { title: "RIFT", hint: "remembers what pre-training learned", values: { methods: "rift" } },
-    { title: "ROSE", hint: "updates only robust parameters", values: { methods: "rose" } },
-  ],
-  attack: [
-    { title: "Quick look", hint: "one attack, 100 texts", values: { attacks: "pwws", numExamples: "100" } },
-    {
-      title: "Strong",
-      hint: "three searches for synonyms, 200 texts",
-      values: { attacks: "pwws\ntextfooler\ngenetic", numExamples: "200" },
-    },
-    {
-      title: "Typos",
-      hint: "changed characters",
-      values: { attacks: "deepwordbug\ntextbugger", numExamples: "100" },
-    },
-  ],
-};
-
 /** Attacks with their one-line descriptions and their options. */
 export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map((attack) => {
   const { name, summary, options } = attack;
@@ -128,7 +95,6 @@ function describeField(key: string, schema: JsonSchema): FormField {
   };
 }
 
-/** The fields of a form, from the schema of its request. */
 export function listFields(kind: JobKind, models: readonly string[]): FormField[] {
   const { properties = {}, required = [] } = toJsonSchema(schemas[kind]);
   const methodOptions = [...methods.values()].map(({ name, summary }) => ({ value: name, hint: summary }));

@@ -37,7 +37,6 @@ export class JobStore {
     readonly outputs: readonly string[],
   ) {}
 
-  /** Starts a job and returns its id. */
   async start(request: NonNullable<CheckedForm["request"]>): Promise<string> {
     const started = new Date().toISOString();
     const id = `${started.replace(/\D/g, "").slice(0, 14)}-${randomBytes(3).toString("hex")}`;
@@ -62,13 +61,11 @@ export class JobStore {
     await this.#spawn(id);
   }
 
-  /** The end of what a job printed. */
   async readLog(id: string): Promise<string> {
     const path = await this.#check(id, "log");
     return (await readText(path, "the log", { kind: "lines" }).catch(() => "")).slice(-logTailCharacters);
   }
 
-  /** Every job, the newest first. */
   async list(findRun: (folder: string) => Promise<string | null>): Promise<JobRow[]> {
     const ids = (await this.#listIds()).sort().reverse();
     const jobs = await Promise.all(ids.map((id) => this.#read(id, findRun).catch(() => null)));

@@ -1,7 +1,5 @@
-import { z } from "zod";
 import { type AttackRequest, attackRequestSchema } from "../actions/attack/attack-request.js";
 import { createTextAttacker, type SearchStep, type TextAttacker } from "../actions/attack/attack-text.js";
-import { isEndpoint } from "../actions/load/load-victim.js";
 import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
 import { EditedText } from "../attacks/edited-text.js";
 import { renderQuery } from "../attacks/run-recipe.js";
@@ -9,22 +7,20 @@ import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
 import { Rng } from "../base/rng.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import type { CallContext } from "../jobs/call-process.js";
+import { renderModelResult } from "../report/sections/examples.js";
 import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { findWordPlaces } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { splitIntoPieces } from "../text/text-pieces.js";
 import type { PlaygroundExample, PlaygroundModel, Scored, SearchMessage } from "./api.js";
-import { toAttackedText } from "./journal-search.js";
 
 /** Words whose importance is computed. Longer texts would make people wait. */
 const maxWords = 256;
 const maxExamples = 20;
 /** Attacks whose models stay loaded. */
 const maxAttackers = 4;
-const labelsTimeout = 3000;
 
-/** The labels of a model, and the names of the texts that it reads. */
 type ModelInfo = Pick<PlaygroundModel, "labels" | "fields">;
 
 /** An attack on a text that somebody typed. */
@@ -32,13 +28,12 @@ export interface TypedSearch {
   readonly texts: readonly string[];
   /** The true label; null for the predicted one. */
   readonly label: number | null;
-  /** Its name and options. */
-  readonly attack: NonNullable<AttackRequest["attacks"]>[number];
+  readonly attack: { readonly name: string; readonly options: Readonly<Record<string, unknown>> };
   /** Models that the attack uses, if they are not the defaults of `temper attack`. */
   readonly models: Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
 }
 
-/** A model to play with: a run or an ONNX model of the studio, or an endpoint. */
+/** A model to play with: a run or an ONNX model of the studio. */
 export class LoadedPlaygroundModel {
   #queue: Promise<unknown> = Promise.resolve();
   readonly #attackers = new Map<string, TextAttacker>();
@@ -51,17 +46,15 @@ export class LoadedPlaygroundModel {
     readonly task: Task | null,
   ) {}
 
-  /** Loads a model by its folder, or connects to an endpoint by its URL. */
   static async load(reference: string): Promise<LoadedPlaygroundModel> {
     const request = attackRequestSchema.parse({ model: reference, skipBadRows: true });
     const victim = await openVictim({ model: reference });
     try {
-      const { local } = victim;
       const { resources } = await victim.loadAttacks([], request, [], ["substitutions"]);
       // Without its data, a model can still be played with.
-      const task = local ? await victim.loadTask(request).catch(() => null) : null;
+      const task = await victim.loadTask(request).catch(() => null);
       const fields = task?.fields ?? ["text"];
-      const labels = local?.model.labels ?? (await readEndpointLabels(reference, victim.victim.numLabels));
+      const { labels } = victim.local!.model;
       return new LoadedPlaygroundModel(reference, { labels, fields }, victim, resources.substitutions!, task);
     } catch (error) {
       victim.close();
@@ -74,7 +67,6 @@ export class LoadedPlaygroundModel {
     this.victim.close();
   }
 
-  /** Texts of the model's task to start from. */
   async listExamples(): Promise<PlaygroundExample[]> {
     if (!this.task) return [];
     const examples = drawRandomly(await this.task.load("test"), maxExamples, 0);
@@ -111,8 +103,6 @@ export class LoadedPlaygroundModel {
     { texts, label, attack, models }: TypedSearch,
     { signal, send }: CallContext<SearchMessage>,
   ): Promise<void> {
-    const { pieces } = await this.score(texts, false);
-    send({ type: "start", pieces });
     await this.#enqueue(async () => {
       const { labels, fields } = this.info;
       const modifiableFields = this.task?.modifiableFields ?? fields.map((_, i) => i);
@@ -125,7 +115,9 @@ export class LoadedPlaygroundModel {
       const onStep = (step: SearchStep): void => send({ type: "step", ...step });
       const [done] = await attacker.attack(texts, { label: label ?? undefined, signal, onStep });
       const { result } = done!;
-      send({ type: "end", result: toAttackedText(result), texts: result.finalTexts });
+      const { outcome, queries, finalTexts } = result;
+      const html = renderModelResult({ group: { name: "" }, labels, result });
+      send({ type: "end", outcome, queries, texts: finalTexts, html: html.text });
     });
   }
 
@@ -139,20 +131,5 @@ export class LoadedPlaygroundModel {
     const done = this.#queue.then(work);
     this.#queue = done.catch(() => undefined);
     return done;
-  }
-}
-
-const labelsSchema = z.object({ labels: z.array(z.string()) });
-
-/** `temper serve` says its labels. The classes of other endpoints have numbers. */
-async function readEndpointLabels(url: string, numLabels: number): Promise<readonly string[]> {
-  const unnamed = Array.from({ length: numLabels }, (_, i) => `class ${i}`);
-  if (!isEndpoint(url)) return unnamed;
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(labelsTimeout) });
-    const { labels } = labelsSchema.parse(await response.json());
-    return labels.length === numLabels ? labels : unnamed;
-  } catch {
-    return unnamed;
   }
 }

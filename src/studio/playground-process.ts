@@ -8,7 +8,7 @@ import { LoadedPlaygroundModel, type TypedSearch } from "./playground-model.js";
 const maxModels = 3;
 const models = new Map<string, Promise<LoadedPlaygroundModel>>();
 
-/** A run or an ONNX model by its folder, or an endpoint by its URL. It is loaded once. */
+/** A run or an ONNX model by its folder. It is loaded once. */
 function open(source: string): Promise<LoadedPlaygroundModel> {
   const model = models.get(source) ?? LoadedPlaygroundModel.load(source);
   models.delete(source);

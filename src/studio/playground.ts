@@ -1,7 +1,6 @@
 import type { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { z } from "zod";
-import { isEndpoint } from "../actions/load/load-victim.js";
 import { attackNames } from "../attacks/load-attack.js";
 import { getErrorMessage } from "../base/errors.js";
 import { CallProcess } from "../jobs/call-process.js";
@@ -9,7 +8,7 @@ import type { PlaygroundModel, SearchMessage } from "./api.js";
 import { attackChoices, toRequest } from "./forms.js";
 import type { PlaygroundMethods } from "./playground-process.js";
 import type { RunCatalog } from "./run-catalog.js";
-import { answerBody, readBody } from "./studio-app.js";
+import { addRoute } from "./studio-app.js";
 
 const modelSchema = z.strictObject({ model: z.string().min(1) });
 const textsSchema = z
@@ -30,22 +29,19 @@ const attackSchema = modelSchema.extend({
  */
 export function addPlaygroundRoutes(app: Hono, catalog: RunCatalog): () => void {
   const computing = new CallProcess<PlaygroundMethods>("studio/playground-process.js");
-  /** A run or an ONNX model of the studio by its id, or an endpoint by its URL. */
-  const findSource = (reference: string): string | Promise<string> =>
-    isEndpoint(reference) ? reference : catalog.getModelFolder(reference);
-  answerBody(app, "/api/playground/open", modelSchema, async ({ model }): Promise<PlaygroundModel> => {
-    const info = await computing.call("describe", { source: await findSource(model) });
-    return { ...info, reference: model, attacks: attackChoices };
+  addRoute(app, "playground/open", modelSchema, async ({ model }): Promise<PlaygroundModel> => {
+    const source = await catalog.getModelFolder(model);
+    return { ...(await computing.call("describe", { source })), reference: model, attacks: attackChoices };
   });
-  answerBody(app, "/api/playground/examples", modelSchema, async ({ model }) =>
-    computing.call("listExamples", { source: await findSource(model) }),
+  addRoute(app, "playground/examples", modelSchema, async ({ model }) =>
+    computing.call("listExamples", { source: await catalog.getModelFolder(model) }),
   );
-  answerBody(app, "/api/playground/score", scoreSchema, async ({ model, ...request }) =>
-    computing.call("score", { source: await findSource(model), ...request }),
+  addRoute(app, "playground/score", scoreSchema, async ({ model, ...request }) =>
+    computing.call("score", { source: await catalog.getModelFolder(model), ...request }),
   );
-  app.post("/api/playground/attack", async (context) => {
-    const { model, texts, label, attack: name, options: values } = await readBody(context, attackSchema);
-    const source = await findSource(model);
+  addRoute(app, "playground/attack", attackSchema, async (body, context) => {
+    const { model, texts, label, attack: name, options: values } = body;
+    const source = await catalog.getModelFolder(model);
     const { fields } = attackChoices.find(({ value }) => value === name)!;
     const { maskedLm = null, ...options } = toRequest(fields, values);
     const models = { maskedLm: maskedLm as string | null };

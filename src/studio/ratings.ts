@@ -5,15 +5,17 @@ import type { Hono } from "hono";
 import { z } from "zod";
 import type { AttackResult } from "../attacks/result.js";
 import { createFolder } from "../base/files.js";
+import { groupBy } from "../base/group-by.js";
 import { readJsonLines } from "../base/read-json.js";
 import { Rng } from "../base/rng.js";
 import { computeFleissKappa } from "../evaluation/rater-agreement.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
+import { renderBlindTexts } from "../report/diff.js";
 import { HttpError } from "../serve/http.js";
 import type { MetricCell, RatingPair, RatingReport } from "./api.js";
 import type { JournalSearch } from "./journal-search.js";
 import type { RunCatalog } from "./run-catalog.js";
-import { answerBody, answerQuery } from "./studio-app.js";
+import { addRoute } from "./studio-app.js";
 
 const ratingSchema = z.strictObject({
   rater: z.string().trim().min(1).max(100),
@@ -70,11 +72,10 @@ export class RatingStore {
   /** Summarizes all judgments of an attack. A pair is valid if most of its raters say so. */
   async report(run: string, attack: string): Promise<RatingReport> {
     const ratings = await this.#read(run, attack);
-    const pairs = new Map<string, StoredRating[]>();
-    for (const rating of ratings) pairs.set(rating.id, [...(pairs.get(rating.id) ?? []), rating]);
+    const pairs = groupBy(ratings, ({ id }) => id);
     const counts = [...pairs.values()].map((same) => {
       const yes = same.filter(({ sameMeaning }) => sameMeaning).length;
-      return [yes, same.length - yes];
+      return [yes, same.length - yes] as const;
     });
     const countTrue = (read: (rating: StoredRating) => boolean): MetricCell =>
       toCell(ratings.filter(read).length, ratings.length);
@@ -82,7 +83,7 @@ export class RatingStore {
       ratings: ratings.length,
       raters: new Set(ratings.map(({ rater }) => rater)).size,
       pairs: pairs.size,
-      validity: pairs.size === 0 ? null : toCell(counts.filter(([yes, no]) => yes! > no!).length, pairs.size),
+      validity: pairs.size === 0 ? null : toCell(counts.filter(([yes, no]) => yes > no).length, pairs.size),
       grammar:
         ratings.length === 0
           ? null
@@ -95,7 +96,7 @@ export class RatingStore {
   }
 
   async #load(run: string, attack: string): Promise<AttackResult[]> {
-    return (await this.journals.load(run, attack)).results.filter(({ outcome }) => outcome === "success");
+    return (await this.journals.load(run, attack)).filter(({ outcome }) => outcome === "success");
   }
 
   /** The last judgment of a person on a pair counts. */
@@ -120,27 +121,23 @@ function showsOriginalFirst(id: string): boolean {
 }
 
 function createPair(result: AttackResult): RatingPair {
-  const { id, texts, finalTexts } = result;
-  const [first, second] = showsOriginalFirst(id) ? [texts, finalTexts] : [finalTexts, texts];
-  return { id, first, second };
+  const { original, attacked } = renderBlindTexts(result);
+  const [first, second] = showsOriginalFirst(result.id) ? [original, attacked] : [attacked, original];
+  return { id: result.id, first: first.text, second: second.text };
 }
 
 function toCell(count: number, total: number): MetricCell {
   return { value: count / total, ...wilsonInterval(count, total), examples: total };
 }
 
-/** Adds the routes of the rating page. */
 export function addRatingRoutes(app: Hono, ratings: RatingStore, catalog: RunCatalog): void {
   const findFolder = async (id: string): Promise<string> => (await catalog.getRow(id)).folder;
-  answerQuery(app, "/api/ratings/pairs", targetSchema, async ({ id, attack, rater }) =>
+  addRoute(app, "ratings/pairs", targetSchema, async ({ id, attack, rater }) =>
     ratings.listPairs(await findFolder(id), attack, rater),
   );
-  answerQuery(app, "/api/ratings", targetSchema, async ({ id, attack }) =>
-    ratings.report(await findFolder(id), attack),
-  );
-  answerBody(app, "/api/ratings", addSchema, async ({ id, attack, rating }) => {
-    const folder = await findFolder(id);
-    await ratings.add(folder, attack, rating);
-    return ratings.report(folder, attack);
+  addRoute(app, "ratings", targetSchema, async ({ id, attack }) => ratings.report(await findFolder(id), attack));
+  addRoute(app, "ratings/add", addSchema, async ({ id, attack, rating }) => {
+    await ratings.add(await findFolder(id), attack, rating);
+    return {};
   });
 }

@@ -1,6 +1,3 @@
-import { createHash } from "node:crypto";
-import { dirname, relative } from "node:path";
-import { listSettings } from "../analysis/run-labels.js";
 import { exists } from "../base/files.js";
 import { formatSpec } from "../base/spec.js";
 import { describeMetric } from "../evaluation/metric-table.js";
@@ -14,7 +11,6 @@ export interface RunPlace {
   readonly id: string;
   readonly name: string;
   readonly folder: string;
-  readonly sweep: string | null;
 }
 
 /**
@@ -26,7 +22,7 @@ export async function readRunRow(place: RunPlace, isQuick = false): Promise<RunR
   const { method, accuracy, testExamples: examples } = summary;
   const known = accuracy === null ? {} : { accuracy: { value: accuracy, low: null, high: null, examples } };
   const base = { methodLabel: method ?? "", hasModel: false, attackedLabel: null, metrics: known };
-  const unknown = { ...summary, ...place, group: place.id, ...base };
+  const unknown = { ...summary, ...place, ...base };
   if (isQuick || summary.state === "damaged") return unknown;
   try {
     const run = await RunFolder.open(place.folder);
@@ -34,7 +30,6 @@ export async function readRunRow(place: RunPlace, isQuick = false): Promise<RunR
     const paired = [...metrics].filter(([, { isPaired }]) => isPaired !== false);
     return {
       ...unknown,
-      group: hashSettings(run),
       methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
       hasModel: await exists(run.path("model")),
       attackedLabel: metrics.get("clean")?.attackedLabel ?? null,
@@ -45,23 +40,8 @@ export async function readRunRow(place: RunPlace, isQuick = false): Promise<RunR
   }
 }
 
-function hashSettings(run: RunFolder): string {
-  return createHash("sha256")
-    .update(JSON.stringify(listSettings(run.config)))
-    .digest("hex")
-    .slice(0, 12);
-}
-
 function toMetricCell(id: string, { value, examples }: MetricValue): MetricCell {
   const isFraction = examples !== null && describeMetric(id).unit === "fraction";
   const interval = isFraction ? wilsonInterval(Math.round(value * examples), examples) : null;
   return { value, low: interval?.low ?? null, high: interval?.high ?? null, examples };
-}
-
-/** The folders above a run, from the closest one to the root. */
-export function listParents(root: string, folder: string): string[] {
-  const parents: string[] = [];
-  for (let at = dirname(folder); at !== dirname(at) && !relative(root, at).startsWith(".."); at = dirname(at))
-    parents.push(at);
-  return parents;
 }

@@ -17,7 +17,6 @@ const contentSecurityPolicy = [
   ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
 ].join("; ");
 
-/** Headers of every response. */
 export const addSecurityHeaders: MiddlewareHandler = async (context, next) => {
   await next();
   context.header("content-security-policy", contentSecurityPolicy);
@@ -27,7 +26,6 @@ export const addSecurityHeaders: MiddlewareHandler = async (context, next) => {
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-store");
 };
 
-/** Rejects a request whose token is missing or wrong. */
 export function checkToken(token: string, given: string | undefined): void {
   const [expected, received] = [Buffer.from(token), Buffer.from(given ?? "")];
   if (expected.length === received.length && timingSafeEqual(expected, received)) return;

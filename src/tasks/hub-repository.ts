@@ -38,8 +38,8 @@ export async function openDatasetRepository(
   const { endpoint } = snapshot.settings;
   const list = once(() => listHubFiles(snapshot));
   const readCard = once(async () => {
-    if (!(await list()).some(({ path }) => path === cardFile)) return {};
-    return parseDatasetCard(await readFile(await downloadHubFile(snapshot, cardFile), "utf8"));
+    const card = (await list()).find(({ path }) => path === cardFile);
+    return card ? parseDatasetCard(await readFile(await downloadHubFile(snapshot, card), "utf8")) : {};
   });
   const nameLicense = once(async () =>
     warn(
@@ -57,7 +57,7 @@ export async function openDatasetRepository(
     async download(files) {
       if (files.some(({ isCached }) => !isCached)) await nameLicense();
       const paths: string[] = [];
-      for (const { path } of files) paths.push(await downloadHubFile(snapshot, path, { onEvent }));
+      for (const file of files) paths.push(await downloadHubFile(snapshot, file, { onEvent }));
       return paths;
     },
   };

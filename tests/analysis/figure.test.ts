@@ -1,14 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
 import { getHeatColor, palette, themes } from "../../src/analysis/colors.js";
-import {
-  estimateTextWidth,
-  type Figure,
-  renderFigure,
-  renderPng,
-  roundSvgNumbers,
-  wrapText,
-} from "../../src/analysis/figure.js";
+import { type Figure, renderFigure, renderPng } from "../../src/analysis/figure.js";
 import { formatTick, plotPanel } from "../../src/analysis/plot-panel.js";
 import { expectClose, float64 } from "../rounding.js";
 
@@ -60,19 +53,6 @@ describe("figures", () => {
     const [, width, height] = /width="(\d+)" height="(\d+)"/.exec(svg)!;
     const png = Buffer.from(renderPng(svg, 2));
     expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([2 * Number(width), 2 * Number(height)]);
-  });
-
-  it("round coordinates but not text", () => {
-    expect(roundSvgNumbers('<text x="1.23456" d="M0.1234,5">0.12345</text>')).toBe(
-      '<text x="1.23" d="M0.12,5">0.12345</text>',
-    );
-  });
-
-  it("break captions between words", () => {
-    const lines = wrapText("one two three four five six seven eight", 80);
-    expect(lines.join(" ")).toBe("one two three four five six seven eight");
-    expect(lines.length).toBeGreaterThan(1);
-    for (const line of lines) expect(estimateTextWidth(line)).toBeLessThanOrEqual(80);
   });
 });
 

@@ -1,13 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { linspace } from "../../src/analysis/define-analysis.js";
 import { measureLine } from "../../src/analysis/interpolation.js";
-import {
-  computeCosine,
-  measureLandscape,
-  type SurfacePoint,
-  sampleDirection,
-  shiftWeights,
-} from "../../src/analysis/landscape.js";
+import { measureLandscape, type SurfacePoint, sampleDirection, shiftWeights } from "../../src/analysis/landscape.js";
 import { createFixedBatch } from "../../src/analysis/shared-sample.js";
 import { standardDeviation } from "../../src/evaluation/statistics.js";
 import { interpolateWeights } from "../../src/models/mix-weights.js";
@@ -93,7 +87,7 @@ describe("landscape", () => {
       Math.hypot(...rows.subarray(row * width, (row + 1) * width)),
     );
 
-  it("directions have the norm of each filter, do not change vectors, and are almost orthogonal", () => {
+  it("directions have the norm of each filter and do not change vectors", () => {
     for (const [name, tensor] of model.weights) {
       const direction = delta.get(name);
       expect(direction === undefined).toBe(tensor.shape.length < 2);
@@ -104,8 +98,6 @@ describe("landscape", () => {
       ];
       expectClose(sampled, expected, {}, name);
     }
-    expect(Math.abs(computeCosine(delta, eta))).toBeLessThan(0.15);
-    expectComputed(() => computeCosine(delta, delta), 1);
   });
 
   it("shifts the weights by alpha delta + beta eta", () => {
@@ -135,17 +127,15 @@ describe("landscape", () => {
 
   it("has the loss of the model in its center", async () => {
     const entries = new Map<string, SurfacePoint>();
-    const { center, losses, cosine, meanChange, intervals } = await measure(entries);
-    expect(center).toBe(batch.measure(model.weights).loss);
-    expect(losses[1]![1]).toBe(center);
+    const { losses, meanChange, interval } = await measure(entries);
+    expect(losses[1]![1]).toBe(batch.measure(model.weights).loss);
     expect(new Set(losses.flat()).size).toBe(9);
-    expect(Math.abs(cosine)).toBeLessThan(0.15);
     for (const { loss, losses: each } of entries.values()) {
       expect(each).toHaveLength(examples.length);
       expectClose(each.reduce((sum, value) => sum + value, 0) / each.length, loss);
     }
-    expect(intervals.meanChange.low).toBeLessThan(meanChange);
-    expect(intervals.meanChange.high).toBeGreaterThan(meanChange);
+    expect(interval.low).toBeLessThan(meanChange);
+    expect(interval.high).toBeGreaterThan(meanChange);
   });
 
   it("stopped and resumed equals uninterrupted, and computes only the missing points", async () => {

@@ -143,9 +143,10 @@ testLong(
 test("the studio lists audits below its folders, with their findings", async () => {
   await using opened = await studio({ folders: [out] });
   const url = new URL(opened.url);
-  const headers = { authorization: `Bearer ${url.searchParams.get("token")}`, connection: "close" };
-  const answer = await fetch(`${url.origin}/api/audits`, { headers });
-  const { audits } = (await answer.json()) as { audits: AuditRow[] };
+  const authorization = `Bearer ${url.searchParams.get("token")}`;
+  const headers = { authorization, connection: "close", "content-type": "application/json" };
+  const answer = await fetch(`${url.origin}/api/audits`, { method: "POST", headers, body: "{}" });
+  const audits = (await answer.json()) as AuditRow[];
   const { verdict, findings } = read(join(out, "audit.json"));
   expect(audits).toMatchObject([{ folder: out, model: victim.run, verdict }]);
   for (const { id } of findings) expect(audits[0]!.html).toContain(`<h3>${id}</h3>`);

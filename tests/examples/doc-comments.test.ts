@@ -86,7 +86,7 @@ function readExample(comment: string): string {
 /** The examples of what the entry points export, and of the entry points themselves. */
 function listExamples(
   exports: ReadonlyMap<string, readonly Export[]>,
-): { title: string; code: string; entry: string }[] {
+): { title: string; name: string; code: string; entry: string }[] {
   const declaration =
     /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n(?:export )?(?:async )?(?:function\*?|class|interface|type|const) (\w+)|^\/\*\*((?:(?!\*\/)[\s\S])*@module(?:(?!\*\/)[\s\S])*)\*\//g;
   const files = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
@@ -96,7 +96,7 @@ function listExamples(
         ? (Object.keys(entries).find((each) => entries[each] === `src/${file}`) ?? "temper-nlp")
         : exports.get(name)?.[0]?.entry;
       const code = readExample(module ?? comment!);
-      return entry === undefined || code.trim() === "" ? [] : [{ title: `${file} ${name}`, code, entry }];
+      return entry === undefined || code.trim() === "" ? [] : [{ title: `${file} ${name}`, name, code, entry }];
     }),
   );
 }
@@ -158,4 +158,14 @@ test("the examples of doc comments compile", () => {
   const { stdout } = spawnSync(process.execPath, [compiler, "-p", folder, "--noEmit"], { encoding: "utf8" });
   const problems = stdout.replaceAll(/build\/doc-examples\/(\d+)\.ts/g, (_, i) => examples[Number(i)]!.title);
   expect(problems).toBe("");
+});
+
+test("everything that the main entry point exports has an example", () => {
+  const exports = listExports();
+  const known = new Set(listExamples(exports).map(({ name }) => name));
+  const names = [...exports].filter(([, found]) => found.some(({ entry }) => entry === "temper-nlp"));
+  expect(names.length).toBeGreaterThanOrEqual(25);
+  expect(names.length).toBeLessThanOrEqual(80);
+  // zod has its own documentation.
+  expect(names.map(([name]) => name).filter((name) => !known.has(name))).toEqual(["z"]);
 });

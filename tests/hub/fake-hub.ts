@@ -54,12 +54,9 @@ function reply(response: ServerResponse, status: number, value: unknown): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-function describeRepo(query: string, repo: FakeRepo, body: string): unknown {
+function describeRepo(query: string, repo: FakeRepo): unknown {
   if (query === "revision") return { _id: "1", id: "name", sha: repo.commit, lastModified: "2024-01-01T00:00:00Z" };
-  const all = Object.entries(repo.files).map(([name, bytes]) => describe(name, bytes));
-  if (query === "tree") return all;
-  const { paths } = JSON.parse(body) as { paths: string[] };
-  return all.filter(({ path }) => paths.includes(path));
+  return Object.entries(repo.files).map(([name, bytes]) => describe(name, bytes));
 }
 
 export async function startFakeHub(): Promise<FakeHub> {
@@ -67,10 +64,10 @@ export async function startFakeHub(): Promise<FakeHub> {
   const faults: Fault[] = [];
   const repos = new Map<string, FakeRepo>();
 
-  function answer(request: IncomingMessage, response: ServerResponse, body: string): void {
+  function answer(request: IncomingMessage, response: ServerResponse): void {
     const path = decodeURIComponent(new URL(request.url ?? "/", "http://hub").pathname);
     requests.push(`${request.method} ${path}${request.headers.range ? ` ${request.headers.range}` : ""}`);
-    const api = /^\/api\/(models|datasets)\/(.+?)\/(revision|tree|paths-info)\/([^/]+)$/.exec(path);
+    const api = /^\/api\/(models|datasets)\/(.+?)\/(revision|tree)\/([^/]+)$/.exec(path);
     const file = /^\/(datasets\/)?(.+?)\/resolve\/([^/]+)\/(.+)$/.exec(path);
     const repo = repos.get(api ? `${api[1]}/${api[2]}` : file ? `${file[1] ? "datasets" : "models"}/${file[2]}` : "");
     // Like the real hub, do not reveal which private repositories exist.
@@ -81,7 +78,7 @@ export async function startFakeHub(): Promise<FakeHub> {
     } else if (!["main", repo.commit].includes(api?.[4] ?? file?.[3] ?? "")) {
       reply(response, 404, { error: "Revision Not Found" });
     } else if (api) {
-      reply(response, 200, describeRepo(api[3] ?? "", repo, body));
+      reply(response, 200, describeRepo(api[3] ?? "", repo));
     } else {
       const name = file?.[4] ?? "";
       const bytes = repo.files[name];
@@ -113,13 +110,7 @@ export async function startFakeHub(): Promise<FakeHub> {
     }
   }
 
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk: Buffer) => {
-      body += chunk.toString();
-    });
-    request.on("end", () => answer(request, response, body));
-  });
+  const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const close = async (): Promise<void> => {

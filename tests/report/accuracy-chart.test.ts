@@ -1,35 +1,30 @@
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import type { AttackOutcome } from "../../src/attacks/result.js";
 import { renderAccuracyChart, renderAccuracyFigure } from "../../src/report/accuracy-chart.js";
 import { compareGroups } from "../../src/report/comparison.js";
-import { groupModels } from "../../src/report/groups.js";
+import { groupRuns } from "../../src/report/groups.js";
 import { describeComparison, describeOneSided } from "../../src/report/headline.js";
 import { readReportRun } from "../../src/report/report-run.js";
 import { RunFolder } from "../../src/runs/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
-import { attackResult, writeRun } from "./run-folder.js";
+import { createAttackResults, writeRun } from "./run-folder.js";
 
 const folder = temporaryFolder();
 let next = 0;
 const hostileName = '"><img src=x>';
 
-/** Outcomes of texts, one letter each: f robust, s fooled, k misclassified before the attack. */
-function createJournal(letters: string) {
-  const outcomes: Readonly<Record<string, AttackOutcome>> = { f: "failed", s: "success", k: "skipped" };
-  return [...letters].map((letter, i) => attackResult(`text-${i}`, "buy it now", outcomes[letter]!));
-}
-
 async function compare(journals: Readonly<Record<string, string>>) {
-  const models = await Promise.all(
+  const names = new Map<string, string>();
+  const runs = await Promise.all(
     Object.entries(journals).map(async ([name, letters], i) => {
-      const attacks = { pwws: createJournal(letters) };
+      const attacks = { pwws: createAttackResults(letters) };
       const run = await writeRun(join(folder, String(next++)), { methods: i > 0 ? ["ascc"] : [], attacks });
-      return { name, runs: [await readReportRun(await RunFolder.open(run))] };
+      names.set(run, name);
+      return readReportRun(await RunFolder.open(run));
     }),
   );
-  return compareGroups(groupModels(models)[0]!);
+  return compareGroups(groupRuns(runs, names)[0]!);
 }
 
 test("the bars are the accuracies before and under attack, and names are text", async () => {

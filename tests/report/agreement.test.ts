@@ -1,9 +1,6 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type MeasuredSeed, toModelOutcomes } from "../../src/actions/compare.js";
-import type { AttackResult } from "../../src/attacks/result.js";
 import { Rng } from "../../src/base/rng.js";
 import { compareModels, type MetricComparison } from "../../src/evaluation/compare.js";
 import { getComparisonMark } from "../../src/evaluation/comparison-mark.js";
@@ -25,13 +22,8 @@ import {
   type TableCell,
   type TableRow,
 } from "../../src/sweeps/table.js";
-import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
-import { testLong } from "../long.js";
-import { temporaryFolder } from "../temporary.js";
-import { attackResult, writeRun } from "./run-folder.js";
 
-const folder = temporaryFolder();
 const attackNames = ["genetic", "greedy", "pwws"];
 
 /** How a model answers: always one label, at random, or correctly with some probability. */
@@ -176,47 +168,4 @@ test("compare, table, report and studio never mark a degenerate model as better,
   fc.assert(fc.property(scenarioSchema, check), { numRuns: chooseExtent(10, 200), seed: 17 });
   // The property is empty unless both cases occur.
   expect({ marks: marks > 2, warnings: warnings > 2 }).toEqual({ marks: true, warnings: true });
-});
-
-/** A journal of texts with two labels. The first ones of each label are classified correctly. */
-function createJournal(isRobust: (index: number, label: number) => boolean): AttackResult[] {
-  return Array.from({ length: 120 }, (_, i) =>
-    attackResult(`text-${i}`, "buy it now", isRobust(Math.floor(i / 2), i % 2) ? "failed" : "skipped", {}, i % 2),
-  );
-}
-
-// tests/validity.test.ts has a constant model in make test.
-testLong("a model that collapsed to one label wins nowhere", async () => {
-  const sound = await writeRun(join(folder, "standard"), {
-    accuracy: 0.617,
-    confusionMatrix: [
-      [310, 190],
-      [193, 307],
-    ],
-    attacks: { pwws: createJournal((i) => i < 10), genetic: createJournal((i) => i < 10) },
-  });
-  const collapsed = await writeRun(join(folder, "ascc"), {
-    methods: ["ascc"],
-    accuracy: 0.5,
-    confusionMatrix: [
-      [0, 500],
-      [0, 500],
-    ],
-    attacks: { pwws: createJournal((_, label) => label === 1), genetic: createJournal((_, label) => label === 1) },
-  });
-  const compared = await invoke(["compare", sound, collapsed]);
-  expect(compared.stdout).not.toContain("is better");
-  expect(compared.stdout).toContain("is degenerate: it predicts spam for 1,000 of 1,000 texts");
-  expect(compared.stdout).toContain("< 0.001");
-  const out = join(folder, "report.html");
-  expect((await invoke(["report", sound, collapsed, "--out", out])).code).toBe(0);
-  const html = readFileSync(out, "utf8");
-  expect(html).not.toMatch(/[▲▼]<\/span>/);
-  expect(html).not.toContain("No problems were found");
-  // A model that has not learned its task is not proposed for use.
-  expect(html).not.toContain("temper serve");
-  expect(html).toContain("Train longer or on more texts before anything else");
-  expect(html).toContain("Degenerate: it predicts spam for 1,000 of 1,000 texts.");
-  const tradeoff = await invoke(["analyze", "tradeoff", sound, collapsed, "--quiet"]);
-  expect(tradeoff.stdout).toMatch(/Accuracy under pwws: standard [\d.]+% .*ascc is degenerate: it predicts spam/);
 });

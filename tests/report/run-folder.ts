@@ -167,3 +167,12 @@ export function attackResult(
     origins: [...words.keys()],
   };
 }
+
+/** Results of texts, one letter each: f robust, s fooled, k misclassified before the attack. */
+export function createAttackResults(letters: string): AttackResult[] {
+  const outcomes: Readonly<Record<string, AttackOutcome>> = { f: "failed", s: "success", k: "skipped" };
+  return [...letters].map((letter, i) => {
+    const changes = letter === "s" ? { 0: "get" } : undefined;
+    return attackResult(`text-${i}`, "buy it now", outcomes[letter]!, changes);
+  });
+}

@@ -7,7 +7,7 @@ import type { Predictor } from "../../src/models/inference/predictor.js";
 import type { Score } from "../../src/models/inference/score.js";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
 import { createInferenceApp, type InferenceAppOptions, type InferenceLimits } from "../../src/serve/inference-app.js";
-import { InferenceMetrics } from "../../src/serve/inference-metrics.js";
+import { createInferenceMetrics } from "../../src/serve/inference-metrics.js";
 import { createModelService, type ServiceLimits } from "../../src/serve/model-service.js";
 import type { LoggedRequest } from "../../src/serve/request-log.js";
 
@@ -64,11 +64,11 @@ async function start(fixture: Fixture = {}): Promise<string> {
     predict: async (items) =>
       (await predict(items.map(({ content }) => String(content)))).map((probabilities) => ({ probabilities })),
   };
-  const metrics = new InferenceMetrics();
+  const metrics = createInferenceMetrics();
   const service = createModelService(
     { predictor, wrap: (base) => (parts ? predictByParts(base, parts) : base) },
     allLimits,
-    { onBatch: (texts) => metrics.countBatch(texts), onWaiting: (passes) => metrics.setWaitingPasses(passes) },
+    { onBatch: (texts) => metrics.batches.observe(texts), onWaiting: (passes) => metrics.waitingPasses.set(passes) },
   );
   const { app, stop } = createInferenceApp(
     { modelInfo: { model: "fixture", labels: ["low", "high"] }, service, metrics },
@@ -519,17 +519,5 @@ describe("for operators", () => {
         if (method === "get") expect(Object.keys(responses)).toContain(String(response.status));
       }
     expect(Object.keys(document.paths["/predict"]!.post!.responses)).toEqual(["200", "400", "401", "413", "503"]);
-  });
-
-  test("one request at a time with a batch of one text", async () => {
-    const sizes: number[] = [];
-    const predict = async (texts: readonly string[]) => {
-      sizes.push(texts.length);
-      await sleep(5);
-      return texts.map(() => [1, 0]);
-    };
-    const url = await start({ handler: { predict }, limits: { maxBatchTexts: 1 } });
-    await Promise.all([1, 2, 3].map(() => post(`${url}predict`, '{"texts": ["1"]}')));
-    expect(sizes).toEqual([1, 1, 1]);
   });
 });

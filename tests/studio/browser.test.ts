@@ -1,21 +1,16 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { cpSync, existsSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Run } from "../../src/actions/run.js";
 import { train } from "../../src/actions/train/train.js";
-import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attackNames } from "../../src/attacks/load-attack.js";
 import { Rng } from "../../src/base/rng.js";
-import { serve as serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, studio as startStudio } from "../../src/studio/studio.js";
-import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
 import { launchBrowser } from "../browser.js";
 import { isLong, testLong } from "../long.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
@@ -66,7 +61,7 @@ afterAll(async () => {
   await studio?.close();
 });
 
-testLong("the table filters, sorts and groups runs, and compares those that are selected", async () => {
+testLong("the table filters and sorts runs, and compares those that are selected", async () => {
   await using open = await openPage(browser, studio.url);
   const { page } = open;
   const names = () => page.locator("td.name a").allTextContents();
@@ -77,24 +72,19 @@ testLong("the table filters, sorts and groups runs, and compares those that are 
   );
   await page.getByRole("button", { name: "pwws" }).click();
   expect((await names()).slice(0, 2)).toEqual(["spam-ascc-seed0", "spam-standard-seed0"]);
-  await page.getByLabel("Group by method over seeds").check();
-  await page.getByText("2 seeds", { exact: true }).first().waitFor();
-  await page.getByLabel("Group by method over seeds").uncheck();
   await page.getByPlaceholder("Search by name").fill("spam-");
   await page.getByText("2 runs", { exact: true }).waitFor();
   for (const name of ["standard", "ascc"]) await page.getByLabel(`Select spam-${name}-seed0`).check();
   await page.getByRole("button", { name: "Compare 2" }).click();
   // Standard fine-tuning is the baseline, although its name comes second.
-  expect(await page.getByLabel("Baseline").inputValue()).toBe("spam-standard-seed0");
-  await page.getByText(/^Under all attacks, spam-ascc-seed0 is right on .* points more/).waitFor();
-  expect(await page.getByRole("row", { name: /spam-ascc-seed0.*better than spam-standard-seed0.*\+\d/ }).count()).toBe(
-    1,
-  );
+  await page.getByText(/^Under all attacks, ascc is right on .* points more/).waitFor();
+  expect(await page.getByLabel("Baseline").inputValue()).toBe("standard");
+  expect(await page.getByRole("row", { name: /ascc.*better than standard.*\+\d/ }).count()).toBe(1);
   expect(await page.locator("svg.accuracy").count()).toBe(3);
   expect(await page.locator("article.example").count()).toBeGreaterThan(0);
-  expect(await page.locator("figure.chart polyline").count()).toBeGreaterThan(2);
-  await page.getByLabel("Baseline").selectOption("spam-ascc-seed0");
-  await page.getByText(/^Under all attacks, spam-standard-seed0 is right on .* points fewer/).waitFor();
+  expect(await page.getByText("Training loss, all terms").count()).toBe(1);
+  await page.getByLabel("Baseline").selectOption("ascc");
+  await page.getByText(/^Under all attacks, standard is right on .* points fewer/).waitFor();
   expect(open.complaints).toEqual([]);
   expect(open.foreignRequests).toEqual([]);
 });
@@ -115,13 +105,12 @@ test("a long text is folded around its changes until somebody opens it", async (
   await using open = await openPage(browser, studio.url, linkToRun(hostileName));
   const { page } = open;
   await page.getByRole("combobox", { name: /^Attack/ }).selectOption("textfooler");
-  const text = page.locator(".cards .text", { hasText: "word150 changed" });
+  const text = page.locator(".cards .version .text", { hasText: "changed (was word150)" });
   await text.waitFor();
-  const folded = (await text.textContent())!;
-  expect(folded.match(/word\d+/g)).toHaveLength(51);
-  expect(folded).toMatch(/^… word125 .* word175 … {1,2}Show 249 more words$/);
-  await text.getByRole("button").click();
-  expect((await text.textContent())!.match(/word\d+/g)).toHaveLength(300);
+  const opened = text.locator("details[open]", { hasText: "word0 word1 " });
+  expect(await opened.count()).toBe(0);
+  await text.getByText("138 words").click();
+  expect(await opened.count()).toBe(1);
   expect(open.complaints).toEqual([]);
 });
 
@@ -134,14 +123,13 @@ test("the page of a run searches its texts and shows its charts, figures and set
   await page.getByPlaceholder("Search the texts").fill("mortgage");
   await expect.poll(() => page.locator(".cards .badge:not(.success)").count()).toBe(0);
   await expect.poll(() => page.textContent(".filters output")).toMatch(/^\d of 60 texts$/);
-  expect(await page.locator("figure.chart polyline").count()).toBeGreaterThan(3);
+  expect(await page.locator("figure.chart svg").count()).toBeGreaterThan(2);
   expect(await page.getByRole("img", { name: /ascc ends at a distance/ }).count()).toBe(1);
   expect(await page.getByRole("row", { name: "train.learningRate 0.0001 0.00005" }).count()).toBe(1);
   expect(open.complaints).toEqual([]);
 });
 
 test("the playground scores while typing, swaps words and attacks two models", async () => {
-  await using served = await serveModel({ model: join(runs, "tiny-seed1"), port: 0, device: "cpu" });
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
   const panels = page.locator(".panel");
@@ -154,27 +142,15 @@ test("the playground scores while typing, swaps words and attacks two models", a
   await panels.first().getByRole("button", { name: "dull", exact: true }).click();
   await expect.poll(() => page.getByLabel("Text", { exact: true }).inputValue()).toBe("a dull film");
   await expect.poll(read).not.toBe(before);
-  // By attack, on a run and on an endpoint.
-  await page.getByLabel("Second model").selectOption("endpoint");
-  await page.getByPlaceholder("http://127.0.0.1:8080/").fill(served.url);
-  await page.getByRole("button", { name: "Connect" }).click();
+  // By attack.
+  await page.getByLabel("Second model").selectOption("0/tiny-seed1");
   await expect.poll(() => panels.count()).toBe(2);
   await page.getByLabel("Text", { exact: true }).fill("a good film of the film of the film");
   await page.getByRole("button", { name: "Start attack" }).click();
-  await expect.poll(() => page.getByRole("button", { name: "Copy as a test case" }).count()).toBe(2);
+  await expect.poll(() => page.getByRole("button", { name: "Continue with this text" }).count()).toBe(2);
   expect(await panels.first().locator(".counter").textContent()).toMatch(/^\d+ queries$/);
   expect(await panels.first().locator(".attack .badge").textContent()).toBe("fooled");
-  expect(await panels.first().locator("ins").first().textContent()).toBe("dull");
-  // The copied test fails as long as the attacked text fools the model.
-  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  await panels.nth(1).getByRole("button", { name: "Copy as a test case" }).click();
-  await panels.nth(1).getByRole("button", { name: "Copied" }).waitFor();
-  const testCase = join(folder, "case.test.mjs");
-  writeFileSync(testCase, (await page.evaluate("navigator.clipboard.readText()")) as string);
-  const output = await new Promise<string>((resolve) => {
-    execFile(process.execPath, ["--test", testCase], (_error, stdout) => resolve(stdout));
-  });
-  expect(output).toContain("ERR_ASSERTION");
+  expect(await panels.first().locator("ins").first().textContent()).toBe("dull (was good)");
   expect(open.complaints).toEqual([]);
   expect(open.foreignRequests).toEqual([]);
 });
@@ -206,13 +182,12 @@ test("models, attacks and examples are switched 50 times at random while answers
     await route.continue().catch(() => undefined);
   });
   const [model, second] = [0, 1].map((i) => page.locator(".pickers select").nth(i)) as [Locator, Locator];
-  await expect.poll(() => model.locator("option").count()).toBe(4);
+  await expect.poll(() => model.locator("option").count()).toBe(3);
   /** Chooses one of the options that a list has now; none if the list is not there or is empty. */
   const choose = async (select: Locator): Promise<void> => {
     const values = await select.locator("option").evaluateAll((options) => options.map((each) => each.value));
-    const offered = values.filter((value) => value !== "endpoint");
-    const isReady = offered.length > 0 && (await select.isEnabled().catch(() => false));
-    if (isReady) await select.selectOption(offered[rng.integer(offered.length)]!, { timeout: 1000 }).catch(() => null);
+    if (values.length === 0) return;
+    await select.selectOption(values[rng.integer(values.length)]!, { timeout: 1000 }).catch(() => null);
   };
   const actions = [
     () => choose(model),
@@ -247,44 +222,24 @@ test("models, attacks and examples are switched 50 times at random while answers
   expect(complaints).toEqual([]);
 });
 
-/** An endpoint that answers slowly, so that an attack on it can be stopped. */
-async function serveSlowly(url: string): Promise<AsyncDisposable & { readonly url: string }> {
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const headers = { "content-type": "application/json" };
-    const body = request.method === "POST" ? Buffer.concat(chunks) : null;
-    try {
-      const answer = await fetch(new URL(request.url!, url), { method: request.method!, headers, body });
-      const text = await answer.text();
-      setTimeout(() => response.writeHead(answer.status, headers).end(text), 300);
-    } catch {
-      // The test is over, and the model's server is closed.
-      response.destroy();
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const close = (): Promise<void> => new Promise((resolve) => void server.close(() => resolve()).closeAllConnections());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, [Symbol.asyncDispose]: close };
-}
-
-test("an attack in the playground is stopped", async () => {
-  await using served = await serveModel({ model: join(runs, "tiny-seed1"), port: 0, device: "cpu" });
-  await using slow = await serveSlowly(served.url);
+test("an attack in the playground has options and is stopped", async () => {
   await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
-  await page.getByLabel("Second model").selectOption("endpoint");
-  await page.getByPlaceholder("http://127.0.0.1:8080/").fill(slow.url);
-  await page.getByRole("button", { name: "Connect" }).click();
-  await expect.poll(() => page.locator(".panel").count()).toBe(2);
-  await page.getByLabel("Text", { exact: true }).fill("a good film of the scene and a bad film of a good scene");
+  await page.getByLabel("Text", { exact: true }).fill("the film of the film ".repeat(5));
+  await page.getByRole("combobox", { name: /^Attack/ }).selectOption("random");
+  await page.getByText(/^Options of/).click();
+  // Every option has a field, and a wrong value is explained.
+  const samples = page.locator('[name="samples"]');
+  expect(await samples.getAttribute("placeholder")).toBe("default: 100");
+  await samples.fill("0");
   await page.getByRole("button", { name: "Start attack" }).click();
-  // The attack on the local model has ended. Its result stays.
-  await page.getByRole("button", { name: "Copy as a test case" }).waitFor();
+  await page.locator(".attack .problem", { hasText: "samples" }).waitFor();
+  await samples.fill("1000000");
+  await page.getByRole("button", { name: "Start attack" }).click();
+  await page.locator(".counter", { hasText: /[1-9]/ }).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.locator(".panel").nth(1).getByText("Stopped.").waitFor();
+  await page.locator(".panel").getByText("Stopped.").waitFor();
   await page.getByRole("button", { name: "Start attack" }).waitFor();
-  expect(await page.getByRole("button", { name: "Copy as a test case" }).count()).toBe(1);
   expect(open.complaints).toEqual([]);
 });
 
@@ -306,7 +261,6 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     await page.getByRole("button", { name: "Train a model" }).click();
     // Every problem is shown at once.
     const field = (name: string) => page.locator(`[name="${name}"]`);
-    await field("model").selectOption("other");
     await field("train.epochs").fill("many");
     await field("methods").fill("acsc");
     await page.getByRole("button", { name: "Start training" }).click();
@@ -316,11 +270,11 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     await page.getByText(/All settings/).click();
     await field("model").fill(join(folder, "data", "tiny-bert"));
     await field("data").fill(join(folder, "data", "reviews.tsv"));
-    // The columns of the file are offered, with its first rows.
-    await page.getByRole("columnheader", { name: "label" }).waitFor();
+    // The columns of the file are offered.
     await page.getByRole("checkbox", { name: "text", exact: true }).check();
-    await field("labelColumn").selectOption("label");
-    await page.getByRole("button", { name: "Standard" }).click();
+    await page.locator('datalist option[value="label"]').waitFor({ state: "attached" });
+    await field("labelColumn").fill("label");
+    await field("methods").fill("");
     await field("maxLength").fill("12");
     await field("out").fill(out);
     await field("train.epochs").fill("100000");
@@ -352,33 +306,18 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
   expect(open.complaints).toEqual([]);
 });
 
-testLong("an attack is started from a form", async () => {
-  await using open = await openPage(browser, studio.url, "#/jobs");
-  const { page } = open;
-  await page.getByRole("button", { name: "Attack a model" }).click();
-  await page.locator('[name="model"]').selectOption(join(runs, "tiny-seed0"));
-  await page.getByText(`Choose from ${attackNames.length}`).click();
-  await page.getByRole("checkbox", { name: /^greedy/ }).check();
-  await page.getByRole("button", { name: "Start the attack" }).click();
-  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.state-finished").waitFor();
-  expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
-  expect(open.complaints).toEqual([]);
-});
-
 testLong("a classifier is hardened from a form", async () => {
   await using open = await openPage(browser, studio.url, "#/jobs?form=harden");
   const { page } = open;
   const field = (name: string) => page.locator(`[name="${name}"]`);
   await field("data").fill(join(folder, "data", "reviews.tsv"));
   await page.getByRole("checkbox", { name: "text", exact: true }).check();
-  await field("labelColumn").selectOption("label");
+  await field("labelColumn").fill("label");
   await field("numExamples").fill("8");
   await page.getByText(`Choose from ${attackNames.length}`).click();
   await page.getByRole("checkbox", { name: /^random/ }).check();
   await page.getByText(/All settings/).click();
-  await field("model").selectOption("other");
   await field("model").fill(join(folder, "data", "tiny-bert"));
-  await field("substitutions").selectOption("other");
   await field("substitutions").fill(join(folder, "substitutions.json"));
   await field("maxLength").fill("12");
   await field("epochs").fill("1");
@@ -387,63 +326,6 @@ testLong("a classifier is hardened from a form", async () => {
   await page.getByRole("button", { name: "Start hardening" }).click();
   await page.locator(".job", { hasText: "harden, started" }).locator(".badge.state-finished").waitFor();
   expect(existsSync(join(runs, "hardened", "report.html"))).toBe(true);
-  expect(open.complaints).toEqual([]);
-});
-
-/** A studio with a run that every attack can work on: it reads words, so that ascc works, too. */
-async function startWordStudio(): Promise<Studio> {
-  const config = await tinyRun(join(folder, "data"), { tokenization: "word", train: { epochs: 8 } });
-  const substitutions = join(folder, "substitutions.json");
-  await train({ ...config, substitutions, out: join(folder, "words", "tiny") });
-  return startStudio({ folders: [join(folder, "words")] });
-}
-
-testLong("every attack of the playground ends with a result, with a field for each of its options", async () => {
-  const maskedLm = await writeMaskedLm(join(folder, "masked-lm"));
-  await using words = await startWordStudio();
-  await using open = await openPage(browser, words.url, "#/playground?first=0%2Ftiny");
-  const { page } = open;
-  const field = (name: string) => page.locator(`.attack-options [name="${name}"]`);
-  const attack = async (): Promise<string | null> => {
-    await page.getByRole("button", { name: "Start attack" }).click();
-    const end = page.locator(".attack").locator(".badge, .problem");
-    await end.first().waitFor();
-    await page.getByRole("button", { name: "Start attack" }).waitFor();
-    return end.first().textContent();
-  };
-  await page.getByLabel("Text", { exact: true }).fill("a good film");
-  const picker = page.getByRole("combobox", { name: /^Attack/ });
-  await expect.poll(() => picker.locator("option").count()).toBe(attackNames.length);
-  for (const { name, options } of describeAttacks()) {
-    await picker.selectOption(name);
-    expect(await page.locator(".filters .hint").textContent()).not.toBe("");
-    await page.getByText(new RegExp(`^Options of ${name} `)).waitFor();
-    const fields = page.locator(".attack-options .field");
-    const needsModel = (await field("maskedLm").count()) > 0;
-    expect({ name, fields: await fields.count() }).toEqual({ name, fields: options.length + Number(needsModel) });
-    for (const help of await fields.locator("small").allTextContents()) expect(help).not.toBe("");
-    // The options are open if one of them needs a value.
-    if (needsModel) await field("maskedLm").fill(maskedLm);
-    const outcome = await attack();
-    expect({ name, outcome }).toEqual({ name, outcome: expect.stringMatching(/^(fooled|robust|skipped)$/) });
-    await page.locator(".attack h3", { hasText: new RegExp(`^${name} `) }).waitFor();
-  }
-  // Options change the attack, and a wrong value is explained.
-  await page.getByLabel("Text", { exact: true }).fill("the film of the film");
-  await picker.selectOption("random");
-  await page.getByText(/^Options of/).click();
-  expect(await field("samples").getAttribute("placeholder")).toBe("default: 100");
-  expect(await field("target").locator("option").allTextContents()).toEqual([
-    "none",
-    "negative",
-    "positive",
-    "other …",
-  ]);
-  await field("samples").fill("1");
-  expect(await attack()).toBe("robust");
-  expect(await page.locator(".attack .counter").textContent()).toBe("2 queries");
-  await field("samples").fill("0");
-  expect(await attack()).toContain("samples");
   expect(open.complaints).toEqual([]);
 });
 
@@ -474,11 +356,10 @@ test("without the token, a person reads what to do", async () => {
 });
 
 test("axe finds nothing on the pages, in both color schemes, and nothing is wider than the screen", async () => {
-  const models = ["standard", "ascc"].map((name) => ({ name, runs: [`0/spam-${name}-seed0`] }));
   const views = [
     ...["#/runs", linkToRun("spam-ascc-seed0"), "#/jobs", "#/rate"],
     ...["harden", "train", "attack"].map((form) => `#/jobs?form=${form}`),
-    `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
+    "#/compare?run=0%2Fspam-standard-seed0&run=0%2Fspam-ascc-seed0",
     "#/playground?first=0%2Ftiny-seed0",
   ];
   const looks = [
@@ -503,7 +384,8 @@ test("axe finds nothing on the pages, in both color schemes, and nothing is wide
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: 900 });
       expect({ view, width, findings: await listFindings(page) }).toEqual({ view, width, findings: [] });
-      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+      const isTooWide = (await page.evaluate<number>("document.documentElement.scrollWidth")) > width;
+      expect({ view, width, isTooWide }).toEqual({ view, width, isTooWide: false });
     }
     expect(open.complaints).toEqual([]);
   }

@@ -6,29 +6,32 @@ export interface PageOptions {
   readonly dark?: boolean;
   /** What the browser says its language is. It may be no valid language tag. */
   readonly language?: string;
+  /** False if scripts are turned off. */
+  readonly script?: boolean;
 }
 
-/** A page of the studio that records what must not happen. */
+/** A page that records what must not happen. */
 export interface OpenPage extends AsyncDisposable {
   readonly page: Page;
   /** Messages of the console, errors and dialogs. */
   readonly complaints: string[];
-  /** Requests to other hosts than that of the studio. */
+  /** Requests to other hosts than that of the page. */
   readonly foreignRequests: string[];
 }
 
-/** Opens the studio at one of its pages. */
+/** Opens a page of the studio, or a report. */
 export async function openPage(
   browser: Browser,
   url: string,
   hash = "",
-  { width = 1280, height = 900, dark = false, language = "en-US" }: PageOptions = {},
+  { width = 1280, height = 900, dark = false, language = "en-US", script = true }: PageOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext({
     viewport: { width, height },
     locale: "en-US",
     reducedMotion: "reduce",
     colorScheme: dark ? "dark" : "light",
+    javaScriptEnabled: script,
   });
   const value = JSON.stringify(language);
   await context.addInitScript(`Object.defineProperty(navigator, "language", { get: () => ${value} });`);

@@ -7,7 +7,7 @@ import { compare } from "../../src/actions/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
 import type {
   ComparisonAnswer,
-  Form,
+  FormField,
   RatingPair,
   RatingReport,
   RunDetail,
@@ -43,39 +43,38 @@ beforeAll(async () => {
 });
 afterAll(() => studio.close());
 
-const ask = (path: string, body?: unknown, more: Record<string, string> = {}) =>
-  fetch(`${origin}${path}`, {
-    method: body === undefined ? "GET" : "POST",
-    headers: {
-      authorization: `Bearer ${token}`,
-      connection: "close",
-      ...(body !== undefined && { "content-type": "application/json" }),
-      ...more,
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+const ask = (path: string, body: unknown = {}) =>
+  fetch(`${origin}/api/${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, connection: "close", "content-type": "application/json" },
+    body: JSON.stringify(body),
   });
+const askFor = async <T>(path: string, body?: unknown) => (await (await ask(path, body)).json()) as T;
 
-/** Sends headers that fetch does not allow, and returns the status. */
-function sendRaw(path: string, headers: Record<string, string>): Promise<number> {
+/** Sends headers that fetch does not allow, and returns the status. With a body, it is sent as POST. */
+function sendRaw(path: string, more: Record<string, string>, body?: object): Promise<number> {
+  const headers = { connection: "close", ...(body && { "content-type": "application/json" }), ...more };
   return new Promise((resolve, reject) => {
-    request(`${origin}${path}`, { headers: { connection: "close", ...headers } }, (response) => {
+    request(`${origin}${path}`, { method: body ? "POST" : "GET", headers }, (response) => {
       response.resume();
       resolve(response.statusCode!);
     })
       .on("error", reject)
-      .end();
+      .end(body && JSON.stringify(body));
   });
 }
 
 test("rejects a missing or wrong token, a foreign host and a foreign origin", async () => {
   const authorization = `Bearer ${token}`;
-  const path = "/api/run?id=0%2Fspam-ascc-seed0";
-  expect(await sendRaw(path, { authorization })).toBe(200);
-  expect(await sendRaw(path, {})).toBe(403);
-  expect(await sendRaw(path, { authorization: "Bearer wrong" })).toBe(403);
-  expect(await sendRaw(path, { authorization: `Bearer ${token}x` })).toBe(403);
-  expect(await sendRaw(path, { authorization, host: "attacker.example" })).toBe(403);
-  expect(await sendRaw(path, { authorization, origin: "https://attacker.example" })).toBe(403);
+  const send = (headers: Record<string, string>) => sendRaw("/api/run", headers, { id: "0/spam-ascc-seed0" });
+  expect(await send({ authorization })).toBe(200);
+  expect(await send({})).toBe(403);
+  expect(await send({ authorization: "Bearer wrong" })).toBe(403);
+  expect(await send({ authorization: `Bearer ${token}x` })).toBe(403);
+  expect(await send({ authorization, host: "attacker.example" })).toBe(403);
+  expect(await send({ authorization, origin: "https://attacker.example" })).toBe(403);
+  // A form of another site can only send other media types.
+  expect(await send({ authorization, "content-type": "text/plain" })).toBe(415);
   expect(await sendRaw("/", {})).toBe(403);
   expect(await sendRaw("/?token=wrong", {})).toBe(403);
   expect(await sendRaw(`/?token=${token}`, {})).toBe(200);
@@ -92,19 +91,19 @@ test("listens on a loopback address, and its policy allows no inline code and no
 });
 
 test("shows only runs below its folders", async () => {
-  expect((await ask("/api/run?id=0%2Fspam-ascc-seed0")).status).toBe(200);
+  expect((await ask("run", { id: "0/spam-ascc-seed0" })).status).toBe(200);
   for (const id of ["0/links/outside", "0/../elsewhere/spam-ascc-seed0", "../elsewhere/spam-ascc-seed0", "", "1/x"])
-    expect((await ask(`/api/run?id=${encodeURIComponent(id)}`)).status).toBe(404);
-  const texts = await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=${encodeURIComponent("../../../elsewhere/x")}`);
+    expect((await ask("run", { id })).status).toBe(404);
+  const texts = await ask("texts", { id: "0/spam-ascc-seed0", attack: "../../../elsewhere/x" });
   expect(texts.status).toBe(404);
 });
 
 test("compares as temper compare does", async () => {
-  const models = [
-    { name: "standard", runs: ["0/spam-standard-seed0"] },
-    { name: "ascc", runs: ["0/spam-ascc-seed0"] },
-  ];
-  const answer = (await (await ask("/api/compare", { models })).json()) as ComparisonAnswer;
+  const runs = ["0/spam-ascc-seed0", "0/spam-standard-seed0"];
+  const answer = await askFor<ComparisonAnswer>("compare", { runs });
+  // Standard fine-tuning is the baseline unless somebody chooses another one.
+  expect(answer.names).toEqual(["standard", "ascc"]);
+  expect((await askFor<ComparisonAnswer>("compare", { runs, baseline: "ascc" })).names).toEqual(["ascc", "standard"]);
   const folders = ["spam-standard-seed0", "spam-ascc-seed0"].map((name) => [join(folder, "runs", name)]);
   const expected = await compare({
     runs: [
@@ -125,30 +124,31 @@ test("compares as temper compare does", async () => {
 });
 
 test("runs of different tasks are compared task by task", async () => {
-  const models = ["spam-standard-seed0", "other", "spam-ascc-seed0"].map((name) => ({ name, runs: [`0/${name}`] }));
-  const { html } = (await (await ask("/api/compare", { models })).json()) as ComparisonAnswer;
+  const runs = ["spam-standard-seed0", "other", "spam-ascc-seed0"].map((name) => `0/${name}`);
+  const { html } = await askFor<ComparisonAnswer>("compare", { runs });
   const { document } = parseHTML(html);
   expect([...document.querySelectorAll("section h2")].map(({ textContent }) => textContent)).toEqual(["spam", "sst2"]);
-  expect(document.querySelector(".verdict")!.textContent).toContain("spam-ascc-seed0 is right on");
+  expect(document.querySelector(".verdict")!.textContent).toContain("ascc is right on");
 });
 
 test("searches and filters attacked texts", async () => {
-  const find = async (query: string) =>
-    (await (await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws${query}`)).json()) as TextsPage;
-  const all = await find("");
-  expect([all.total, all.matching, all.texts.length]).toEqual([60, 60, 50]);
-  const fooled = await find("&outcome=success&search=MORTGAGE");
-  expect(fooled.matching).toBeLessThan(all.matching);
-  for (const { outcome } of fooled.texts) expect(outcome).toBe("success");
-  const [first] = (await find(`&search=${encodeURIComponent(hostile.slice(0, 20))}&limit=1`)).texts;
-  expect(first!.fields[0]).toContainEqual({ text: "news", was: "word" });
-  expect((await ask("/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws&limit=1000000")).status).toBe(400);
+  const find = (query: object) => askFor<TextsPage>("texts", { id: "0/spam-ascc-seed0", attack: "pwws", ...query });
+  const all = await find({});
+  const countCards = (page: TextsPage): number => parseHTML(page.html).document.querySelectorAll("article").length;
+  expect([all.total, all.matching, countCards(all)]).toEqual([60, 60, 50]);
+  const robust = await find({ outcome: "failed", search: "MORTGAGE" });
+  expect(robust.matching).toBeLessThan(all.matching);
+  expect(robust.html.match(/data-kinds="failed"/g)).toHaveLength(robust.matching);
+  const { html } = await find({ search: hostile.slice(0, 20), limit: 1 });
+  expect(parseHTML(html).document.querySelector("ins")!.textContent).toBe("news (was word)");
+  expect((await ask("texts", { id: "0/spam-ascc-seed0", attack: "pwws", limit: 1_000_000 })).status).toBe(400);
 });
 
 test("a run's page has its charts, settings, commands and warnings", async () => {
-  const detail = (await (await ask("/api/run?id=0%2Fspam-ascc-seed0")).json()) as RunDetail;
-  expect(detail.charts.map(({ id }) => id)).toEqual(
-    expect.arrayContaining(["loss", "metrics", "learning-rate", "throughput"]),
+  const detail = await askFor<RunDetail>("run", { id: "0/spam-ascc-seed0" });
+  const charts = parseHTML(`<body>${detail.results}</body>`).document.querySelectorAll(".charts figcaption");
+  expect([...charts].map(({ textContent }) => textContent.split(":")[0])).toEqual(
+    expect.arrayContaining(["Training loss, all terms", "Accuracy on the validation split", "Learning rate"]),
   );
   const { document } = parseHTML(detail.background);
   const rows = [...document.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
@@ -158,41 +158,38 @@ test("a run's page has its charts, settings, commands and warnings", async () =>
 });
 
 test("forms name their defaults, and an attack on 1,000 texts asks before it starts", async () => {
-  const { fields } = (await (await ask("/api/form?kind=harden")).json()) as Form;
+  const fields = await askFor<FormField[]>("form", { kind: "harden" });
   const whenEmpty = Object.fromEntries(fields.map((field) => [field.key, field.whenEmpty]));
   expect(whenEmpty).toMatchObject({ attacks: "default: pwws", batchSize: expect.stringContaining("32") });
   expect(whenEmpty.method).toMatch(/^default: ascc:/);
   const values = { model: join(folder, "runs", "spam-ascc-seed0"), attacks: "pwws\ndeepwordbug" };
-  const asked = await (await ask("/api/jobs", { kind: "attack", values })).json();
+  const asked = await askFor("jobs", { kind: "attack", values });
   expect(asked).toMatchObject({ id: null, problems: {}, question: expect.stringContaining("1,000 texts") });
   expect(asked).toMatchObject({ question: expect.stringContaining("pwws, deepwordbug") });
   expect(existsSync(join(folder, "runs", ".studio", "jobs"))).toBe(false);
-  const few = await (
-    await ask("/api/form/check", { kind: "attack", values: { ...values, numExamples: "250" } })
-  ).json();
+  const few = await askFor("form/check", { kind: "attack", values: { ...values, numExamples: "250" } });
   expect(few).toMatchObject({ question: null, command: expect.stringContaining("--num-examples 250") });
 });
 
 test("ratings are blind, and report validity with an interval and agreement", async () => {
   const target = { id: "0/spam-standard-seed0", attack: "pwws" };
-  const query = new URLSearchParams(target);
-  const listPairs = async (rater: string) =>
-    (await (await ask(`/api/ratings/pairs?${query}&rater=${rater}`)).json()) as RatingPair[];
+  const listPairs = (rater: string) => askFor<RatingPair[]>("ratings/pairs", { ...target, rater });
   const pairs = await listPairs("ada");
   expect(pairs).toHaveLength(21);
   expect(Object.keys(pairs[0]!).sort()).toEqual(["first", "id", "second"]);
   expect((await listPairs("bob")).map(({ id }) => id)).not.toEqual(pairs.map(({ id }) => id));
   // In some pairs the original is first, in others second.
-  const isFirst = new Set(pairs.map(({ first }) => /complimentary|remittances|assembly|news|proposal/.test(first[0]!)));
+  const isFirst = new Set(pairs.map(({ first }) => /complimentary|remittances|assembly|news|proposal/.test(first)));
   expect(isFirst.size).toBe(2);
   const rate = async (rater: string, pair: RatingPair, sameMeaning: boolean) => {
     const rating = { rater, pair: pair.id, sameMeaning, firstGrammatical: true, secondGrammatical: false };
-    return (await (await ask("/api/ratings", { ...target, rating })).json()) as RatingReport;
+    expect((await ask("ratings/add", { ...target, rating })).status).toBe(200);
   };
   await rate("ada", pairs[0]!, true);
   await rate("ada", pairs[1]!, true);
   await rate("bob", pairs[0]!, true);
-  const report = await rate("bob", pairs[1]!, false);
+  await rate("bob", pairs[1]!, false);
+  const report = await askFor<RatingReport>("ratings", target);
   expect(report).toMatchObject({ ratings: 4, raters: 2, pairs: 2, validity: { value: 0.5 } });
   const counts = [
     [2, 0],
@@ -202,26 +199,13 @@ test("ratings are blind, and report validity with an interval and agreement", as
   expect(report.validity!.low).toBeLessThan(0.5);
   expect(report.grammar!.original.value + report.grammar!.attacked.value).toBe(1);
   expect(await listPairs("ada")).toHaveLength(19);
-  expect((await ask("/api/ratings", { ...target, rating: { rater: "" } })).status).toBe(400);
+  expect((await ask("ratings/add", { ...target, rating: { rater: "" } })).status).toBe(400);
 });
 
 test("Fleiss' kappa equals the example of Fleiss (1971) as Wikipedia computes it", () => {
-  const counts = [
-    ...[
-      [0, 0, 0, 0, 14],
-      [0, 2, 6, 4, 2],
-      [0, 0, 3, 5, 6],
-      [0, 3, 9, 2, 0],
-      [2, 2, 8, 1, 1],
-    ],
-    ...[
-      [7, 7, 0, 0, 0],
-      [3, 2, 6, 3, 0],
-      [2, 5, 3, 2, 2],
-      [6, 5, 2, 1, 0],
-      [0, 2, 2, 3, 7],
-    ],
-  ];
+  const rows = ["0 0 0 0 14", "0 2 6 4 2", "0 0 3 5 6", "0 3 9 2 0", "2 2 8 1 1"];
+  const others = ["7 7 0 0 0", "3 2 6 3 0", "2 5 3 2 2", "6 5 2 1 0", "0 2 2 3 7"];
+  const counts = [...rows, ...others].map((row) => row.split(" ").map(Number));
   expectClose(computeFleissKappa(counts)!, 0.21, { ...float64, decimals: 3 });
   expect(computeFleissKappa([[1, 0]])).toBeNull();
 });
@@ -245,48 +229,47 @@ test.runIf(process.platform === "linux")(
   async () => {
     const model = "0/exported";
     const texts = ["the film was joy"];
-    expect((await ask("/api/playground/open", { model })).status).toBe(200);
+    expect((await ask("playground/open", { model })).status).toBe(200);
     const pid = findModelProcess();
     // A process that is paused computes for ever, as far as others can see.
     process.kill(pid, "SIGSTOP");
     const order: string[] = [];
-    const attacked = ask("/api/playground/attack", { model, texts, attack: "deepwordbug" })
+    const attacked = ask("playground/attack", { model, texts, attack: "deepwordbug" })
       .then((response) => response.text())
       .then((text) => order.push(text.includes('"type":"end"') ? "the attack ended" : text));
-    for (const path of [
-      "/health",
-      `/?token=${token}`,
-      "/api/run?id=0%2Fspam-ascc-seed0",
-      "/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws",
-    ])
-      order.push(`${(await ask(path)).status} ${path.split("?", 1)[0]}`);
+    for (const path of ["/health", `/?token=${token}`])
+      order.push(`${(await fetch(`${origin}${path}`)).status} ${path.split("?", 1)[0]}`);
+    for (const path of ["run", "texts", "state"]) {
+      const { status } = await ask(path, { id: "0/spam-ascc-seed0", attack: "pwws", since: 0 });
+      order.push(`${status} ${path}`);
+    }
     process.kill(pid, "SIGCONT");
     await attacked;
-    expect(order).toEqual(["200 /health", "200 /", "200 /api/run", "200 /api/texts", "the attack ended"]);
+    expect(order).toEqual(["200 /health", "200 /", "200 run", "200 texts", "200 state", "the attack ended"]);
     process.kill(pid, "SIGSTOP");
-    const score = ask("/api/playground/score", { model, texts });
+    const score = ask("playground/score", { model, texts });
     // The studio has sent the request on when it answers the next one.
-    await ask("/health");
+    await fetch(`${origin}/health`);
     process.kill(pid, "SIGKILL");
     const answer = await score;
     expect(answer.status).toBe(400);
     expect(await answer.json()).toEqual({ error: expect.stringContaining("killed by SIGKILL. Try again.") });
-    expect((await ask("/api/playground/score", { model, texts })).status).toBe(200);
+    expect((await ask("playground/score", { model, texts })).status).toBe(200);
     expect(findModelProcess()).not.toBe(pid);
   },
 );
 
 test("the playground opens, scores and attacks an ONNX model below its folders", async () => {
   const model = "0/exported";
-  const opened = await ask("/api/playground/open", { model });
+  const opened = await ask("playground/open", { model });
   expect(await opened.json()).toMatchObject({ reference: model, labels: ["negative", "positive"], fields: ["text"] });
   const texts = ["the film was joy"];
-  const scored = await ask("/api/playground/score", { model, texts, withWords: true });
+  const scored = await ask("playground/score", { model, texts, withWords: true });
   const { probabilities, words } = (await scored.json()) as Scored;
   expectClose(probabilities[0]! + probabilities[1]!, 1);
   expect(words).toHaveLength(4);
-  const attacked = await (await ask("/api/playground/attack", { model, texts, attack: "deepwordbug" })).text();
+  const attacked = await (await ask("playground/attack", { model, texts, attack: "deepwordbug" })).text();
   expect(attacked).toContain('"type":"end"');
   expect(attacked).toContain('"success"');
-  expect((await ask("/api/playground/open", { model: "0/links/exported" })).status).toBe(404);
+  expect((await ask("playground/open", { model: "0/links/exported" })).status).toBe(404);
 });

@@ -333,7 +333,7 @@ export const targets = {
   serve: async (context) => {
     const { createInferenceApp } = await context.load("serve/inference-app");
     const { createModelService } = await context.load("serve/model-service");
-    const { InferenceMetrics } = await context.load("serve/inference-metrics");
+    const { createInferenceMetrics } = await context.load("serve/inference-metrics");
     const predictor = {
       name: "lengths",
       numLabels: 2,
@@ -346,7 +346,7 @@ export const targets = {
     const handler = {
       modelInfo: { model: "lengths", labels: ["long", "short"] },
       service: createModelService({ predictor, wrap: (each) => each }, limits, events),
-      metrics: new InferenceMetrics(),
+      metrics: createInferenceMetrics(),
     };
     const { app } = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
     return {

@@ -18,8 +18,8 @@ interface Column {
 }
 
 /**
- * The finding, in at most three sentences, and accuracy before and under attack as a chart. Somebody who
- * knows more about the runs can give the sentences.
+ * The finding, in at most three sentences, and accuracy before and under attack as a chart.
+ * Somebody who knows more about the runs can give the sentences.
  */
 export function renderVerdict(
   { baseline }: TaskGroups<ReportRun>,
@@ -111,7 +111,6 @@ function renderSignificanceMark(comparison: MetricComparison | null, baseline: s
   return html` <span class="${kind}" title="${text}">${content}</span>`;
 }
 
-/** Describes the differences under each attack in sentences. */
 function renderVerdicts(rows: readonly ComparisonRow[]): Html | null {
   const sentences = rows.flatMap(({ metrics }) =>
     [...metrics].flatMap(([id, { comparison }]) =>

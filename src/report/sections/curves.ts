@@ -5,72 +5,102 @@ import { groupBy } from "../../base/group-by.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { computePrecision } from "../../evaluation/operating-points.js";
 import type { TaskGroups } from "../groups.js";
-import { type Html, html, trustHtml } from "../html.js";
+import { type Html, html, renderLegend, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** One line of a chart. Lines with the same name are its seeds. */
 interface CurveSeries {
   readonly name: string;
   readonly color: string;
   readonly points: readonly Point[];
-  /** Marks every point, for values that are measured rarely. */
-  readonly dots: boolean;
 }
 
 interface ChartOptions {
   readonly title: string;
-  /** Label of the y axis. */
-  readonly label: string;
+  /** Label of the y axis. Default: none. */
+  readonly label?: string;
   /** Label of the x axis. Default: step. */
   readonly x?: string;
-  /** Shows fractions as percentages. */
   readonly percent?: boolean;
+  /** Marks every point, for values that are measured rarely. */
+  readonly dots?: boolean;
 }
 
+/** Names of values that were measured on the validation split begin with it. */
+const validation = "validation ";
+
 /**
- * Shows the training: the loss and the validation metrics, with one color per method. Several seeds
- * are one line in a band.
+ * Shows the training, with one color per method: the loss and the validation metrics that matter,
+ * and if wanted all other values that were logged. Several seeds are one line in a band.
  */
-export function renderCurvesSection({ groups }: TaskGroups<ReportRun>): Html | null {
+export function renderCurvesSection({ groups }: TaskGroups<ReportRun>, showsAll = false): Html | null {
   const colors = assignColors(groups.map(({ name, runs: [first] }) => ({ method: first!.run.method, label: name })));
-  const runs = groups.flatMap(({ runs: seeds, name }, i) => seeds.map((run) => ({ run, color: colors[i]!, name })));
-  const createSeries = (getPoints: (run: ReportRun) => CurveSeries["points"], dots = false): CurveSeries[] =>
-    runs
-      .map(({ run, color, name }) => ({ name, color, points: getPoints(run), dots }))
-      .filter(({ points }) => points.length > 0);
-  const losses = createSeries(getLossPoints);
-  if (losses.length === 0) return null;
-  const metrics = [
-    ...new Set(runs.flatMap(({ run }) => [run.run.config.train.metricForBestModel, ...listRobustMetrics(run)])),
-  ];
-  const legend = groups.map(({ name }, i) => html`<li style="--swatch:${colors[i]!}">${name}</li>`);
-  return html`
-<ul class="legend" aria-label="Colors of the charts">${legend}</ul>
+  const runs = groups.flatMap(({ runs: seeds, name }, i) =>
+    seeds.map((run) => ({ run, color: colors[i]!, name, logged: listLoggedValues(run) })),
+  );
+  const keys = new Set(runs.flatMap(({ logged }) => [...logged.keys()]));
+  if (!keys.has("loss")) return null;
+  const main = new Set(runs.map(({ run }) => `${validation}${run.run.config.train.metricForBestModel}`));
+  const isMain = (key: string): boolean => key === "loss" || main.has(key) || key.startsWith(`${validation}robust`);
+  // The other metrics of the validation split are in the results.
+  const isMinor = (key: string): boolean => !key.startsWith(validation) || key === `${validation}loss`;
+  const others = [...keys].filter((key) => showsAll && !isMain(key) && isMinor(key));
+  const shown = [...[...keys].filter(isMain), ...others];
+  return html`${renderLegend(groups.map(({ name }, i) => ({ color: colors[i]!, label: name })))}
 <div class="charts">
-${renderLineChart(losses, { title: "Training loss, all terms", label: "loss" })}
-${metrics.flatMap((id) => {
-  const series = createSeries((run) => getMetricPoints(run, id), true);
-  const { title, unit } = describeMetric(id);
-  const percent = unit !== "nats";
-  const options = {
-    title: `${capitalize(title)} on the validation split`,
-    label: percent ? `${title} (%)` : title,
-    percent,
-  };
-  return series.length > 0 ? [renderLineChart(series, options)] : [];
-})}
-${renderPrecisionRecall(groups, createSeries(getPrecisionRecallPoints))}
+${shown.map((key) =>
+  renderLineChart(
+    runs.map(({ logged, ...look }) => ({ ...look, points: logged.get(key) ?? [] })),
+    describeValue(key),
+  ),
+)}
+${renderPrecisionRecall(
+  groups,
+  runs.map(({ run, ...look }) => ({ ...look, points: getPrecisionRecallPoints(run) })),
+)}
 </div>`;
 }
 
-function getLossPoints({ events }: ReportRun): CurveSeries["points"] {
-  return events.flatMap(({ step, loss }) => (typeof loss === "number" ? [{ x: step, y: loss }] : []));
+/** Every number that a training logged, by its name. Those of single layers are left out. */
+function listLoggedValues({ events }: ReportRun): ReadonlyMap<string, Point[]> {
+  const logged = new Map<string, Point[]>();
+  for (const { step, epoch: _, evaluation, distance, ...values } of events) {
+    const measured = Object.entries(evaluation ?? {}).map(([id, value]) => [`${validation}${id}`, value] as const);
+    const own = Object.entries(values).filter(([key]) => key.split(".").length <= 2);
+    const moved = (distance as Record<string, unknown> | undefined)?.all;
+    for (const [key, y] of [...own, ...measured, ["distance", moved] as const]) {
+      // NaN, from a training that diverged, is null in a file.
+      if (typeof y !== "number") continue;
+      const points = logged.get(key) ?? [];
+      points.push({ x: step, y });
+      logged.set(key, points);
+    }
+  }
+  // A single term is the same as the loss.
+  const terms = [...logged.keys()].filter((key) => key.startsWith("loss."));
+  if (terms.length === 1) logged.delete(terms[0]!);
+  return logged;
 }
 
-/** The threshold of a classifier trades recall for precision, as `temper evaluate --threshold` does. */
+const titles: Readonly<Record<string, string>> = {
+  loss: "Training loss, all terms",
+  learningRate: "Learning rate",
+  gradientNorm: "Gradient norm",
+  distance: "Relative distance from the pre-trained weights",
+};
+
+function describeValue(key: string): ChartOptions {
+  if (!key.startsWith(validation)) return { title: titles[key] ?? key };
+  const id = key.slice(validation.length);
+  const { title, unit } = id === "loss" ? ({ title: "loss", unit: "nats" } as const) : describeMetric(id);
+  const percent = unit !== "nats";
+  const label = percent ? `${title} (%)` : title;
+  return { title: `${capitalize(title)} on the validation split`, label, percent, dots: true };
+}
+
+/** The threshold of a classifier trades recall for precision. */
 function renderPrecisionRecall(groups: TaskGroups<ReportRun>["groups"], series: readonly CurveSeries[]): Html | null {
   const label = groups[0]?.runs[0]?.results?.test.positiveLabel;
-  if (series.length === 0 || label == null) return null;
+  if (series.every(({ points }) => points.length === 0) || label == null) return null;
   const title = `Precision and recall of ${label} on the test split`;
   return renderLineChart(series, { title, x: "recall (%)", label: "precision (%)", percent: true });
 }
@@ -80,35 +110,23 @@ function getPrecisionRecallPoints({ results }: ReportRun): CurveSeries["points"]
   return (found?.curve ?? []).map((point) => ({ x: 100 * point.recall, y: computePrecision(point, found!) })).reverse();
 }
 
-function getMetricPoints({ events }: ReportRun, metric: string): CurveSeries["points"] {
-  return events.flatMap(({ step, evaluation }) => {
-    // NaN, from a training that diverged, is null in a file.
-    const value: unknown = evaluation?.[metric];
-    return typeof value === "number" ? [{ x: step, y: value }] : [];
-  });
-}
-
-function listRobustMetrics({ events }: ReportRun): string[] {
-  const last = events.findLast(({ evaluation }) => evaluation)?.evaluation ?? {};
-  return Object.keys(last).filter((name) => name.startsWith("robust"));
-}
-
 /** Draws lines over the steps, the seeds of each name in a band. */
 function renderLineChart(
   series: readonly CurveSeries[],
-  { title, label, x = "step", percent = false }: ChartOptions,
+  { title, label, x = "step", percent = false, dots = false }: ChartOptions,
 ): Html {
-  const lines = [...groupBy(series, ({ name }) => name)].map(([name, seeds]) => ({
+  const measured = series.filter(({ points }) => points.length > 0);
+  const lines = [...groupBy(measured, ({ name }) => name)].map(([name, seeds]) => ({
     name,
     color: seeds[0]!.color,
-    r: seeds[0]!.dots ? 3 : 0,
+    r: dots ? 3 : 0,
     points: joinSeeds(seeds.map(({ points }) => downsample(points))),
   }));
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
     x: { label: x, zero: true },
-    y: { label, grid: true, nice: true, ...(percent && { percent }) },
+    y: { label: label ?? null, grid: true, nice: true, ...(percent && { percent }) },
     marks: lines.map(({ points, ...look }) => drawLine(points, look)),
   });
   const description = html`<span class="sr-only">: ${lines.map(describeSeries).join("; ")}</span>`;
@@ -117,7 +135,6 @@ function renderLineChart(
   return html`<figure class="chart"><figcaption>${title}${description}</figcaption>${chart}</figure>`;
 }
 
-/** Describes a line in words, for screen readers. */
 function describeSeries({ name, points }: { name: string; points: readonly BandPoint[] }): string {
   const [first, last] = [points[0], points.at(-1)];
   if (!first || !last) return name;

@@ -1,6 +1,6 @@
 import { formatCount } from "../../base/format.js";
 import type { TaskGroups } from "../groups.js";
-import { type Html, html } from "../html.js";
+import { type Html, renderFacts } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 /** Says what data the numbers are about, when they were measured and how texts were selected. */
@@ -12,7 +12,7 @@ export function renderData({ task, groups }: TaskGroups<ReportRun>, named: strin
   const origin = source ? `${source.repository} at ${source.revision.slice(0, 12)}` : (named ?? data ?? "");
   const counts = [...new Set(runs.flatMap(({ results }) => results?.trainExamples ?? []))].map(formatCount);
   const tested = runs.find(({ results }) => results)?.results?.test;
-  const facts: [string, string][] = [
+  return renderFacts([
     ["Data", [task, origin].filter(Boolean).join(", ")],
     [
       "Texts",
@@ -23,10 +23,7 @@ export function renderData({ task, groups }: TaskGroups<ReportRun>, named: strin
     ],
     ["Attacked texts", describeSample(runs)],
     ["Measured", formatDates(runs)],
-  ];
-  return html`<dl class="data">${facts.map(
-    ([name, value]) => value !== "" && html`<div><dt>${name}</dt><dd>${value}</dd></div>`,
-  )}</dl>`;
+  ]);
 }
 
 /** The draw of the attacked texts, as the last attack of each run says. */

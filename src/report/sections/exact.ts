@@ -16,6 +16,7 @@ export function renderExactSection(runs: readonly ReportRun[]): Html | null {
 function renderExact(folder: string, report: ProofSummary): Html {
   const { distribution, attacks, examples, task, split, scored } = report;
   const { head, rows } = tabulateExact(report);
+  const gapHead = ["attack", "accuracy under attack", "gap", "McNemar p"];
   const gaps = Object.entries(attacks).map(([name, { accuracyUnderAttack, gap, p }]) => [
     name,
     formatPercent(accuracyUnderAttack),
@@ -23,9 +24,10 @@ function renderExact(folder: string, report: ProofSummary): Html {
     formatNumber(p, 2),
   ]);
   return html`
-<h3>${folder}</h3><p>${formatCount(examples)} texts of ${task} ${split}; ${formatCount(scored)} candidates scored.
-${formatCount(distribution.robust)} texts are proven robust, ${formatCount(distribution.open)} are open. Robust accuracy is
-between the two accuracies; they are equal where every text is decided.</p>
+<h3>${folder}</h3>
+<p>${formatCount(examples)} texts of ${task} ${split}; ${formatCount(scored)} candidates scored.
+${formatCount(distribution.robust)} texts are proven robust, ${formatCount(distribution.open)} are open.
+Robust accuracy is between the two accuracies; they are equal where every text is decided.</p>
 ${renderTable("Exact accuracy", head, rows)}
-${gaps.length > 0 && renderTable("Attacks and the exact result", ["attack", "accuracy under attack", "gap", "McNemar p"], gaps)}`;
+${gaps.length > 0 && renderTable("Attacks and the exact result", gapHead, gaps)}`;
 }

@@ -4,7 +4,7 @@ import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
 import { readSimilarities } from "../../runs/attack-folder.js";
-import { renderChangedText, renderOriginalText } from "../diff.js";
+import { listReplaced, renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
@@ -14,16 +14,14 @@ interface ShownModel {
   readonly runs: readonly Pick<ReportRun, "labels" | "attacks">[];
 }
 
-/** The effect of an attack on one model, for an example. */
 interface ShownResult {
-  readonly group: ShownModel;
+  readonly group: Pick<ShownModel, "name">;
   readonly labels: readonly string[];
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
-  readonly similarity: number | undefined;
+  readonly similarity?: number | undefined;
 }
 
-/** One example under one attack, for every model. */
 export interface ShownExample {
   readonly attack: string;
   readonly id: string;
@@ -31,18 +29,11 @@ export interface ShownExample {
 }
 
 /**
- * The number of examples of each kind that the report shows per attack. In "differ", the outcomes of the
- * models differ.
+ * The number of examples of each kind that the report shows per attack. In "differ", the outcomes
+ * of the models differ.
  */
 const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
 type ExampleKind = keyof typeof maxExamplesPerKind;
-const kindTitles: Readonly<Record<ExampleKind, string>> = {
-  differ: "on which the models differ",
-  success: "that fooled every model",
-  failed: "that fooled none",
-  skipped: "that were misclassified before the attack",
-};
-/** Maximum number of models per example. */
 const maxGroups = 6;
 
 /**
@@ -88,53 +79,50 @@ function selectExampleIds(journals: readonly JournalSummary[]): string[] {
   );
 }
 
-const outcomeFilters: Readonly<Record<AttackOutcome, string>> = {
+/** Shows only the texts that fool some models and not the others. */
+export function renderOneSidedExamples(examples: readonly ShownExample[]): Html | null {
+  const found = examples.filter(({ versions }) => {
+    const outcomes = versions.map(({ result }) => result.outcome);
+    return outcomes.includes("success") && outcomes.includes("failed");
+  });
+  return found.length > 0 ? renderCards(found) : null;
+}
+
+const outcomeFilters: Readonly<Record<string, string>> = {
   success: "a model was fooled",
   failed: "a model was robust",
   skipped: "a model misclassified it before the attack",
 };
 
-/** Shows only the texts that fool some models and not the others. */
-export function renderOneSidedExamples(examples: readonly ShownExample[]): Html | null {
-  const found = examples.filter(
-    ({ versions }) =>
-      versions.some(({ result }) => result.outcome === "success") &&
-      versions.some(({ result }) => result.outcome === "failed"),
-  );
-  return found.length > 0 ? html`<div class="cards">${found.map(renderCard)}</div>` : null;
-}
-
 /**
  * Shows attacked texts: the original, and below it the result of the attack for each model. The
- * texts are chosen, so they must not be counted.
+ * texts are chosen, so they must not be counted. Without the script, the controls are hidden.
  */
 export function renderExamplesSection(examples: readonly ShownExample[], models: readonly ShownModel[]): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
-  const filters: readonly (readonly [string, string])[] = [
-    ["", "all"],
-    ...(examples.some(hasDifferentOutcomes) ? [["differ", "models differ"] as const] : []),
-    ...Object.entries(outcomeFilters),
-  ];
-  const radios = filters.map(([value, text], i) => {
-    const input = html`<input type="radio" name="outcome" value="${value}"${i === 0 && html` checked`}>`;
-    return html`<label>${input} ${text}</label>`;
-  });
-  const options = attacks.map((name) => html`<option>${name}</option>`);
-  const select = html`<label>Attack <select name="attack"><option value="">all</option>${options}</select></label>`;
-  // Without the script, every example is shown and the controls are hidden.
-  const limits = Object.entries(maxExamplesPerKind).map(
-    ([kind, count]) => `${count} ${kindTitles[kind as ExampleKind]}`,
-  );
+  const filters = { ...(models.length > 1 && { differ: "models differ" }), ...outcomeFilters };
   return html`
-<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(countAttacked(models))} attacked texts, so their
-outcomes are not the rates above: per attack at most ${limits.join(", ")}, in the order of the attack.</p>
+<p class="note">A selection of ${formatCount(examples.length)} of ${formatCount(countAttacked(models))} attacked texts:
+those on which the models differ come first, so their outcomes are not the rates above.</p>
 <form class="filters" hidden>
-<fieldset><legend>Show</legend>${radios}</fieldset>
-${attacks.length > 1 && select}
+${renderSelect("Show", "outcome", filters)}
+${renderSelect("Attack", "attack", Object.fromEntries(attacks.map((name) => [name, name])))}
 <output aria-live="polite"></output>
 </form>
-<div class="cards">${examples.map(renderCard)}</div>`;
+${renderCards(examples)}`;
+}
+
+function renderSelect(title: string, name: string, options: Readonly<Record<string, string>>): Html {
+  const rest = Object.entries(options).map(([value, text]) => html`<option value="${value}">${text}</option>`);
+  return html`<label>${title} <select name="${name}"><option value="">all</option>${rest}</select></label>`;
+}
+
+const openCards = 2;
+
+/** Shows examples as cards, of which the first ones are open. */
+export function renderCards(examples: readonly ShownExample[]): Html {
+  return html`<div class="cards">${examples.map((example, i) => renderExample(example, i < openCards))}</div>`;
 }
 
 /** The texts of all attacks, as the first seed of a model saw them. */
@@ -144,23 +132,12 @@ function countAttacked(models: readonly ShownModel[]): number {
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** Cards that are open at first. */
-const openCards = 2;
-
-function hasDifferentOutcomes({ versions }: ShownExample): boolean {
-  return new Set(versions.map(({ result }) => result.outcome)).size > 1;
-}
-
-function renderCard(example: ShownExample, index: number): Html {
+function renderExample(example: ShownExample, isOpen: boolean): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
-  const changed = new Set(
-    versions.flatMap(({ result }) => result.edits.flatMap(({ position, from }) => (from === "" ? [] : [position]))),
-  );
-  const kinds = [
-    ...new Set(versions.map(({ result }) => result.outcome)),
-    ...(hasDifferentOutcomes(example) ? ["differ"] : []),
-  ];
+  const replaced = listReplaced(versions.map(({ result }) => result));
+  const found = [...new Set(versions.map(({ result }) => result.outcome))];
+  const kinds = found.length > 1 ? [...found, "differ"] : found;
   const facts = html`<small>labeled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}</small>`;
   const outcomes = versions.map(
     ({ group, result }) => html`
@@ -168,8 +145,8 @@ function renderCard(example: ShownExample, index: number): Html {
   );
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<details${index < openCards && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
-<div class="original"><h4>Original</h4>${renderOriginalText(first.result, changed)}</div>
+<details${isOpen && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
+<div class="original"><h4>Original</h4>${renderOriginalText(first.result, replaced)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
 </details></article>`;
 }
@@ -178,7 +155,7 @@ function renderBadge(outcome: AttackOutcome): Html {
   return html`<span class="badge ${outcome}">${outcomeTitles[outcome]}</span>`;
 }
 
-function renderModelResult(version: ShownResult): Html {
+export function renderModelResult(version: ShownResult): Html {
   const { group, result } = version;
   const { outcome, edits, queries } = result;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
@@ -198,7 +175,6 @@ ${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}$
 </section>`;
 }
 
-/** Shows the probabilities of the classes before and after the attack. */
 function renderProbabilities(version: ShownResult): Html {
   const { before, after, outcome, label } = version.result;
   const wasAttacked = outcome !== "skipped";

@@ -2,10 +2,10 @@ import { formatCommandLine } from "../../base/shell.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** Black-box attacks that need no resources of their own, in the order in which they are proposed. */
+/** Black-box attacks that need no resources of their own, the best proposal first. */
 const proposedAttacks = ["pwws", "textfooler", "deepwordbug"];
 
-/** The next steps with the last finished run of the report: attack it, attack it in another way, look and use it. */
+/** The next steps with the last finished run of the report. */
 export function renderNextSection(runs: readonly ReportRun[]): Html | null {
   const last = runs.findLast(({ results }) => results);
   if (!last) return null;

@@ -5,19 +5,17 @@ import { mainAttackNumbers, tabulateAttacks } from "../../evaluation/attack-numb
 import { findAttackedLabel } from "../../evaluation/attack-summary.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Environment } from "../../runs/environment.js";
-import { type Html, html, renderTable } from "../html.js";
+import { type Html, html, renderFacts, renderTable } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
-/** Shows the settings, commands and versions of each run, so that it can be repeated. */
 export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }
 
-/** The trained model, its origin, its duration and its place. */
-export function listFacts(each: ReportRun): [string, string][] {
+export function listFacts(each: ReportRun): [string, string | null][] {
   const { run, results, environment } = each;
   const { config } = run;
-  const facts: [string, string | null][] = [
+  return [
     ["Model", `${config.model} (${formatHash(environment.model.hash)})`],
     ["Training texts", results && `${formatCount(results.trainExamples)} (${formatHash(environment.data.train)})`],
     ["Tokenization", `${config.tokenization}, at most ${formatCount(config.maxLength)} tokens`],
@@ -27,15 +25,15 @@ export function listFacts(each: ReportRun): [string, string][] {
     ["Runtime", formatRuntime(environment)],
     ["Versions", formatVersions(environment)],
   ];
-  return facts.filter((fact): fact is [string, string] => fact[1] !== null);
 }
 
 function renderRun(each: ReportRun): Html {
   const { run, attacks } = each;
   const commands = [formatTrainCommand(run), ...formatAttackCommands(run, attacks)];
   return html`
-<details class="run"><summary><b>${run.method}</b>, seed ${run.config.seed} <span class="folder">${run.folder}</span></summary>
-<dl>${listFacts(each).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+<details class="run">
+<summary><b>${run.method}</b>, seed ${run.config.seed} <span class="folder">${run.folder}</span></summary>
+${renderFacts(listFacts(each))}
 <h3>Commands</h3><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
 ${renderAttackTable(attacks, each.labels)}
 <details><summary>All settings</summary><pre tabindex="0"><code>${each.configText}</code></pre></details>

@@ -1,21 +1,14 @@
 /** The token of the address that `temper studio` printed. */
 const token = new URLSearchParams(location.search).get("token") ?? "";
 
-/** A request to the server: with a body, it is sent as POST. */
 export interface ApiRequest {
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | number>>;
   readonly body?: unknown;
 }
 
-async function send({ path, query = {}, body }: ApiRequest, signal?: AbortSignal): Promise<Response> {
-  const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-  const authorization = `Bearer ${token}`;
-  const post = { method: "POST", headers: { authorization, "content-type": "application/json" } };
-  const response = await fetch(`/api/${path}?${search}`, {
-    ...(body === undefined ? { headers: { authorization } } : { ...post, body: JSON.stringify(body) }),
-    ...(signal && { signal }),
-  });
+async function send({ path, body = {} }: ApiRequest, signal: AbortSignal | null = null): Promise<Response> {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const response = await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body), signal });
   if (response.ok) return response;
   const { error } = (await response.json().catch(() => ({}))) as { error?: string };
   throw new Error(error ?? `The server answered with status ${response.status}.`);
@@ -23,10 +16,6 @@ async function send({ path, query = {}, body }: ApiRequest, signal?: AbortSignal
 
 export async function load<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
   return (await send(request, signal)).json() as Promise<T>;
-}
-
-export function post<T>(path: string, body: unknown): Promise<T> {
-  return load<T>({ path, body });
 }
 
 /** Reads server-sent events. `EventSource` could not send the token in a header. */

@@ -1,77 +1,46 @@
 import { formatCount } from "../../base/format.js";
 import { groupBy } from "../../base/group-by.js";
 import type { Scored } from "../api.js";
-import { Probabilities } from "./attacked-texts.js";
-import { DiffText } from "./diff-text.js";
-import { formatTestCase } from "./test-case.js";
+import { Probabilities } from "./probabilities.js";
 import type { WatchedSearch } from "./use-attacks.js";
-import { CopyButton, Problem } from "./widgets.js";
+import { Problem, ReportPart } from "./widgets.js";
 
-interface SearchViewProps {
+interface AttackViewProps {
   readonly watched: WatchedSearch;
   readonly labels: readonly string[];
-  readonly texts: readonly string[];
-  readonly reference: string;
+  /** The text before the attack. */
+  readonly pieces: Scored["pieces"];
   onTexts(texts: readonly string[]): void;
 }
 
-const outcomes = {
-  success: ["fooled", "The attack fooled the model."],
-  failed: ["robust", "The model resisted."],
-  skipped: ["skipped", "The model misclassifies this text without any change."],
-} as const;
-
-/** Shows an attack at work, and its result. */
-export function AttackView({ watched, labels, texts, reference, onTexts }: SearchViewProps) {
-  const { step, end, problem, pieces } = watched;
-  const queries = end?.result.queries ?? step?.queries ?? 0;
-  const result = end?.result;
+export function AttackView({ watched, labels, pieces, onTexts }: AttackViewProps) {
+  const { attack, step, end, problem, isRunning } = watched;
   return (
-    <div class={`attack ${result?.outcome ?? "working"}`}>
+    <div class="attack">
       <h3>
-        {watched.attack}{" "}
+        {attack}{" "}
         <span class="counter">
-          <b>{formatCount(queries)}</b> queries
+          <b>{formatCount(end?.queries ?? step?.queries ?? 0)}</b> queries
         </span>
       </h3>
       <p role="status">
-        {result ? (
-          <>
-            <span class={`badge ${result.outcome}`}>{outcomes[result.outcome][0]}</span> {outcomes[result.outcome][1]}
-          </>
-        ) : watched.isRunning ? (
-          "The attack is looking for words to change …"
-        ) : (
-          problem === null && "Stopped."
-        )}
+        {end || problem !== null ? "" : isRunning ? "The attack is looking for words to change …" : "Stopped."}
       </p>
       <Problem message={problem} />
-      {result ? (
+      {end ? (
         <>
-          <DiffText fields={result.fields} />
-          <Probabilities labels={labels} before={result.before} after={result.after} gold={result.label} />
-          <p class="actions">
-            <CopyButton
-              label="Copy as a test case"
-              text={formatTestCase({
-                reference,
-                texts,
-                attacked: end.texts,
-                label: labels[result.label] ?? String(result.label),
-              })}
-            />
-            {result.edits.length > 0 && (
-              <button type="button" class="quiet" onClick={() => onTexts(end.texts)}>
-                Continue with this text
-              </button>
-            )}
-          </p>
+          <ReportPart html={end.html} />
+          {end.outcome !== "skipped" && (
+            <button type="button" class="quiet" onClick={() => onTexts(end.texts)}>
+              Continue with this text
+            </button>
+          )}
         </>
       ) : (
         step && (
           <>
             <WorkingText pieces={pieces} step={step} />
-            <Probabilities labels={labels} before={step.probabilities} />
+            <Probabilities labels={labels} values={step.probabilities} />
           </>
         )
       )}

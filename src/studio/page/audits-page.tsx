@@ -1,12 +1,11 @@
 import type { AuditRow } from "../api.js";
 import { EmptyState, Loading, Problem, ReportPart, useLoaded } from "./widgets.js";
 
-/** The audits in the folders of the studio: the verdict of each, and its findings. */
 export function AuditsPage() {
-  const { data, problem } = useLoaded<{ audits: readonly AuditRow[] }>({ path: "audits" });
+  const { data, problem } = useLoaded<readonly AuditRow[]>({ path: "audits" });
   if (problem !== null) return <Problem message={problem} />;
   if (!data) return <Loading what="audits" />;
-  if (data.audits.length === 0)
+  if (data.length === 0)
     return (
       <EmptyState title="No audit yet">
         <p>
@@ -17,7 +16,7 @@ export function AuditsPage() {
   return (
     <article>
       <h1>Audits</h1>
-      {data.audits.map(({ folder, model, verdict, html }, i) => (
+      {data.map(({ folder, model, verdict, html }, i) => (
         <details key={folder} open={i === 0}>
           <summary>
             <strong>{model}</strong> <span class="note">{folder}</span>

@@ -1,15 +1,6 @@
-import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import type { FormField } from "../api.js";
 
-/** Values by the key of their field, as people entered them. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
-
-/** A field that must have a value starts with the first one that it offers. */
-export function fillRequired(fields: readonly FormField[], given: FieldValues): FieldValues {
-  const first = fields.filter(({ required, options }) => required && options.length > 0);
-  return { ...Object.fromEntries(first.map(({ key, options }) => [key, options[0]!.value])), ...given };
-}
 
 interface FieldProps {
   readonly field: FormField;
@@ -20,11 +11,13 @@ interface FieldProps {
 
 /** A field with its label, its picker, and what it means or what is wrong with it. */
 export function Field({ field, value, problem, onChange }: FieldProps) {
-  const { key, label, description, required, type, options } = field;
+  const { key, label, description, required, type, options, whenEmpty } = field;
   const id = `field-${key.replace(".", "-")}`;
-  const hasHints = options.length > 1 && options.every(({ hint }) => hint !== "");
+  const isWide = type === "list" && options.some(({ hint }) => hint !== "");
+  // A long default is not cut.
+  const isDouble = whenEmpty.length > 35;
   return (
-    <div class={`field ${hasHints ? (type === "list" ? "wide" : "double") : ""}`}>
+    <div class={`field ${isWide ? "wide" : isDouble ? "double" : ""}`}>
       <label for={id}>
         {label}
         {required && <span aria-hidden="true"> *</span>}
@@ -69,59 +62,35 @@ function Input({ id, field, value, isInvalid, onChange }: InputProps) {
         {options.length > 0 && <Picker field={field} text={text} onChange={onChange} />}
       </>
     );
-  const input = (
-    <input
-      {...common}
-      type="text"
-      inputMode={type === "number" ? "decimal" : "text"}
-      placeholder={whenEmpty}
-      value={text}
-      onInput={(event) => onChange(event.currentTarget.value)}
-    />
-  );
-  if (options.length === 0) return input;
-  return <Choice common={common} field={field} text={text} input={input} onChange={onChange} />;
-}
-
-interface ChoiceProps {
-  readonly common: Readonly<Record<string, unknown>>;
-  readonly field: FormField;
-  readonly text: string;
-  readonly input: ComponentChildren;
-  onChange(value: string): void;
-}
-
-/** Known values with their descriptions. Another one can be typed. */
-function Choice({ common, field: { options, label, required, type, whenEmpty }, text, input, onChange }: ChoiceProps) {
-  const isKnown = text === "" || options.some(({ value }) => value === text);
-  const [isOther, setOther] = useState(false);
-  const isTyped = isOther || !isKnown;
+  if (type === "choice")
+    return (
+      <select {...common} value={text} onChange={(event) => onChange(event.currentTarget.value)}>
+        <option value="">{whenEmpty}</option>
+        {options.map(({ value }) => (
+          <option key={value}>{value}</option>
+        ))}
+      </select>
+    );
   return (
     <>
-      <select
-        {...(isTyped ? { "aria-label": `Choose: ${label}` } : common)}
-        value={isTyped ? "other" : text}
-        onChange={(event) => {
-          const chosen = event.currentTarget.value;
-          setOther(chosen === "other");
-          onChange(chosen === "other" ? "" : chosen);
-        }}
-      >
-        {!required && <option value="">{whenEmpty}</option>}
+      <input
+        {...common}
+        type="text"
+        inputMode={type === "number" ? "decimal" : "text"}
+        placeholder={whenEmpty}
+        list={`${id}-options`}
+        value={text}
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+      <datalist id={`${id}-options`}>
         {options.map(({ value, hint }) => (
-          <option key={value} value={value}>
-            {value}
-            {hint && `: ${hint}`}
-          </option>
+          <option key={value} value={value} label={hint ? `${value}: ${hint}` : value} />
         ))}
-        {type !== "choice" && <option value="other">other …</option>}
-      </select>
-      {isTyped && input}
+      </datalist>
     </>
   );
 }
 
-/** Names with their descriptions. A name that is checked is a line of the field. */
 function Picker({ field, text, onChange }: { field: FormField; text: string; onChange(value: string): void }) {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const isChosen = (name: string) => (line: string) => line.split(":", 1)[0]!.trim() === name;

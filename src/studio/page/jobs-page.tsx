@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { formatCount } from "../../base/format.js";
 import type { JobRow } from "../api.js";
-import { getMessage, post } from "./api.js";
+import { getMessage, load } from "./api.js";
 import { JobForm } from "./job-form.js";
 import type { LiveState } from "./live.js";
 import { linkTo } from "./route.js";
@@ -10,7 +10,6 @@ import { Command, Problem, StateBadge, useLoaded, useTimeLeft } from "./widgets.
 const forms = { harden: "Harden a classifier", train: "Train a model", attack: "Attack a model" } as const;
 const kinds = Object.keys(forms) as JobRow["kind"][];
 
-/** Starts work, and shows what was started. */
 export function JobsPage({ live, form }: { live: LiveState; form: string | null }) {
   const [kind, setKind] = useState<JobRow["kind"] | null>(kinds.find((each) => each === form) ?? null);
   return (
@@ -45,7 +44,6 @@ export function JobsPage({ live, form }: { live: LiveState; form: string | null 
   );
 }
 
-/** A job with its progress, its log and what can be done with it. */
 export function Job({ job }: { job: JobRow }) {
   const [problem, setProblem] = useState<string | null>(null);
   const { id, kind, title, state, progress, error, command, run } = job;
@@ -54,7 +52,7 @@ export function Job({ job }: { job: JobRow }) {
   const isDone = state === "finished";
   const change = (action: "stop" | "resume"): void => {
     setProblem(null);
-    post("jobs/change", { id, action }).catch((reason: unknown) => setProblem(getMessage(reason)));
+    load({ path: "jobs/change", body: { id, action } }).catch((reason: unknown) => setProblem(getMessage(reason)));
   };
   return (
     <section class="example job" aria-label={title}>
@@ -99,6 +97,6 @@ export function Job({ job }: { job: JobRow }) {
 }
 
 function Log({ id, version }: { id: string; version: string }) {
-  const { last } = useLoaded<{ text: string }>({ path: "jobs/log", query: { id }, version });
+  const { last } = useLoaded<{ text: string }>({ path: "jobs/log", body: { id }, version });
   return <pre>{last?.text || "The log is empty."}</pre>;
 }

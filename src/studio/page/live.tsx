@@ -1,60 +1,46 @@
 import { useEffect, useState } from "preact/hooks";
-import type { ExportRow, JobRow, LiveMessage, RunRow, SweepRow } from "../api.js";
-import { getMessage, readEvents } from "./api.js";
+import type { RunRow, StudioState } from "../api.js";
+import { getMessage, load } from "./api.js";
 
-/** The messages of the server while the page is open. */
-export interface LiveState {
+/** What the server knows, while the page is open. */
+export interface LiveState extends Pick<StudioState, "jobs" | "exports" | "isReady"> {
   readonly rows: ReadonlyMap<string, RunRow>;
-  readonly sweeps: readonly SweepRow[];
-  readonly jobs: readonly JobRow[];
-  readonly exports: readonly ExportRow[];
-  /** True when every run has been read once. */
-  readonly isReady: boolean;
   /** The reason why the page is not up to date; null if it is. */
   readonly problem: string | null;
 }
 
-const initialState: LiveState = { rows: new Map(), sweeps: [], jobs: [], exports: [], isReady: false, problem: null };
-const reconnectMilliseconds = 1000;
+const initialState: LiveState = { rows: new Map(), jobs: [], exports: [], isReady: false, problem: null };
+/** Between two questions to the server. */
+const [milliseconds, millisecondsUntilReady] = [700, 300];
 
-function applyMessage(state: LiveState, message: LiveMessage): LiveState {
-  if (message.type === "ready") return { ...state, isReady: true };
-  if (message.type === "sweeps") return { ...state, sweeps: message.sweeps };
-  if (message.type === "jobs") return { ...state, jobs: message.jobs };
-  if (message.type === "exports") return { ...state, exports: message.exports };
-  const rows = new Map(state.rows);
-  for (const id of message.removed) rows.delete(id);
-  for (const row of message.rows) rows.set(row.id, row);
-  return { ...state, rows };
+function applyChanges(
+  before: LiveState,
+  { rows: changed, isComplete, jobs, exports, isReady }: StudioState,
+): LiveState {
+  const known = [...(isComplete ? [] : before.rows), ...changed.map((row) => [row.id, row] as const)];
+  const rows = isComplete || changed.length > 0 ? new Map(known) : before.rows;
+  return { rows, jobs, exports, isReady, problem: null };
 }
 
-/** Connects to the server, and again if the connection is lost. */
+/** Asks the server again and again what has changed. */
 export function useLiveState(): LiveState {
   const [state, setState] = useState(initialState);
   useEffect(() => {
-    const stop = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const connect = async (): Promise<void> => {
-      let isFirst = true;
+    let [since, last, pause] = [0, "", millisecondsUntilReady];
+    const ask = async (): Promise<void> => {
       try {
-        for await (const message of readEvents<LiveMessage>({ path: "live" }, stop.signal)) {
-          // The first message has all runs, so runs that are gone disappear.
-          const base = isFirst ? { rows: new Map<string, RunRow>(), problem: null } : {};
-          isFirst = false;
-          setState((before) => applyMessage({ ...before, ...base }, message));
-        }
-        setState((before) => ({ ...before, problem: "The connection to the studio was lost." }));
+        const answer = await load<StudioState>({ path: "state", body: { since } });
+        const text = JSON.stringify(answer);
+        if (text !== last) setState((before) => applyChanges(before, answer));
+        [since, last] = [answer.version, text];
+        if (answer.isReady) pause = milliseconds;
       } catch (error) {
-        if (stop.signal.aborted) return;
+        last = "";
         setState((before) => ({ ...before, problem: getMessage(error) }));
       }
-      timer = setTimeout(() => void connect(), reconnectMilliseconds);
+      setTimeout(() => void ask(), pause);
     };
-    void connect();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
+    void ask();
   }, []);
   return state;
 }

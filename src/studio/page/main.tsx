@@ -1,6 +1,4 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { capitalize } from "../../base/format.js";
 import { stylesheet } from "../../report/stylesheet.js";
 import { AuditsPage } from "./audits-page.js";
 import { ComparePage } from "./compare-page.js";
@@ -11,7 +9,7 @@ import { RatePage } from "./rate-page.js";
 import { linkTo, useRoute } from "./route.js";
 import { RunPage } from "./run-page.js";
 import { RunsPage } from "./runs-page.js";
-import { Problem, Select } from "./widgets.js";
+import { Problem } from "./widgets.js";
 import "./styles/theme.css";
 import "./styles/controls.css";
 import "./styles/runs.css";
@@ -30,21 +28,9 @@ const pages = [
   ["audits", "Audits"],
   ["rate", "Rate"],
 ] as const;
-const themes = ["auto", "light", "dark"] as const;
-type Theme = (typeof themes)[number];
-
-function readTheme(): Theme {
-  return themes.find((theme) => theme === localStorage.getItem("temper-theme")) ?? "auto";
-}
-
 function App() {
   const live = useLiveState();
   const { page, query } = useRoute();
-  const [theme, setTheme] = useState(readTheme);
-  useEffect(() => {
-    document.documentElement.dataset.theme = theme;
-    localStorage.setItem("temper-theme", theme);
-  }, [theme]);
   const active = page === "run" || page === "compare" ? "runs" : page;
   return (
     <>
@@ -62,12 +48,6 @@ function App() {
             </a>
           ))}
         </nav>
-        <Select
-          title="Theme"
-          value={theme}
-          options={themes.map((value) => ({ value, title: capitalize(value) }))}
-          onChange={(value) => setTheme(value as Theme)}
-        />
       </header>
       <main id="main" tabIndex={-1}>
         <Problem message={live.problem} />
@@ -77,7 +57,7 @@ function App() {
         {page === "audits" && <AuditsPage />}
         {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
-        {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} />}
+        {page === "compare" && <ComparePage query={query} />}
       </main>
     </>
   );

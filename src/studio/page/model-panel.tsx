@@ -1,15 +1,13 @@
 import { formatPercent } from "../../base/format.js";
 import type { PlaygroundModel, Scored } from "../api.js";
 import { AttackView } from "./attack-view.js";
-import { Probabilities } from "./attacked-texts.js";
+import { Probabilities } from "./probabilities.js";
 import type { WatchedSearch } from "./use-attacks.js";
 import { Problem, useDelayed, useLoaded } from "./widgets.js";
 import { Words } from "./words.js";
 
 interface ModelPanelProps {
   readonly title: string;
-  /** The reference with which code loads the model. */
-  readonly folder: string;
   readonly model: PlaygroundModel;
   readonly texts: readonly string[];
   /** The correct label; empty if it is not known. */
@@ -19,7 +17,7 @@ interface ModelPanelProps {
 }
 
 /** One model's answer for the text, and an attack on it. */
-export function ModelPanel({ title, folder, model, texts, label, watched, onTexts }: ModelPanelProps) {
+export function ModelPanel({ title, model, texts, label, watched, onTexts }: ModelPanelProps) {
   const content = JSON.stringify(texts);
   // Probabilities follow while people type. The words follow when they pause.
   const [soon, later] = [useDelayed(content, 80), useDelayed(content, 450)];
@@ -34,7 +32,7 @@ export function ModelPanel({ title, folder, model, texts, label, watched, onText
       </div>
       {scored && <Words scored={full.last ?? scored} onTexts={onTexts} />}
       {watched && (
-        <AttackView watched={watched} labels={model.labels} texts={texts} reference={folder} onTexts={onTexts} />
+        <AttackView watched={watched} labels={model.labels} pieces={scored?.pieces ?? []} onTexts={onTexts} />
       )}
     </section>
   );
@@ -64,7 +62,7 @@ function Prediction({ labels, probabilities, label }: PredictionProps) {
           <span class={`badge ${label === name ? "failed" : "success"}`}>{label === name ? "correct" : "wrong"}</span>
         )}
       </p>
-      <Probabilities labels={labels} before={probabilities} gold={predicted} />
+      <Probabilities labels={labels} values={probabilities} gold={predicted} />
     </>
   );
 }

@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
 import type { PlaygroundExample, PlaygroundModel } from "../api.js";
-import { Field, type FieldValues, fillRequired } from "./form-field.js";
+import { Field, type FieldValues } from "./form-field.js";
 import type { LiveState } from "./live.js";
 import { ModelPanel } from "./model-panel.js";
-import { ModelPicker } from "./model-picker.js";
 import { type Searches, useAttacks } from "./use-attacks.js";
 import { EmptyState, Loading, Problem, Select, useLoaded } from "./widgets.js";
 
@@ -32,36 +31,38 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
   if (models.length === 0 && chosen === "" && live.isReady)
     return (
       <EmptyState title="No model to play with yet">
-        <p>
-          Finish a run, export a model into a folder of the studio, or enter the address of an endpoint, such as one of
-          temper serve:
-        </p>
-        <ModelPicker title="Model" models={models} value="" onChange={(value) => choose([value, ""])} />
+        <p>Finish a run, or export a model into a folder of the studio.</p>
       </EmptyState>
     );
+  const choices = models.map(({ id, name }) => ({ value: id, title: name }));
   const opened = [one.data, two.data].filter((model) => model !== null);
   return (
     <article class="playground">
       <h1>Playground</h1>
       <div class="pickers">
-        <ModelPicker
-          title="Model"
-          models={models}
-          value={chosen}
-          onChange={(value) => choose([value, references[1]])}
-        />
-        <ModelPicker
+        <Select title="Model" value={chosen} options={choices} onChange={(value) => choose([value, references[1]])} />
+        <Select
           title="Second model"
-          models={models}
+          none="none"
           value={references[1]}
-          isOptional
+          options={choices}
           onChange={(value) => choose([references[0], value])}
         />
       </div>
       <Problem message={one.problem} />
       <Problem message={two.problem} />
       <Examples reference={chosen} onPick={change} />
-      <TextInputs fields={fields} texts={texts} onTexts={(next) => change({ texts: next })} />
+      {fields.map((field, i) => (
+        <label key={field}>
+          {fields.length > 1 ? field : "Text"}
+          <textarea
+            rows={4}
+            value={texts[i]}
+            placeholder="Type or paste a text"
+            onInput={(event) => change({ texts: texts.with(i, event.currentTarget.value) })}
+          />
+        </label>
+      ))}
       {one.data && (
         <AttackForm
           model={one.data}
@@ -78,7 +79,6 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
           <ModelPanel
             key={`${i} ${model.reference}`}
             title={models.find(({ id }) => id === model.reference)?.name ?? model.reference}
-            folder={live.rows.get(model.reference)?.folder ?? model.reference}
             model={model}
             texts={texts}
             label={typed.label}
@@ -91,33 +91,8 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
   );
 }
 
-/** One input per field of the model's task. */
-function TextInputs({
-  fields,
-  texts,
-  onTexts,
-}: {
-  readonly fields: readonly string[];
-  readonly texts: readonly string[];
-  onTexts(texts: readonly string[]): void;
-}) {
-  return fields.map((field, i) => (
-    <label class="input" key={field}>
-      {fields.length > 1 ? field : "Text"}
-      <textarea
-        rows={4}
-        value={texts[i]}
-        placeholder="Type or paste a text"
-        onInput={(event) => onTexts(texts.with(i, event.currentTarget.value))}
-      />
-    </label>
-  ));
-}
-
 interface SearchFormProps {
-  /** The model whose labels and attacks are offered. */
   readonly model: PlaygroundModel;
-  /** The models to attack. */
   readonly models: readonly PlaygroundModel[];
   readonly texts: readonly string[];
   readonly label: string;
@@ -125,7 +100,6 @@ interface SearchFormProps {
   onLabel(label: string): void;
 }
 
-/** Chooses an attack with its options, starts it and stops it. */
 function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFormProps) {
   const [attack, setAttack] = useState("pwws");
   const [given, setGiven] = useState<Readonly<Record<string, FieldValues>>>({});
@@ -134,7 +108,7 @@ function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFor
   const fields = (choice?.fields ?? []).map((field) =>
     /^(target|benignLabel)$/.test(field.key) ? { ...field, options: labels } : field,
   );
-  const options = fillRequired(fields, given[attack] ?? {});
+  const options = given[attack] ?? {};
   const start = (): void =>
     attacks.start(
       models.map((each) => ({
@@ -182,31 +156,21 @@ function AttackForm({ model, models, texts, label, attacks, onLabel }: SearchFor
   );
 }
 
-/** Texts of the model's task to start from. */
 function Examples({ reference, onPick }: { reference: string; onPick(example: PlaygroundExample): void }) {
   const request = reference === "" ? null : { path: "playground/examples", body: { model: reference } };
   const { data, problem } = useLoaded<readonly PlaygroundExample[]>(request);
   const isLoading = data === null && problem === null && reference !== "";
+  const choices = (data ?? []).map(({ texts, label }, i) => {
+    return { value: String(i), title: `${label}: ${texts.join(" / ").slice(0, 100)}` };
+  });
+  const none = isLoading ? "loading …" : choices.length > 0 ? "Pick a text …" : "none available";
   return (
-    <label class="input">
-      Example from the test set
-      <select
-        value=""
-        disabled={!data || data.length === 0}
-        onChange={(event) => {
-          const example = data?.[Number(event.currentTarget.value)];
-          if (example) onPick(example);
-        }}
-      >
-        <option value="">
-          {isLoading ? "loading …" : data && data.length > 0 ? "Pick a text …" : "none available"}
-        </option>
-        {data?.map(({ texts, label }, i) => (
-          <option key={i} value={String(i)}>
-            {label}: {texts.join(" / ").slice(0, 100)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <Select
+      title="Example from the test set"
+      none={none}
+      value=""
+      options={choices}
+      onChange={(index) => index !== "" && onPick(data![Number(index)]!)}
+    />
   );
 }

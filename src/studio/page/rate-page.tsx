@@ -2,10 +2,9 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatNumber } from "../../base/format.js";
 import { isAttackMetric } from "../../evaluation/metric-table.js";
 import type { RatingPair, RatingReport } from "../api.js";
-import { getMessage, post } from "./api.js";
-import { FoldedText } from "./diff-text.js";
+import { getMessage, load } from "./api.js";
 import type { LiveState } from "./live.js";
-import { EmptyState, formatCell, Loading, Problem, Select, Tile, useDelayed, useLoaded } from "./widgets.js";
+import { EmptyState, formatCell, Loading, Problem, ReportPart, Select, useDelayed, useLoaded } from "./widgets.js";
 
 /** People judge pairs of texts without knowing which one was attacked. */
 export function RatePage({ live }: { live: LiveState }) {
@@ -70,18 +69,19 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
     showAnswers(next);
   };
   const [problem, setProblem] = useState<string | null>(null);
-  const query = { id, attack };
+  const target = { id, attack };
   const { data, problem: loadProblem } = useLoaded<RatingPair[]>(
-    rater === "" ? null : { path: "ratings/pairs", query: { ...query, rater } },
+    rater === "" ? null : { path: "ratings/pairs", body: { ...target, rater } },
   );
-  const { last: report } = useLoaded<RatingReport>({ path: "ratings", query, version: judged.length });
+  const { last: report } = useLoaded<RatingReport>({ path: "ratings", body: target, version: judged.length });
   const pairs = data?.filter((each) => !judged.includes(each.id));
   // Pairs that were skipped come last, in the order in which they were skipped.
   const [pair] = pairs?.toSorted((a, b) => skipped.indexOf(a.id) - skipped.indexOf(b.id)) ?? [];
   const isComplete = questions.every(([key]) => answers[key] !== undefined);
   const submit = async (): Promise<void> => {
     try {
-      await post("ratings", { ...query, rating: { rater, pair: pair!.id, ...given.current } });
+      const rating = { rater, pair: pair!.id, ...given.current };
+      await load({ path: "ratings/add", body: { ...target, rating } });
       setJudged([...judged, pair!.id]);
       setAnswers({});
       setProblem(null);
@@ -107,7 +107,14 @@ function Rating({ id, attack, rater }: { id: string; attack: string; rater: stri
             void submit();
           }}
         >
-          <Texts pair={pair} />
+          <div class="panels">
+            {[pair.first, pair.second].map((html, i) => (
+              <section key={i} aria-label={`Text ${"AB"[i]}`}>
+                <h2>Text {"AB"[i]}</h2>
+                <ReportPart html={html} />
+              </section>
+            ))}
+          </div>
           <Questions answers={answers} onAnswer={setAnswers} />
           <p class="actions">
             <button type="submit" disabled={!isComplete}>
@@ -157,26 +164,6 @@ function useKeys(
   });
 }
 
-/** Both versions of a text, folded where they agree. */
-function Texts({ pair }: { pair: RatingPair }) {
-  return (
-    <div class="panels">
-      {[pair.first, pair.second].map((texts, i) => (
-        <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
-          <h2>Text {i === 0 ? "A" : "B"}</h2>
-          {texts.map((text, k) => (
-            <FoldedText
-              key={`${pair.id} ${k}`}
-              pieces={splitShared(text, [pair.second, pair.first][i]![k] ?? "").map((part) => ({ text: part }))}
-              kept={1}
-            />
-          ))}
-        </section>
-      ))}
-    </div>
-  );
-}
-
 function Questions({ answers, onAnswer }: { answers: Answers; onAnswer(answers: Answers): void }) {
   return questions.map(([key, question]) => (
     <fieldset key={key}>
@@ -196,18 +183,6 @@ function Questions({ answers, onAnswer }: { answers: Answers; onAnswer(answers: 
   ));
 }
 
-/** Splits a text where it begins and ends to differ from the other one. */
-function splitShared(text: string, other: string): readonly [string, string, string] {
-  const split = (each: string): readonly string[] => each.trimEnd().match(/\s*\S+/g) ?? [];
-  const [words, others] = [split(text), split(other)];
-  let start = 0;
-  while (start < words.length && words[start] === others[start]) start++;
-  let end = words.length;
-  while (end > start && words[end - 1] === others[others.length - words.length + end - 1]) end--;
-  const join = (from: number, to: number): string => words.slice(from, to).join("");
-  return [join(0, start), join(start, end), join(end, words.length)];
-}
-
 function Report({ report: { ratings, raters, pairs, validity, grammar, agreement } }: { report: RatingReport }) {
   if (!validity || !grammar) return <p class="note">No judgments yet.</p>;
   const rows = [
@@ -218,21 +193,20 @@ function Report({ report: { ratings, raters, pairs, validity, grammar, agreement
   return (
     <section aria-label="Judgments so far">
       <h2>Judgments so far</h2>
-      <dl class="tiles">
+      <p>{`${ratings} judgments of ${pairs} pairs by ${raters} ${raters === 1 ? "person" : "people"}`}</p>
+      <dl>
         {rows.map(([title, cell]) => (
-          <Tile
-            key={title}
-            title={title}
-            value={formatCell(cell).value}
-            note={`95% CI ${formatCell(cell).interval}`}
-            fraction={cell.value}
-          />
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>
+              {formatCell(cell).value} (95% CI {formatCell(cell).interval})
+            </dd>
+          </div>
         ))}
-        <Tile
-          title="Agreement on meaning (Fleiss' kappa)"
-          value={agreement === null ? "–" : formatNumber(agreement, 2)}
-          note={`${ratings} judgments of ${pairs} pairs by ${raters} ${raters === 1 ? "person" : "people"}`}
-        />
+        <div>
+          <dt>Agreement on meaning (Fleiss' kappa)</dt>
+          <dd>{agreement === null ? "–" : formatNumber(agreement, 2)}</dd>
+        </div>
       </dl>
     </section>
   );

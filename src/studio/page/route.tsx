@@ -24,8 +24,7 @@ export function useRoute(): Route {
   return route;
 }
 
-/** The address of a page. */
-export function linkTo(page: string, query: Readonly<Record<string, string>> = {}): string {
+export function linkTo(page: string, query: Record<string, string> | string[][] = {}): string {
   const search = new URLSearchParams(query).toString();
   return `#/${page}${search && `?${search}`}`;
 }

@@ -1,18 +1,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Scored, SearchMessage } from "../api.js";
+import type { SearchMessage } from "../api.js";
 import { getMessage, readEvents } from "./api.js";
 
 /** An attack as far as it is known. */
 export interface WatchedSearch {
   readonly attack: string;
   readonly isRunning: boolean;
-  readonly pieces: Scored["pieces"];
   readonly step: Extract<SearchMessage, { type: "step" }> | null;
   readonly end: Extract<SearchMessage, { type: "end" }> | null;
   readonly problem: string | null;
 }
 
-/** The request that attacks a text. */
 export interface SearchBody {
   readonly model: string;
   readonly texts: readonly string[];
@@ -22,7 +20,6 @@ export interface SearchBody {
 }
 
 export interface Searches {
-  /** The attack on each model, by its reference. */
   readonly watched: ReadonlyMap<string, WatchedSearch>;
   readonly isRunning: boolean;
   /** Attacks one text on several models. Earlier attacks are forgotten. */
@@ -33,7 +30,7 @@ export interface Searches {
   clear(): void;
 }
 
-/** Runs attacks and follows them. Answers of an attack that was stopped or replaced change nothing. */
+/** Runs attacks and follows them. Answers of an attack that was stopped change nothing. */
 export function useAttacks(): Searches {
   const [watched, setWatched] = useState<ReadonlyMap<string, WatchedSearch>>(new Map());
   const current = useRef(new AbortController());
@@ -50,8 +47,7 @@ export function useAttacks(): Searches {
     };
     try {
       for await (const message of readEvents<SearchMessage>({ path: "playground/attack", body }, signal)) {
-        if (message.type === "start") update({ pieces: message.pieces });
-        else if (message.type === "step") update({ step: message });
+        if (message.type === "step") update({ step: message });
         else if (message.type === "end") update({ end: message });
         else update({ problem: message.message });
       }
@@ -65,7 +61,7 @@ export function useAttacks(): Searches {
     isRunning: [...watched.values()].some(({ isRunning }) => isRunning),
     start(bodies) {
       const signal = renew();
-      const empty = { isRunning: true, pieces: [], step: null, end: null, problem: null };
+      const empty = { isRunning: true, step: null, end: null, problem: null };
       setWatched(new Map(bodies.map(({ model, attack }) => [model, { ...empty, attack }])));
       for (const body of bodies) void follow(body, signal);
     },

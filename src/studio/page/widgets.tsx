@@ -44,7 +44,6 @@ interface SelectProps {
   onChange(value: string): void;
 }
 
-/** A list to choose from, after its title. */
 export function Select({ title, value, options, none, onChange }: SelectProps) {
   return (
     <label>
@@ -122,8 +121,7 @@ export function formatCell({ value, low, high }: MetricCell): { value: string; i
   return { value: formatPercent(value), interval: low === null ? "" : formatInterval(low, high!) };
 }
 
-/** Copies a text, and says so for a moment. */
-export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+function CopyButton({ text }: { text: string }) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -136,12 +134,11 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
       class="quiet"
       onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
     >
-      {isCopied ? "Copied" : label}
+      {isCopied ? "Copied" : "Copy"}
     </button>
   );
 }
 
-/** A command or a program to copy. */
 export function Command({ text }: { text: string }) {
   return (
     <div class="command">
@@ -153,28 +150,6 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** A number with what it means; a fraction is also drawn. */
-export function Tile({ title, value, note, fraction = null }: TileProps) {
-  return (
-    <div>
-      <dt>{title}</dt>
-      <dd>
-        <b>{value}</b>
-        <small>{note}</small>
-        {fraction !== null && <Bar fraction={fraction} />}
-      </dd>
-    </div>
-  );
-}
-
-interface TileProps {
-  readonly title: string;
-  readonly value: string;
-  readonly note: string;
-  readonly fraction?: number | null;
-}
-
-/** The result of loading for a request. */
 interface Loaded<T> {
   /** The answer to the present request; null until it is there. */
   readonly data: T | null;

@@ -277,7 +277,7 @@ test("attacks attack the vote, never below its certificates, and the report show
   await writeReport({ runs: [voting], out });
   const page = readFileSync(out, "utf8");
   expect(page).toContain("Certified accuracy");
-  expect(page).toContain("Under pwws, at most so many");
+  expect(page).toContain("Accuracy under pwws");
 });
 
 test("a gate requires certified accuracy of a run that was trained for it", async () => {
