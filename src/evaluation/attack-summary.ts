@@ -5,7 +5,6 @@ import { type AttackResult, readTarget } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../base/errors.js";
 import { attackCheckSchema, type CheckedAttack, type Controls, checkAttack } from "./attack-checks.js";
-import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
 import { intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
@@ -72,8 +71,6 @@ const attackSummarySchema = z.object({
   exact: number.optional(),
   /** Mean fraction of words that input reduction left, with the same prediction. */
   wordsLeft: number.optional(),
-  /** The same over valid texts only, if their similarity was measured. */
-  validity: attackValiditySchema.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
   /** The checks that say if the attack is strong enough for its number to be evidence (`isAdequate`). */

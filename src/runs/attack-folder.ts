@@ -5,7 +5,7 @@ import { parseJournalHeader } from "../attacks/journal.js";
 import { getTimingPath } from "../attacks/run-attack.js";
 import { readLineEntries } from "../base/checked-lines.js";
 import { UserError } from "../base/errors.js";
-import { exists, readFolder, writeFileAtomic } from "../base/files.js";
+import { exists, readFolder } from "../base/files.js";
 import { lockFolder } from "../base/lock.js";
 import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import { type ControlKind, type Controls, controlKinds } from "../evaluation/attack-checks.js";
@@ -109,34 +109,10 @@ async function readControls(folder: string, attack: string): Promise<Controls> {
   return found;
 }
 
-const similaritiesSchema = z.object({
-  encoder: z.string(),
-  similarities: z.record(z.string(), z.number()),
-});
-
-function getSimilaritiesPath(folder: string, attack: string): string {
-  return join(folder, `${attack}.similarity.json`);
-}
-
-export async function writeSimilarities(
-  folder: string,
-  attack: string,
-  found: z.output<typeof similaritiesSchema>,
-): Promise<void> {
-  await writeFileAtomic(getSimilaritiesPath(folder, attack), `${JSON.stringify(found)}\n`);
-}
-
-/** Reads the similarities of the texts that fooled the model, by example. None if not measured. */
-export async function readSimilarities(folder: string, attack: string): Promise<ReadonlyMap<string, number>> {
-  const path = getSimilaritiesPath(folder, attack);
-  const found = await readJsonIfExists(path, similaritiesSchema, "the similarities");
-  return new Map(Object.entries(found?.similarities ?? {}));
-}
-
 /** Removes an attack's journal, so that the attack starts over. */
 export async function removeJournal(folder: string, attack: string): Promise<void> {
   const path = getJournalPath(folder, attack);
-  for (const file of [path, getTimingPath(path), getSimilaritiesPath(folder, attack)]) await rm(file, { force: true });
+  for (const file of [path, getTimingPath(path)]) await rm(file, { force: true });
   await removeControls(folder, attack);
 }
 

@@ -56,7 +56,6 @@ export const attackOptionsSchema = attackRequestSchema.omit({
   model: true,
   attacks: true,
   seed: true,
-  protocol: true,
   out: true,
   resume: true,
   numExamples: true,

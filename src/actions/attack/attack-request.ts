@@ -13,7 +13,6 @@ import { tokenizations } from "../../text/encoding.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { guardOptions } from "../predict/certified-model.js";
 import { attackOutputOptions } from "./attack-outputs.js";
-import { protocolNames } from "./published-protocols.js";
 import { constraintOptions } from "./request-constraints.js";
 
 /** The keys of `attackRequestSchema`. */
@@ -27,9 +26,6 @@ const shape = {
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
   seed: seedSchema.default(0).describe("random seed"),
-  protocol: orNull(z.enum(protocolNames)).describe(
-    "attacks and limits of a publication, unless they are given: textdefender (Li et al. 2021)",
-  ),
   out: orNull(z.string(), "attacks/ in the run folder").describe("folder of the journals"),
   checks: orNull(z.boolean(), "for guard").describe(
     "attack some texts again, with a smaller budget, at random and by gradients, to check that the attack is adequate",

@@ -15,7 +15,6 @@ import type { Task } from "../../tasks/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
 import { equipAttacks, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
-import { applyProtocol } from "./published-protocols.js";
 
 /** The state of an attack after one call of the victim. */
 export interface SearchStep {
@@ -69,7 +68,7 @@ export async function createTextAttacker(
   callbacks: Callbacks = {},
   given: (Pick<Task, "labels" | "modifiableFields"> & { readonly victim: LoadedVictim }) | null = null,
 ): Promise<TextAttacker> {
-  const parsed = validate(attackRequestSchema, applyProtocol(request), "attack");
+  const parsed = validate(attackRequestSchema, request, "attack");
   rejectDatasetOptions(parsed);
   const model = given ? { ...given.victim, close: () => undefined } : parsed.model;
   const victim = await openAttackedVictim(model, parsed, callbacks);
@@ -102,7 +101,7 @@ export async function createTextAttacker(
 }
 
 /** Keys that are about datasets and journals. */
-const datasetKeys = ["transferFrom", "out", "resume", "saveDataset", "minSimilarity"] as const;
+const datasetKeys = ["transferFrom", "out", "resume", "saveDataset"] as const;
 
 /** Options that are about datasets and journals would have no effect on a single text. */
 function rejectDatasetOptions(request: ParsedAttackRequest): void {

@@ -32,7 +32,7 @@ import { flattenData } from "../../settings/config.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
 import { runControls } from "./attack-controls.js";
-import { measureValidity, saveDataset } from "./attack-outputs.js";
+import { saveDataset } from "./attack-outputs.js";
 import {
   type AttackCallbacks,
   type AttackRequest,
@@ -42,7 +42,6 @@ import {
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
 import { type LoadedRequest, listReadyAttacks, openAttackedVictim, prepareAttack } from "./prepare-attack.js";
-import { applyProtocol } from "./published-protocols.js";
 import { getJournalSettings, runJournal } from "./run-journal.js";
 
 export type { AttackReport };
@@ -70,7 +69,7 @@ export async function attack(
   if (isFunction && callbacks.runShards)
     throw new UserError("model: a function cannot be sent to other processes. Attack with one process.");
   const named = { ...request, model: isFunction ? model.name || "function" : model };
-  const parsed = validate(attackRequestSchema, applyProtocol(named), "attack");
+  const parsed = validate(attackRequestSchema, named, "attack");
   readBudget(parsed);
   await using victim = await openAttackedVictim(model, parsed, callbacks);
   return await runAttacks(await prepareAttack(parsed, victim, callbacks, given), callbacks);
@@ -176,7 +175,6 @@ function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
 
 async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
-  const { minSimilarity } = request;
   using pool = createPool(prepared);
   const readyAttacks = await listReadyAttacks(prepared);
   const release = lockAttackFolder(out);
@@ -198,15 +196,7 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
       await runControls(prepared, fresh ?? pool, ready, journals.get(ready.name)!, callbacks);
     const summary = summarizeAttacks(journals, await readAllControls(out, journals.keys()));
     if (!victim.victim.returnsLogits) warnAboutTies(summary, callbacks);
-    const names = [...journals.keys()];
-    if (minSimilarity !== null)
-      for (const name of names)
-        summary.attacks[name]!.validity = await measureValidity(out, name, prepared.resources.encoder!, minSimilarity);
-    const sanity = runSanityChecks(summary, {
-      ...victim.facts,
-      labels: task.labels,
-      dropoutOn,
-    });
+    const sanity = runSanityChecks(summary, { ...victim.facts, labels: task.labels, dropoutOn });
     const facts = { format: 3, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = {
       ...facts,
@@ -218,8 +208,8 @@ async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): 
     await writeAttackReport(out, report);
     await updateModelCard(prepared);
     if (request.saveDataset !== null) {
-      const count = await saveDataset(request.saveDataset, { folder: out, names, minSimilarity }, task);
-      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text fooled the model and is valid.`);
+      const count = await saveDataset(request.saveDataset, out, [...journals.keys()], task);
+      if (count === 0) warn(callbacks, `${request.saveDataset} is empty: no text fooled the model.`);
     }
     return report;
   } finally {

@@ -57,10 +57,11 @@ function readSpecs(attacks: unknown): Spec[] {
  * secrets.
  */
 export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...all }: Settings): string {
-  // Only with a protocol, 1 differs from the default.
-  const { maxModificationRate: rate, ...rest } = all;
-  const given = rate === 1 && (all.protocol ?? null) === null ? rest : all;
   const { endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model: "MODEL" });
+  // Requests of earlier versions have other keys, and 1 where this one has null.
+  const given = Object.fromEntries(
+    Object.entries(all).filter(([key, value]) => key in defaults && !(key === "maxModificationRate" && value === 1)),
+  );
   return formatCommandLine([
     ...["temper", "attack", String(model)],
     ...readSpecs(attacks).flatMap((spec) => ["--attack", formatSpec(spec)]),

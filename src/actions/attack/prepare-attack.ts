@@ -15,7 +15,6 @@ import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
 import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
 import { checkDatasetPath } from "./attack-outputs.js";
 import type { ParsedAttackRequest } from "./attack-request.js";
-import { createProtocolConstraints, limitModification } from "./published-protocols.js";
 import { createRequestConstraints } from "./request-constraints.js";
 import type { DrawnSample } from "./sample-attacked.js";
 
@@ -36,20 +35,13 @@ export async function prepareAttacks(
   { labels, modifiableFields }: Pick<Task, "labels" | "modifiableFields">,
   callbacks: Callbacks,
 ): Promise<Pick<LoadedRequest, "attacks" | "resources" | "constraints">> {
-  const { protocol, vectors, lmConstraint } = request;
   const needs: ResourceName[] = [];
-  if (request.minSimilarity !== null || protocol !== null) needs.push("encoder");
-  if (protocol !== null && vectors === null)
-    warn(callbacks, `The protocol ${protocol} has counter-fitted neighbors. Pass --vectors FILE to use them.`);
   if (request.maxLikelihoodDrop !== null) needs.push("mlm");
   if (request.checks !== false) needs.push("gradient");
   const { attacks, resources } = await victim.loadAttacks(request.attacks, request, labels, needs);
-  const constraints = [
-    ...createRequestConstraints(request, modifiableFields, resources),
-    ...createProtocolConstraints(protocol, resources),
-  ];
+  const constraints = createRequestConstraints(request, modifiableFields, resources);
   for (const { name, definition } of attacks)
-    if (definition.optional?.includes("lmConstraint") && lmConstraint === null)
+    if (definition.optional?.includes("lmConstraint") && request.lmConstraint === null)
       warn(callbacks, `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
   return { attacks, resources, constraints };
 }
@@ -79,14 +71,13 @@ export interface LoadedRequest {
 
 /** Loads everything that a request names. */
 export async function prepareAttack(
-  parsed: ParsedAttackRequest,
+  request: ParsedAttackRequest,
   victim: OpenVictim,
   callbacks: Callbacks,
   given: GivenExamples | null,
 ): Promise<LoadedRequest> {
-  if (parsed.saveDataset !== null) checkDatasetPath(parsed.saveDataset);
-  const sample = await victim.loadExamples(parsed, given);
-  const request = limitModification(parsed, sample.task.name);
+  if (request.saveDataset !== null) checkDatasetPath(request.saveDataset);
+  const sample = await victim.loadExamples(request, given);
   const out = request.out ?? getModelFolder("attacks", request.model, victim.local?.run ?? null);
   const attacks = await prepareAttacks(request, victim, sample.task, callbacks);
   warnOfEnglishResources(attacks, sample.examples, callbacks);

@@ -10,7 +10,7 @@ import { orNull } from "../../base/validate.js";
 
 /** The constraints that a request puts on every attack. */
 export const constraintOptions = {
-  maxModificationRate: orNull(z.number().gt(0).max(1), "the protocol's, or 1").describe(
+  maxModificationRate: orNull(z.number().gt(0).max(1), "1").describe(
     "maximum fraction of words to change per text, rounded up",
   ),
   protectStopWords: z.boolean().default(false).describe("never change or insert a stop word"),

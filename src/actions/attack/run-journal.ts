@@ -34,7 +34,6 @@ export function getJournalSettings({ task, request, victim, resources }: LoadedR
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
     ...(attackedLabel !== null && { attackedLabel }),
-    ...(request.protocol !== null && { protocol: request.protocol }),
     ...(maxLikelihoodDrop !== null && { maxLikelihoodDrop }),
     ...(resources.context && {
       minContextSimilarity: resources.context.minSimilarity,

@@ -3,7 +3,6 @@ import { resolveTablePath } from "../../settings/read-config.js";
 import { type Example, formatSplit, type Split, type Task } from "../../tasks/index.js";
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
-import { type ProtocolName, selectAttacked } from "./published-protocols.js";
 
 /** A request for examples of a task. */
 export interface SampleRequest {
@@ -13,7 +12,6 @@ export interface SampleRequest {
   readonly sampling?: "random" | "class-balanced";
   readonly attackedLabel?: string | null;
   readonly lmConstraint?: string | null;
-  readonly protocol?: ProtocolName | null;
 }
 
 /** The examples of an attack. */
@@ -26,17 +24,12 @@ export interface DrawnSample {
 /**
  * Samples the examples that all attacks of a request share. With a language-model constraint, they
  * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
- * constraint would mix two attacks in one number. A protocol can leave out some texts.
+ * constraint would mix two attacks in one number.
  */
 export async function sampleAttacked(task: Task, request: SampleRequest): Promise<DrawnSample> {
-  const { split, numExamples, seed, sampling = "random", attackedLabel = null, protocol = null } = request;
+  const { split, numExamples, seed, sampling = "random", attackedLabel = null } = request;
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
-  const examples = await task.load(split);
-  const loaded = selectAttacked(protocol, examples);
-  if (examples.length > 0 && loaded.length === 0)
-    throw new UserError(
-      `${formatSplit(task, split)} has no text that is long enough for the protocol ${protocol}. Leave --protocol out.`,
-    );
+  const loaded = await task.load(split);
   const label = attackedLabel === null ? null : findLabelIndex(task, attackedLabel);
   const all = label === null ? loaded : loaded.filter((example) => example.label === label);
   if (all.length === 0)

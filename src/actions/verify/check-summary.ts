@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import { z } from "zod";
 import { UserError } from "../../base/errors.js";
 import { exists, readJson } from "../../base/files.js";
 import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
@@ -28,6 +29,11 @@ export async function checkSummary(path: string, computed: object, ignored: read
 /** The keys of a report that are no numbers: the request, and warnings that need the model or the data. */
 const descriptions = ["format", "task", "split", "labels", "coverage", "sanity", "request"];
 
+/** Numbers of earlier versions, which nothing reads. */
+const writtenSchema = z.object({
+  attacks: z.record(z.string(), z.object({ validity: z.unknown().optional(), density: z.unknown().optional() })),
+});
+
 /** Computes report.json beside the journal of an attack again. Returns false if it has no numbers of this journal. */
 export async function checkAttackReport(journal: string): Promise<boolean> {
   const folder = dirname(journal);
@@ -42,10 +48,8 @@ export async function checkAttackReport(journal: string): Promise<boolean> {
     journals.set(name, await summarizeJournal(path));
   }
   const summary = summarizeAttacks(journals, await readAllControls(folder, names));
-  // The similarity of texts is a measurement of another model.
-  for (const name of names) {
-    const { validity } = report.attacks[name]!;
-    if (validity) summary.attacks[name]!.validity = validity;
-  }
-  return checkSummary(getAttackReportPath(folder), summary, descriptions);
+  const path = getAttackReportPath(folder);
+  const written = writtenSchema.parse(await readJson(path, "the attack report"));
+  for (const [name, former] of Object.entries(written.attacks)) Object.assign(summary.attacks[name]!, former);
+  return checkSummary(path, summary, descriptions);
 }

@@ -17,7 +17,7 @@ import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { createTask } from "../../tasks/task.js";
 import { attack } from "../attack/attack.js";
 import { attackOutputOptions } from "../attack/attack-outputs.js";
-import { type AttackRequest, toBudgetKeys } from "../attack/attack-request.js";
+import { type AttackRequest, attackRequestSchema, toBudgetKeys } from "../attack/attack-request.js";
 
 interface RepeatOptions extends Pick<RuntimeOptions, "device" | "threads"> {
   readonly model: string;
@@ -65,8 +65,10 @@ export async function repeatSearches(
   });
   const out = await mkdtemp(join(tmpdir(), "temper-verify-"));
   try {
+    // Requests of earlier versions have other keys.
+    const known = Object.entries(report.request).filter(([key]) => key in attackRequestSchema.shape);
     const repeated = {
-      ...report.request,
+      ...Object.fromEntries(known),
       // No other file is written.
       ...z.object(attackOutputOptions).parse({}),
       model,

@@ -35,7 +35,6 @@ export const examples = [
   "temper attack runs/imdb-rift-seed0 --attack genetic:population=60 --lm-constraint imdb.lm.json",
   "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
   "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
-  "temper attack runs/ag-news-standard-seed0 --protocol textdefender --vectors counter-fitted-vectors.txt",
   'temper attack runs/sst2-standard-seed0 --attack textfooler --input "a quiet film" --true-label positive',
 ];
 
@@ -71,7 +70,6 @@ export function define(command: Command, io: Io): void {
     sampling: "<name>",
     maxModificationRate: "<fraction>",
     queriesPerWord: "<queries>",
-    protocol: "<name>",
     maxLikelihoodDrop: "<number>",
     protectStopWords: "",
     matchPartOfSpeech: "",
@@ -82,7 +80,6 @@ export function define(command: Command, io: Io): void {
     maskedLm: "<model>",
     transferFrom: "<journal>",
     saveDataset: "<file>",
-    minSimilarity: "<number>",
     windows: "<words>",
     positiveLabel: "<label>",
     calibrated: "",
@@ -200,22 +197,10 @@ function formatReport(io: Io, report: AttackReport): string {
   ];
   const { yellow } = getColors(io.stdout);
   const remarks = [...listRemarks(report), ...report.sanity.map(({ message }) => `${yellow("!")} ${message}`)];
-  const published = typeof request.protocol === "string" ? `${formatPublishedTable(io, report)}\n\n` : "";
   const measured = Object.values(attacks).map((summary) => ({ summary, examples, clean, labels }));
   const rows = tabulateAttacks(measured, attackedLabel).map(({ title, cells }) => [title, ...cells]);
   const table = formatTable(io.stdout, rows, { head: ["", ...names], numeric: names.map((_, i) => i + 1) });
-  return `${formatTable(io.stdout, head)}\n\n${published}${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
-}
-
-/** The columns of TextDefender and of the papers that follow it. */
-function formatPublishedTable(io: Io, { attacks, clean, examples, request }: AttackReport): string {
-  const percent = (value: number): string => (100 * value).toFixed(1);
-  const rows = Object.entries(attacks).map(([name, { accuracyUnderAttack, successRate, queries }]) => [
-    ...[name, percent(clean), percent(accuracyUnderAttack), percent(successRate), queries.mean.toFixed(1)],
-    formatCount(examples),
-  ]);
-  const head = [String(request.protocol), "Clean%", "AUA%", "Suc%", "#Query", "texts"];
-  return formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 4, 5] });
+  return `${formatTable(io.stdout, head)}\n\n${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
 }
 
 /**

@@ -1,9 +1,8 @@
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
-import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
+import { formatCount, formatPercent } from "../../base/format.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { outcomeTitles } from "../../evaluation/outcomes.js";
-import { readSimilarities } from "../../runs/attack-folder.js";
 import { listReplaced, renderChangedText, renderOriginalText } from "../diff.js";
 import { type Html, html, renderBar } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -18,8 +17,6 @@ interface ShownResult {
   readonly group: Pick<ShownModel, "name">;
   readonly labels: readonly string[];
   readonly result: AttackResult;
-  /** Similarity of the final text to the original, if it was measured. */
-  readonly similarity?: number | undefined;
 }
 
 export interface ShownExample {
@@ -48,15 +45,14 @@ export async function selectExamples(groups: readonly ShownModel[]): Promise<Sho
       .flatMap((group) => {
         const [run] = group.runs;
         const journal = run?.attacks.journals.get(attack);
-        return run && journal ? [{ group, labels: run.labels, journal, folder: run.attacks.folder }] : [];
+        return run && journal ? [{ group, labels: run.labels, journal }] : [];
       })
       .slice(0, maxGroups);
     const ids = selectExampleIds(attacked.map(({ journal }) => journal));
     const versions = new Map<string, ShownResult[]>(ids.map((id) => [id, []]));
-    for (const { group, labels, journal, folder } of attacked) {
-      const similarities = await readSimilarities(folder, attack);
+    for (const { group, labels, journal } of attacked) {
       for await (const { result } of readJournal(journal.path))
-        versions.get(result.id)?.push({ group, labels, result, similarity: similarities.get(result.id) });
+        versions.get(result.id)?.push({ group, labels, result });
     }
     selected.push(...[...versions].map(([id, all]) => ({ attack, id, versions: all })));
   }
@@ -160,7 +156,6 @@ export function renderModelResult(version: ShownResult): Html {
   const { outcome, edits, queries } = result;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   const attempt = outcome === "failed" ? " in the best attempt" : "";
-  const similarity = version.similarity === undefined ? "" : `, similarity ${formatNumber(version.similarity, 2)}`;
   const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
   const unchanged =
     outcome === "skipped"
@@ -171,7 +166,7 @@ export function renderModelResult(version: ShownResult): Html {
 <h4>${group.name} ${renderBadge(outcome)}</h4>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}</p>`}
 </section>`;
 }
 
