@@ -31,10 +31,8 @@ function readCommands(text: string): string[] {
 const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/^npm install|^temper (setup|doctor)$/, "scripts/package-check.mjs"],
   [/^temper try$/, "tests/cli/try.test.ts"],
-  [/--protocol textdefender/, "tests/actions/attack/published-protocols.test.ts"],
   [/^git add|^temper gate/, "tests/actions/gate/gate.test.ts"],
   [/^(srun|torchrun) |^temper train .*roberta-large/, "tests/distributed/train.test.ts"],
-  [/^temper attack runs\/large .*--backend slurm/, "tests/distributed/slurm.test.ts"],
   [/^temper attack runs\/large .*--processes 4$/, "tests/distributed/attack.test.ts"],
   [/^export |^curl /, "tests/cli/serve.test.ts"],
   // Nothing builds the image here: that needs Docker.

@@ -13,7 +13,7 @@ import { validate } from "../base/validate.js";
 import { getRunPath } from "../runs/run-files.js";
 import type { RunConfig } from "../settings/config.js";
 import { type ResolvedRun, readConfigFile, resolveRun, userModules } from "../settings/read-config.js";
-import { createRequestedShardRunner } from "./attack-in-processes.js";
+import { createPartRunner } from "./attack-in-processes.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 import { attackProcessesVariable } from "./worker-process.js";
 
@@ -58,7 +58,7 @@ export async function executeRequest(
       return exactParts(omitKind(request), callbacks);
     case "attack": {
       const processes = Number(process.env[attackProcessesVariable] ?? 1);
-      const runShards = createRequestedShardRunner("attack-shards", { processes });
+      const runShards = createPartRunner("attack-shards", processes);
       return attack({ ...omitKind(request), resume: true }, { ...callbacks, ...(runShards && { runShards }) });
     }
     case "harden": {

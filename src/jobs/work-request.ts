@@ -33,7 +33,7 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
   }),
   /** Evaluates a run exactly and writes what it proved to the file `result`. */
   z.strictObject({ kind: z.literal("exact"), ...exactRequestSchema.shape, result: z.string() }),
-  /** Computes the blocks of an exact evaluation that nobody else works on. */
+  /** Proves the texts of an exact evaluation that nobody else works on. */
   z.strictObject({ kind: z.literal("exact-parts"), ...exactRequestSchema.shape, out: z.string() }),
   z.strictObject({ kind: z.literal("attack"), ...attackRequestSchema.shape, out: z.string() }),
   /** Trains a standard and a robust model, attacks and compares them, and writes a report. */

@@ -188,21 +188,24 @@ describe("a proof in parts", () => {
 
   function createProof(folder: string): PartedProof & { calls: string[][] } {
     const victim = scriptedVictim(2, answer, 64);
-    const texts = examples.map((example) => ({
-      original: EditedText.create(example.texts, victim.findWords),
-      words: space,
-    }));
-    const bounds = examples.map(() => null);
-    const rest = { maxChanges: 3, budget: Number.POSITIVE_INFINITY, onCall: () => undefined };
-    return { victim, examples, texts, bounds, folder, calls: victim.calls, ...rest };
+    const problems = examples.map((example, index) => {
+      return {
+        index,
+        example,
+        original: EditedText.create(example.texts, victim.findWords),
+        words: space,
+        attack: null,
+      };
+    });
+    const options = { maxChanges: 3, budget: Number.POSITIVE_INFINITY, onCall: () => undefined };
+    return { victim, problems, options, folder, calls: victim.calls };
   }
 
   async function finish(proof: PartedProof, known: readonly (readonly ProofLine[])[]): Promise<ProofLine[][]> {
     const all: ProofLine[][] = [];
-    for (const [index, { original, words: each }] of proof.texts.entries()) {
-      const problem = { index, example: examples[index]!, original, words: each, attack: null };
+    for (const problem of proof.problems) {
       const lines: ProofLine[] = [];
-      for await (const line of proveText(proof.victim, problem, proof, known[index])) lines.push(line);
+      for await (const line of proveText(proof.victim, problem, proof.options, known[problem.index])) lines.push(line);
       all.push(lines);
     }
     return all;

@@ -206,7 +206,6 @@ describe("options", () => {
 describe("options that need another one", () => {
   test.each([
     [["attack", "m", "--true-label", "spam"], "--true-label is about the text of --input"],
-    [["attack", "m", "--partition", "gpu"], "--partition is for jobs on a cluster. Pass --backend slurm"],
     [["compare", "a", "b", "--column", "c"], "--column c: none of the folders is a sweep"],
   ])("%o", async (argv, message) => {
     expect(await getError(argv)).toContain(message);

@@ -62,7 +62,7 @@ test("attack --help and harden --help show at most 20 options in groups, and --h
   expect(few.length).toBeLessThanOrEqual(20);
   expect(few).toEqual(expect.arrayContaining(["--attack", "--data", "--num-examples", "--input", "--out"]));
   expect(short.stdout).toMatch(/^Attack:\n {2}--attack /m);
-  expect(all).toEqual(expect.arrayContaining([...few, "--partition", "--endpoint"]));
+  expect(all).toEqual(expect.arrayContaining([...few, "--processes", "--endpoint"]));
   expect(short.stdout).toContain(`--help-all${" ".repeat(25)}print the other ${all.length - few.length} options, too`);
   expect(new Set(all).size).toBe(all.length);
   const harden = await invoke(["harden", "--help"]);

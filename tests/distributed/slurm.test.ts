@@ -3,9 +3,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { main } from "../cli/built.js";
-import { startTemper, temper } from "../sweeps/tiny-sweep.js";
+import { temper } from "../sweeps/tiny-sweep.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
 
@@ -30,11 +29,9 @@ const readRun = (out: string): string[] =>
 // `make test-slurm` starts Slurm first.
 describe.skipIf(!cluster)("several processes on a real Slurm cluster (make test-slurm)", () => {
   const folder = temporaryFolder();
-  let victim: TinyVictim;
   let training: string[];
 
   beforeAll(async () => {
-    victim = await tinyVictim(join(folder, "victim"), {}, 48);
     const model = await writeTinyBert(join(folder, "bert"));
     training = [
       ...["train", "--model", model, "--data", writeReviews(join(folder, "data.tsv")), "--text-column", "text"],
@@ -80,70 +77,5 @@ describe.skipIf(!cluster)("several processes on a real Slurm cluster (make test-
       expect(readRun(out)).toEqual(readRun(local));
     },
     6 * minutes,
-  );
-
-  it(
-    "an attack in shards survives a canceled task and a killed submitter, and equals that of one process",
-    async () => {
-      const attack = (out: string, ...more: string[]): string[] => [
-        ...["attack", victim.run, "--data", victim.data, "--text-column", "text", "--label-column", "label"],
-        ...["--attack", "genetic:population=8,iterations=6", "--num-examples", "48", "--concurrency", "4"],
-        ...["--device", "cpu", "--threads", "1", "--quiet", "--out", out, ...more],
-      ];
-      const [whole, out] = [join(folder, "whole"), join(folder, "sharded")];
-      const environment = (name: string): Record<string, string> => ({ TEMPER_CACHE: join(folder, `cache-${name}`) });
-      expect(temper(attack(whole), environment("whole"))).toMatchObject({ status: 0, stderr: "" });
-
-      const options = ["--processes", "2", "--backend", "slurm", "--partition", "temper", "--time", "10"];
-      const submitter = startTemper(attack(out, ...options), environment("sharded"));
-      const shards = join(out, "shards", "genetic");
-      const countLines = (): number =>
-        existsSync(shards)
-          ? readdirSync(shards)
-              .filter((name) => name.endsWith(".jsonl"))
-              .reduce((sum, name) => sum + readFileSync(join(shards, name), "utf8").split("\n").length - 1, 0)
-          : 0;
-      await waitUntil("some examples are done", () => countLines() >= 4);
-      submitter.kill();
-      await submitter.ended;
-      const [task] = slurm("squeue", "--noheader", "--array", "--states=RUNNING", "--format=%F_%K").trim().split("\n");
-      slurm("scancel", "--full", "--signal=KILL", task!);
-      expect(existsSync(join(out, "genetic.jsonl"))).toBe(false);
-
-      expect(temper(attack(out, ...options, "--resume"), environment("sharded"))).toMatchObject({
-        status: 0,
-        stderr: "",
-      });
-      const journal = join(out, "genetic.jsonl");
-      expect(readFileSync(journal, "utf8")).toBe(readFileSync(join(whole, "genetic.jsonl"), "utf8"));
-      expect(existsSync(join(out, "shards"))).toBe(false);
-      expect(temper(["verify", journal, "--model", victim.run, "--device", "cpu", "--quiet"])).toMatchObject({
-        status: 0,
-      });
-    },
-    6 * minutes,
-  );
-
-  it(
-    "a missing partition and a rejected job of an attack are reported, and --resume continues",
-    () => {
-      const out = join(folder, "bad");
-      const attack = (...more: string[]) =>
-        temper([
-          ...["attack", victim.run, "--data", victim.data, "--text-column", "text", "--label-column", "label"],
-          ...["--attack", "pwws", "--num-examples", "8", "--quiet", "--out", out, "--processes", "2"],
-          ...["--backend", "slurm", ...more],
-        ]);
-      const missing = attack("--partition", "tempr");
-      expect(missing.status).toBe(2);
-      expect(missing.stderr).toMatch(/--partition tempr: there is no such partition.*did you mean "temper"/);
-      expect(existsSync(out)).toBe(false);
-      const rejected = attack("--gpus", "1");
-      expect(rejected.status).toBe(2);
-      expect(rejected.stderr).toMatch(/sbatch rejected the job: .*generic resource/);
-      expect(attack("--resume")).toMatchObject({ status: 0, stderr: "" });
-      expect(existsSync(join(out, "pwws.jsonl"))).toBe(true);
-    },
-    3 * minutes,
   );
 });

@@ -48,7 +48,7 @@ export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 
 /** Callbacks during an exact evaluation. */
 export interface ExactCallbacks extends Callbacks {
-  /** Lets other processes compute blocks. `folder` is for their files. */
+  /** Lets other processes prove texts. `folder` is for their files. */
   readonly runParts?: RunParts<ParsedExactRequest & { readonly out: string }>;
   /** Called before the enumeration with the texts that an earlier call scored, and with all. */
   readonly onStart?: ((done: number, total: number) => void) | undefined;

@@ -9,7 +9,6 @@ import { createFolder } from "../../base/files.js";
 import { acquireLock } from "../../base/lock.js";
 import { validate } from "../../base/validate.js";
 import {
-  countCandidates,
   describeProof,
   measureDecidedMargin,
   openProof,
@@ -25,7 +24,14 @@ import { getModelFolder } from "../attack/prepare-attack.js";
 import { isEndpoint, type LoadedVictim } from "../load/load-victim.js";
 import { type GivenExamples, type OpenVictim, openVictim } from "../load/open-victim.js";
 import { chooseBound, type PreparedExact, readAttacks, runAttacks, stopIfAborted } from "./exact-attacks.js";
-import { computeParts, countOpenTexts, type PartedProof, readParts, removeParts } from "./exact-parts.js";
+import {
+  computeParts,
+  countMaxCandidates,
+  countOpenTexts,
+  type PartedProof,
+  readParts,
+  removeParts,
+} from "./exact-parts.js";
 import {
   type ExactCallbacks,
   type ExactRequest,
@@ -57,8 +63,8 @@ export async function exact(
 }
 
 /**
- * The part of a worker in an evaluation with several processes: computes blocks that nobody else
- * works on, until none is left.
+ * The part of a worker in an evaluation with several processes: proves texts that nobody else works
+ * on, until none is left.
  */
 export async function exactParts(request: ExactRequest, callbacks: Callbacks = {}): Promise<void> {
   const parsed = parseRequest(request);
@@ -134,17 +140,18 @@ async function createPartedProof(
   onCall: (count: number) => void,
 ): Promise<PartedProof> {
   const { request, victim, examples, texts } = prepared;
-  const { maxChanges } = request;
+  const { maxChanges, budget } = request;
   const found = await readAttacks(prepared, path);
   return {
     victim: victim.victim,
-    examples,
-    texts,
-    bounds: texts.map((text, i) => chooseBound(found, text, i)),
-    maxChanges,
-    budget: request.budget ?? Number.POSITIVE_INFINITY,
+    problems: texts.map((text, index) => ({
+      ...text,
+      index,
+      example: examples[index]!,
+      attack: chooseBound(found, text, index),
+    })),
+    options: { maxChanges, budget: budget ?? Number.POSITIVE_INFINITY, onCall },
     folder: path.replace(/\.jsonl$/, ".parts"),
-    onCall,
   };
 }
 
@@ -156,25 +163,16 @@ async function runInProcesses(
   { request, victim, examples }: PreparedExact,
   path: string,
   parted: PartedProof,
-  callbacks: ExactCallbacks,
+  { runParts, ...callbacks }: ExactCallbacks,
 ): Promise<void> {
-  const countOpen = (): Promise<number> => countOpenTexts(parted);
   const { length } = examples;
-  const timer = setInterval(
-    () =>
-      void countOpen().then(
-        (open) => reportProgress(callbacks, "exact, all processes", length - open, length),
-        () => 0,
-      ),
-    pollMilliseconds,
-  );
+  const countOpen = (): Promise<number> => countOpenTexts(parted);
+  const report = async (): Promise<void> =>
+    reportProgress(callbacks, "exact, all processes", length - (await countOpen()), length);
+  const timer = setInterval(() => void report().catch(() => undefined), pollMilliseconds);
   try {
     const { decidedMargin = null } = victim.victim;
-    await callbacks.runParts!(
-      { ...request, decidedMargin, out: dirname(path) },
-      join(parted.folder, "workers"),
-      countOpen,
-    );
+    await runParts!({ ...request, decidedMargin, out: dirname(path) }, join(parted.folder, "workers"), countOpen);
   } finally {
     clearInterval(timer);
   }
@@ -229,38 +227,29 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
 }
 
 async function writeProof(
-  { request, victim, examples, texts }: PreparedExact,
+  { examples }: PreparedExact,
   { path, header }: ProofPlan,
   parted: PartedProof,
   callbacks: ExactCallbacks,
 ): Promise<ExactReport["textsPerSecond"]> {
-  const { maxChanges } = request;
-  const budget = request.budget ?? Number.POSITIVE_INFINITY;
+  const { victim, problems, options } = parted;
   const writer = await openProof(path, header);
   try {
     const { texts: written } = await readProof(path);
     const computed = await readParts(parted);
-    const { bounds: attacks } = parted;
-    const sizes = texts.map(({ words }, i) => {
-      const levels = Math.min(maxChanges, attacks[i] ? attacks[i].length - 1 : maxChanges);
-      return Math.min(budget, countCandidates(words, levels));
-    });
-    const total = sizes.reduce((sum, size) => sum + size, 0);
-    let results = 0;
-    // The most that can be left. A text that is fooled early needs less.
+    const sizes = problems.map((problem) => countMaxCandidates(problem, options));
+    const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+    const total = sum(sizes);
     const isFinished = (index: number): boolean => written.get(index)?.at(-1)?.kind === "result";
-    callbacks.onStart?.(
-      sizes.reduce((sum, size, index) => sum + (isFinished(index) ? size : 0), 0),
-      total,
-    );
-    let [finished, scored] = [0, 0];
+    callbacks.onStart?.(sum(sizes.filter((_, index) => isFinished(index))), total);
+    let [results, finished, scored] = [0, 0, 0];
     const start = performance.now();
-    for (const [index, { original, words }] of texts.entries()) {
+    for (const problem of problems) {
+      const { index } = problem;
       const lines = written.get(index) ?? [];
       // The parts of other processes continue what the proof has, unless other hardware computed it.
       const isContinued = isDeepStrictEqual(computed[index]!.slice(0, lines.length), lines);
       const known = isContinued ? computed[index]! : lines;
-      const problem = { index, example: examples[index]!, original, words, attack: attacks[index]! };
       let inText = 0;
       const onCall = (count: number): void => {
         scored += count;
@@ -269,7 +258,7 @@ async function writeProof(
         stopIfAborted(callbacks, results, examples);
       };
       let position = 0;
-      for await (const line of proveText(victim.victim, problem, { maxChanges, budget, onCall }, known)) {
+      for await (const line of proveText(victim, problem, { ...options, onCall }, known)) {
         // The keys have one order, whether the line was computed here or read from a part.
         if (position++ >= lines.length) writer.append(proofLineSchema.parse(line));
         if (line.kind === "result") results++;

@@ -11,6 +11,7 @@ import { tabulateAttacks } from "../../evaluation/attack-numbers.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { worstCaseId } from "../../evaluation/worst-case.js";
+import { createPartRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { attackInput } from "../attack-text.js";
 import { getColors, type Io, write } from "../io.js";
@@ -27,7 +28,6 @@ import {
 } from "../options.js";
 import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { addShardOptions, takeShardRunner } from "../shard-options.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
 export const examples = [
@@ -88,7 +88,7 @@ export function define(command: Command, io: Io): void {
     maxLength: "<tokens>",
   });
   groupOptions(withRequest.options, attackRequestSchema);
-  addShardOptions(withRequest)
+  addOptions(withRequest, shardOptions, { processes: "<count>" })
     .option("--no-checks", "leave out these checks")
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
@@ -96,8 +96,8 @@ export function define(command: Command, io: Io): void {
     .addOption(endpointOption())
     .option("--true-label <label>", "label of the text (default: the predicted one)")
     .action(async (model, options) => {
-      const { json, quiet, attack: attacks, input, trueLabel, ...others } = options;
-      const [runShards, given] = takeShardRunner("attack-shards", others);
+      const { json, quiet, attack: attacks, input, trueLabel, processes, ...given } = options;
+      const runShards = createPartRunner("attack-shards", processes);
       const request = { model, attacks, ...given };
       if (input) return attackInput(io, request, input, trueLabel);
       if (trueLabel !== undefined)

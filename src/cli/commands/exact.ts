@@ -2,6 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { type ExactReport, exact } from "../../actions/exact/exact.js";
 import { exactRequestSchema } from "../../actions/exact/exact-request.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
+import { createPartRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { tabulateExact } from "../../runs/exact-folder.js";
 import { type Io, write } from "../io.js";
 import {
@@ -15,7 +16,6 @@ import {
 } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { addShardOptions, takeShardRunner } from "../shard-options.js";
 import { stopOnSignals } from "../signals.js";
 
 export const note =
@@ -53,14 +53,14 @@ export function define(command: Command, io: Io): void {
     maxLength: "<tokens>",
     ...runtimeFlags,
   });
-  addShardOptions(withRequest)
+  addOptions(withRequest, shardOptions, { processes: "<count>" })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .addOption(endpointOption())
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, attack: attacks, ...others }) => {
-      const [runParts, request] = takeShardRunner("exact-parts", others);
+    .action(async (model, { json, quiet, attack: attacks, processes, ...request }) => {
+      const runParts = createPartRunner("exact-parts", processes);
       const display = createCallbacks(io, quiet);
       const signals = stopOnSignals(io);
       signals.listen();

@@ -3,6 +3,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatNumber, formatRoughDuration } from "../../base/format.js";
 import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
 import { formatCommandLine } from "../../base/shell.js";
+import { slurmKeys } from "../../jobs/slurm.js";
 import type { PlannedSweep, SweepEvent, SweepInputs } from "../../sweeps/index.js";
 import {
   estimateSeconds,
@@ -22,7 +23,6 @@ import { ExitCode } from "../command.js";
 import { type Io, removeControls, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatNext, formatTable, printJson } from "../output.js";
-import { addSlurmOptions, groupSlurmOptions } from "../shard-options.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
 export const note = "Exit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.";
@@ -48,7 +48,14 @@ function addSweepOptions(command: Command) {
     backend: "<name>",
     detach: "",
   });
-  return addSlurmOptions(withRequest)
+  return addOptions(withRequest, slurmKeys, {
+    partition: "<name>",
+    gpus: "<count>",
+    cpus: "<count>",
+    time: "<limit>",
+    memory: "<size>",
+    options: "--sbatch <option>",
+  })
     .option("--dry-run", "print the plan and its cost; write nothing")
     .option("--no-estimate", "skip measuring how long it will take")
     .option("--json", "print the plan or the table as JSON")
@@ -60,8 +67,8 @@ type SweepCommandOptions = ReturnType<ReturnType<typeof addSweepOptions>["opts"]
 export function define(command: Command, io: Io): void {
   addSweepOptions(command).action((file, options) => {
     if (file === undefined) return printShippedSweeps(io, options.json);
-    const { dryRun, json, quiet, ...rest } = options;
-    const request = { file, ...groupSlurmOptions(rest) };
+    const { dryRun, json, quiet, partition, gpus, cpus, time, memory, options: sbatch, ...rest } = options;
+    const request = { file, ...rest, slurm: { partition, gpus, cpus, time, memory, options: sbatch } };
     return dryRun ? printPlan(io, request, options) : execute(io, request, options);
   });
 }
