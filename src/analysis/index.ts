@@ -67,7 +67,7 @@ export async function analyze(
   const { name } = definition;
   const parsed = validate(definition.request, { ...options, analysis: name }, name) as OutputRequest;
   const out = parsed.out ?? (await getDefaultFolder(parsed));
-  const { summary, data, figure } = await definition.run(parsed, createContext(name, out, callbacks));
+  const { summary, data, figure } = await definition.run(parsed, createContext(definition, out, callbacks));
   await mkdir(out, { recursive: true }).catch((error: unknown) => {
     throw createFileError(error, out, "create the folder");
   });
@@ -95,7 +95,11 @@ async function getDefaultFolder({ runs }: OutputRequest): Promise<string> {
   return (await RunFolder.findFinished(runs[0]!))[0]!.run.path("analysis");
 }
 
-function createContext(name: string, out: string, callbacks: Callbacks): AnalysisContext {
+function createContext(
+  { name, keeps }: Pick<AnalysisDefinition, "name" | "keeps">,
+  out: string,
+  callbacks: Callbacks,
+): AnalysisContext {
   return {
     ...callbacks,
     out,
@@ -103,7 +107,7 @@ function createContext(name: string, out: string, callbacks: Callbacks): Analysi
       reportProgress(callbacks, name, done, total);
       // Signals and other events only arrive between two turns of the event loop.
       await new Promise(setImmediate);
-      if (callbacks.signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.`);
+      if (callbacks.signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.${keeps ? ` ${keeps}` : ""}`);
     },
   };
 }

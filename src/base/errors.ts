@@ -16,6 +16,8 @@ export class UserError extends Error {
  */
 export class Interrupted extends Error {
   override name = "Interrupted";
+  /** The command line that continues, if it is another one than that which was stopped. */
+  continueWith: readonly string[] | null = null;
 }
 
 export function getErrorMessage(error: unknown): string {

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, Interrupted, isCudaOutOfMemory, isSystemError, UserError } from "../base/errors.js";
 import { interruptedExitCode, onStopSignals } from "../base/processes.js";
+import { formatCommandLine } from "../base/shell.js";
 import { ExitCode, formatHelp, shortenHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
@@ -13,12 +14,28 @@ import { type Io, removeControls } from "./io.js";
  * for a user error, 130 after a signal.
  */
 export async function run(argv: readonly string[], io: Io = process): Promise<number> {
+  let program: Command | null = null;
   try {
-    await (await createProgram(argv, io)).parseAsync(argv, { from: "user" });
+    program = await createProgram(argv, io);
+    await program.parseAsync(argv, { from: "user" });
     return 0;
   } catch (error) {
-    return reportError(error, io);
+    if (!(error instanceof Interrupted)) return reportError(error, io);
+    const again = formatCommandLine(error.continueWith ?? ["temper", ...argv, ...listResumeFlags(program!, argv)]);
+    io.stderr.write(removeControls(`\n${error.message}\nContinue with: ${again}\n`));
+    return interruptedExitCode;
   }
+}
+
+/** The flag that continues the work of a command; none if the same command line does. */
+function listResumeFlags(program: Command, argv: readonly string[]): string[] {
+  const command = program.commands.find((each) => each.name() === argv[0]);
+  const flags = command?.options.map(({ long }) => long) ?? [];
+  const isNeeded =
+    flags.includes("--resume") &&
+    !flags.includes("--no-resume") &&
+    !argv.some((word) => ["--resume", "--dry-run"].includes(word));
+  return isNeeded ? ["--resume"] : [];
 }
 
 async function createProgram(argv: readonly string[], io: Io): Promise<Command> {
@@ -76,8 +93,6 @@ function reportError(error: unknown, { stderr }: Io): number {
   const message = getErrorMessage(error);
   stderr.write(removeControls(`temper: ${message}\n`));
   if (error instanceof UserError) return 2;
-  // A command that was stopped has said what is done.
-  if (error instanceof Interrupted) return interruptedExitCode;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write("Reduce --batch-size or --max-length.\n");
     return 2;

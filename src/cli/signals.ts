@@ -14,8 +14,15 @@ export function waitForSignal(onStop: () => void): Promise<void> {
   });
 }
 
-/** The first signal asks the run to save and stop. The second one ends the process. */
-export function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): void } {
+/** The signals that stop some work, from `listen` to `close`. */
+export interface StopSignals {
+  readonly signal: AbortSignal;
+  listen(): void;
+  close(): void;
+}
+
+/** The first signal asks the work to save and stop. The second one ends the process. */
+export function stopOnSignals(io: Io): StopSignals {
   const controller = new AbortController();
   let unlisten = (): void => undefined;
   const onSignal = (): void => {
@@ -26,8 +33,16 @@ export function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; cl
   return {
     signal: controller.signal,
     listen() {
+      unlisten();
       unlisten = onStopSignals(onSignal);
     },
     close: () => unlisten(),
   };
+}
+
+/** Stops work that keeps what is done, from its start. */
+export function listenForStop(io: Io): StopSignals {
+  const stop = stopOnSignals(io);
+  stop.listen();
+  return stop;
 }

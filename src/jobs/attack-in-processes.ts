@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { RunParts } from "../actions/attack/attack-request.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { UserError } from "../base/errors.js";
+import { Interrupted, UserError } from "../base/errors.js";
 import { createFolder } from "../base/files.js";
 import { writeJson } from "../base/read-json.js";
 import { processOptions } from "./rendezvous.js";
@@ -18,14 +18,15 @@ const maxRounds = 10;
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
 /**
- * Lets several workers on this host take the next part of a request that nobody works on. Null if this
- * process works alone.
+ * Lets several workers on this host take the next part of a request that nobody works on. Undefined if
+ * this process works alone.
  */
 export function createPartRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   processes = 1,
-): RunParts<RequestOf<Kind>> | null {
-  if (processes === 1) return null;
+  stop?: AbortSignal,
+): RunParts<RequestOf<Kind>> | undefined {
+  if (processes === 1) return undefined;
   // Each worker has its share of the cores.
   const threads = Math.max(1, Math.floor(availableParallelism() / processes));
   const environment = { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? String(threads) };
@@ -43,10 +44,16 @@ export function createPartRunner<Kind extends "attack-shards" | "exact-parts">(
       for (const path of resultPaths) await rm(path, { force: true });
       const results = await Promise.all(
         resultPaths.map((resultPath) =>
-          runWorker({ request, requestPath, resultPath }, `${resultPath}.log`, { environment, trust: "user" }),
+          runWorker(
+            { request, requestPath, resultPath },
+            `${resultPath}.log`,
+            { environment, trust: "user" },
+            { stop },
+          ),
         ),
       );
       if ((await countOpen()) === 0) return;
+      if (stop?.aborted) throw new Interrupted("Stopped. Every finished example is kept.");
       const failure = results.find(
         ({ status, error }) => status === "failed" && (error?.isUserError || round === maxRounds),
       );

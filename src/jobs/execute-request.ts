@@ -58,8 +58,8 @@ export async function executeRequest(
       return exactParts(omitKind(request), callbacks);
     case "attack": {
       const processes = Number(process.env[attackProcessesVariable] ?? 1);
-      const runShards = createPartRunner("attack-shards", processes);
-      return attack({ ...omitKind(request), resume: true }, { ...callbacks, ...(runShards && { runShards }) });
+      const runShards = createPartRunner("attack-shards", processes, callbacks.signal);
+      return attack({ ...omitKind(request), resume: true }, { ...callbacks, runShards });
     }
     case "harden": {
       const { hardenFromFlags } = await import("../harden/harden.js");

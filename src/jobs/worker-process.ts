@@ -155,10 +155,15 @@ export class Worker {
   }
 }
 
-export async function runWorker(work: Work, log: string, settings: WorkerSettings = {}): Promise<WorkResult> {
+export async function runWorker(
+  work: Work,
+  log: string,
+  settings: WorkerSettings = {},
+  signals: WorkSignals = {},
+): Promise<WorkResult> {
   const worker = new Worker(settings);
   try {
-    return await worker.execute(work, log);
+    return await worker.execute(work, log, signals);
   } finally {
     await worker.close();
   }

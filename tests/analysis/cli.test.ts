@@ -241,7 +241,7 @@ describe("temper analyze", () => {
     child.kill("SIGINT");
     expect(await ended).toBe(130);
     expect(stderr).toContain(
-      `Stopped the analysis landscape. Every finished point is kept.\nResume with: temper ${argv.join(" ")}\n`,
+      `Stopped the analysis landscape. Every finished point is kept.\nContinue with: temper ${argv.join(" ")}\n`,
     );
   });
 

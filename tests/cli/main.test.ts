@@ -154,6 +154,7 @@ test("the program starts without loading a command", () => {
     "@commander-js/extra-typings",
     "../base/errors.js",
     "../base/processes.js",
+    "../base/shell.js",
     "./command.js",
     "./command-list.js",
     "./io.js",

@@ -169,7 +169,7 @@ test("the progress of an attack counts scored texts before the first example is 
   vi.stubEnv("NO_COLOR", "1");
   vi.useFakeTimers();
   const stderr = memoryStream({ columns: 120 });
-  const { callbacks, end } = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
+  const callbacks = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
   const counters = { queries: 120, queryTokens: 0, evaluations: 100, evaluatedTokens: 0, resources: {} };
   callbacks.onAttackStart!("genetic", 0, 40, counters);
   const frames: string[] = [];
@@ -181,7 +181,7 @@ test("the progress of an attack counts scored texts before the first example is 
   expect(frames[0]).toMatch(/0 of 40 examples .*texts 250 /);
   expect(frames[1]).toMatch(/0 of 40 examples .*texts 800 /);
   callbacks.onEvent!({ type: "progress", stage: "attack genetic", done: 1, total: 40 });
-  end();
+  callbacks.end();
   vi.useRealTimers();
 });
 
@@ -226,7 +226,7 @@ test("the ranking of substitutes is a phase of its own, and the attack goes on w
   vi.stubEnv("NO_COLOR", "1");
   vi.useFakeTimers();
   const stderr = memoryStream({ columns: 120 });
-  const { callbacks, end } = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
+  const callbacks = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
   callbacks.onAttackStart!("pwws", 0, 80, {
     ...{ queries: 0, queryTokens: 0, evaluations: 0, evaluatedTokens: 0, resources: {} },
   });
@@ -239,7 +239,7 @@ test("the ranking of substitutes is a phase of its own, and the attack goes on w
   callbacks.onEvent!({ type: "progress", stage: "attack pwws", done: 9, total: 80 });
   vi.advanceTimersByTime(3000);
   const frames = stderr.text.split("\r\x1b[2K");
-  end();
+  callbacks.end();
   vi.useRealTimers();
   expect(frames.some((frame) => /^rank substitutes .* 94% {2}1,875 of 2,000 /.test(frame))).toBe(true);
   expect(frames.at(-1)).toMatch(/^attack pwws .* 11% {2}9 of 80 examples/);

@@ -123,5 +123,5 @@ export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
   readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;
   /** Several processes attack. This one merges their journals. */
-  readonly runShards?: RunParts<ParsedAttackRequest & { readonly out: string }>;
+  readonly runShards?: RunParts<ParsedAttackRequest & { readonly out: string }> | undefined;
 }

@@ -1,14 +1,19 @@
 import type { Command, Option } from "@commander-js/extra-typings";
 import type { z } from "zod";
-import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
-import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
-import { formatCommandLine, toFlag } from "../../base/shell.js";
-import { Interrupted } from "../../train/index.js";
-import { ExitCode, formatHelp } from "../command.js";
-import { type Io, write } from "../io.js";
+import {
+  type AnalysisDefinition,
+  type AnalysisRequest,
+  type AnalysisResult,
+  analyses,
+  analyze,
+} from "../../analysis/index.js";
+import { toFlag } from "../../base/shell.js";
+import { formatHelp } from "../command.js";
+import type { Io } from "../io.js";
 import { createOption, parseNumber, quietOption, readKeySchema } from "../options.js";
-import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { listenForStop } from "../signals.js";
+import { runWork } from "../work.js";
 
 /** The end of the help of an analysis. */
 const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {
@@ -43,7 +48,7 @@ export function define(command: Command, io: Io): void {
 }
 
 function defineAnalysisCommand(command: Command, definition: AnalysisDefinition<string, z.ZodObject>, io: Io): void {
-  const { name, summary, request } = definition;
+  const { name, summary, request, keeps, unit } = definition;
   const { analysis: _, runs, ...keys } = request.shape as Readonly<Record<string, z.ZodType>>;
   const lines = help[name]!.examples.map((line) => `temper analyze ${name} ${line}`);
   const sub = command
@@ -57,41 +62,22 @@ function defineAnalysisCommand(command: Command, definition: AnalysisDefinition<
     .addOption(quietOption())
     .addHelpText("after", formatHelp(lines, help[name]!.note))
     .action(async (runs: string[], { json, quiet, ...options }) => {
-      const given = { analysis: name, runs, ...options };
-      await run(io, { ...definition, quiet: quiet === true, json: json === true }, given as AnalysisRequest);
+      const request = { analysis: name, runs, ...options } as AnalysisRequest;
+      const display = createCallbacks(io, quiet === true, unit);
+      // An analysis that keeps nothing ends at once, like any other program.
+      const stop = keeps === undefined ? null : listenForStop(io);
+      await runWork(
+        io,
+        { display, stop, json: json === true, select: toJson },
+        (callbacks) => analyze(request, callbacks),
+        ({ summary: found, files: { svg, png, json: data } }) =>
+          `${found}\n${[svg, png, data].filter((path) => path !== null).join("  ")}\n`,
+      );
     });
 }
 
-interface AnalysisRunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
-  readonly quiet: boolean;
-  readonly json: boolean;
-}
-
-async function run(io: Io, { keeps, unit, quiet, json }: AnalysisRunOptions, request: AnalysisRequest): Promise<void> {
-  const stop = new AbortController();
-  const callbacks = createCallbacks(io, quiet, unit);
-  // An analysis that keeps nothing ends at once, like any other program.
-  const unlisten =
-    keeps === undefined
-      ? undefined
-      : onStopSignals(() => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort()));
-  try {
-    const { name, summary, data, files } = await analyze(request, { ...callbacks, signal: stop.signal });
-    callbacks.end();
-    if (json) return await printJson(io, { analysis: name, summary, ...(data as object), files });
-    await write(
-      io.stdout,
-      `${summary}\n${[files.svg, files.png, files.json].filter((path) => path !== null).join("  ")}\n`,
-    );
-  } catch (error) {
-    callbacks.end();
-    if (!(error instanceof Interrupted)) throw error;
-    const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
-    io.stderr.write(`\n${error.message} ${keeps}\nResume with: ${again}\n`);
-    throw new ExitCode(interruptedExitCode);
-  } finally {
-    unlisten?.();
-  }
+function toJson({ name, summary, data, files }: AnalysisResult): object {
+  return { analysis: name, summary, ...(data as object), files };
 }
 
 /**

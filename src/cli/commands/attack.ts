@@ -5,8 +5,6 @@ import { attackNames } from "../../attacks/load-attack.js";
 import { UserError } from "../../base/errors.js";
 import type { TemperEvent } from "../../base/events.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
-import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
-import { formatCommandLine } from "../../base/shell.js";
 import { tabulateAttacks } from "../../evaluation/attack-numbers.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
@@ -14,7 +12,7 @@ import { worstCaseId } from "../../evaluation/worst-case.js";
 import { createPartRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { attackInput } from "../attack-text.js";
-import { getColors, type Io, write } from "../io.js";
+import { getColors, type Io } from "../io.js";
 import {
   addOptions,
   appendValue,
@@ -26,8 +24,10 @@ import {
   runtimeFlags,
   splitOption,
 } from "../options.js";
-import { formatNext, formatPath, formatTable, printJson } from "../output.js";
-import { createCallbacks } from "../progress.js";
+import { formatNext, formatPath, formatTable } from "../output.js";
+import { type CommandCallbacks, createCallbacks } from "../progress.js";
+import { stopOnSignals } from "../signals.js";
+import { runWork } from "../work.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
 export const examples = [
@@ -95,51 +95,52 @@ export function define(command: Command, io: Io): void {
     .option("--no-cache", "neither read scores from disk nor store them")
     .addOption(endpointOption())
     .option("--true-label <label>", "label of the text (default: the predicted one)")
-    .action(async (model, options) => {
+    .action((model, options) => {
       const { json, quiet, attack: attacks, input, trueLabel, processes, ...given } = options;
-      const runShards = createPartRunner("attack-shards", processes);
       const request = { model, attacks, ...given };
       if (input) return attackInput(io, request, input, trueLabel);
       if (trueLabel !== undefined)
         throw new UserError("--true-label is about the text of --input. Pass it, too, or omit --true-label.");
-      const progress = createAttackProgress(io, quiet);
-      const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
-      const report = await attack(request, callbacks).finally(progress.end);
-      if (json) return printJson(io, report);
-      await write(io.stdout, formatReport(io, report));
-      // Other models have no run whose texts could be shown.
-      if (!quiet && (await RunFolder.containing(model)))
-        await write(io.stdout, formatNext(["show", formatPath(model)]));
+      const stop = stopOnSignals(io);
+      const runShards = createPartRunner("attack-shards", processes, stop.signal);
+      if (runShards) stop.listen();
+      return runWork(
+        io,
+        { display: createAttackProgress(io, quiet, stop.listen), stop, json },
+        (callbacks) => attack(request, { ...callbacks, runShards }),
+        async (report) => {
+          // Other models have no run whose texts could be shown.
+          const hasTexts = !quiet && (await RunFolder.containing(model));
+          return formatReport(io, report) + (hasTexts ? formatNext(["show", formatPath(model)]) : "");
+        },
+      );
     });
 }
 
 /** A hard search can take minutes, so the display is updated between results, too. */
 const refreshMilliseconds = 1000;
 
-/** Shows one bar per attack. A signal ends the process and prints how to continue. */
-export function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: AttackCallbacks; end(): void } {
+/** Shows one bar per attack. `onStart` is called before the first example. */
+export function createAttackProgress(
+  io: Io,
+  quiet: boolean | undefined,
+  onStart?: () => void,
+): AttackCallbacks & CommandCallbacks {
   const display = createCallbacks(io, quiet);
   let done = 0;
   let [stage, examples, isOther] = ["", 0, false];
   let show: ((done: number) => void) | undefined;
-  let unlisten: (() => void) | undefined;
   const timer = setInterval(() => show?.(done), refreshMilliseconds).unref();
-  const onSignal = (): void => {
-    display.end();
-    const argv = process.argv.slice(2);
-    const again = formatCommandLine(["temper", ...argv, ...(argv.includes("--resume") ? [] : ["--resume"])]);
-    io.stderr.write(`\nStopped. Every finished example is in its journal. Continue with: ${again}\n`);
-    process.exit(interruptedExitCode);
-  };
   /** Shows a phase that counts other things, such as the ranking of substitutes, until it ends. */
   const showOther = (event: Extract<TemperEvent, { type: "progress" }>): void => {
     isOther = event.done < event.total;
     display.onEvent(event);
     if (!isOther && show) display.start(stage, done, examples, "examples");
   };
-  const callbacks: AttackCallbacks = {
+  return {
+    ...display,
     onAttackStart(name, start, total, counters) {
-      unlisten ??= onStopSignals(onSignal);
+      onStart?.();
       if (start > 0)
         display.printLine(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are already done`);
       if (start === total) return;
@@ -161,13 +162,9 @@ export function createAttackProgress(io: Io, quiet: boolean | undefined): { call
       show?.(done);
       if (done === event.total) show = undefined;
     },
-  };
-  return {
-    callbacks,
     end() {
       clearInterval(timer);
       display.end();
-      unlisten?.();
     },
   };
 }

@@ -1,17 +1,14 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { type AuditCallbacks, audit } from "../../audit/audit.js";
+import { audit } from "../../audit/audit.js";
 import { auditRequestSchema } from "../../audit/audit-request.js";
 import { type AuditResult, auditFiles } from "../../audit/audit-result.js";
-import { Interrupted } from "../../base/errors.js";
-import { interruptedExitCode } from "../../base/processes.js";
-import { formatCommandLine } from "../../base/shell.js";
-import { ExitCode } from "../command.js";
-import { getColors, type Io, write } from "../io.js";
+import { getColors, type Io } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags } from "../options.js";
-import { formatPath, formatTable, printJson } from "../output.js";
+import { formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { stopOnSignals } from "../signals.js";
+import { listenForStop } from "../signals.js";
+import { runWork } from "../work.js";
 
 export const note =
   "Measures accuracy, attacks, proofs, input handling and data within the time, and prints the plan first.\n" +
@@ -45,34 +42,22 @@ export function define(command: Command, io: Io): void {
     .addOption(endpointOption())
     .option("--json", "print verdict, findings, clean and underAttack as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, ...request }) => {
-      const stop = stopOnSignals(io);
-      stop.listen();
-      const callbacks = createCallbacks(io, quiet);
-      const steps: AuditCallbacks = {
-        onPlan: (rows) => {
-          if (quiet) return;
-          const stream = json ? io.stderr : io.stdout;
-          stream.write(`${formatTable(stream, rows, { head: ["plan", ""] })}\n\n`);
-        },
+    .action((model, { json, quiet, ...request }) => {
+      const onPlan = (rows: readonly (readonly string[])[]): void => {
+        const stream = json ? io.stderr : io.stdout;
+        if (!quiet) stream.write(`${formatTable(stream, rows, { head: ["plan", ""] })}\n\n`);
       };
-      try {
-        const result = await audit({ model, ...request }, { ...callbacks, ...steps, signal: stop.signal });
-        callbacks.end();
-        const { verdict, findings, clean, underAttack } = result;
-        if (json) return await printJson(io, { verdict, findings, clean, underAttack });
-        await write(io.stdout, formatResult(io, result, request.out ?? auditRequestSchema.shape.out.parse(undefined)));
-      } catch (error) {
-        if (!(error instanceof Interrupted)) throw error;
-        callbacks.end();
-        const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
-        io.stderr.write(`${error.message}\nContinue with: ${again}\n`);
-        throw new ExitCode(interruptedExitCode);
-      } finally {
-        callbacks.end();
-        stop.close();
-      }
+      return runWork(
+        io,
+        { display: createCallbacks(io, quiet), stop: listenForStop(io), json, select: selectContract },
+        (callbacks) => audit({ model, ...request }, { ...callbacks, onPlan }),
+        (result) => formatResult(io, result, request.out ?? auditRequestSchema.shape.out.parse(undefined)),
+      );
     });
+}
+
+function selectContract({ verdict, findings, clean, underAttack }: AuditResult): object {
+  return { verdict, findings, clean, underAttack };
 }
 
 function formatResult(io: Io, { verdict, findings }: AuditResult, out: string): string {

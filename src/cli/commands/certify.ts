@@ -4,11 +4,12 @@ import { describeOptions } from "../../base/describe-options.js";
 import { formatCount, formatInterval, formatPercent } from "../../base/format.js";
 import { certificates, describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { CertificateReport } from "../../runs/certificate-folder.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
-import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
+import { formatDegeneracyLine, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { stopOnSignals } from "../signals.js";
+import { listenForStop } from "../signals.js";
+import { runWork } from "../work.js";
 
 export const note = [...certificates.values()]
   .flatMap(({ name, summary, options }) => [
@@ -41,28 +42,25 @@ export function define(command: Command, io: Io): void {
   })
     .option("--json", "print kind, examples, clean accuracy and certified accuracy by edits as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, ...request }) => {
-      const display = createCallbacks(io, quiet);
-      const stop = stopOnSignals(io);
-      stop.listen();
-      const callbacks = {
-        ...display,
-        signal: stop.signal,
-        onStart(stage: string, done: number, total: number): void {
-          if (done > 0)
-            display.printLine(`${stage}: ${formatCount(done)} of ${formatCount(total)} texts are already done`);
-          if (done < total) display.start(stage, done, total, "texts");
-        },
-      };
-      try {
-        const report = await certify({ model, ...request }, callbacks);
-        display.end();
-        await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
-      } finally {
-        display.end();
-        stop.close();
-      }
-    });
+    .action((model, { json, quiet, ...request }) =>
+      runWork(
+        io,
+        { display: createCallbacks(io, quiet), stop: listenForStop(io), json },
+        (callbacks) =>
+          certify(
+            { model, ...request },
+            {
+              ...callbacks,
+              onStart(stage, done, total) {
+                if (done > 0)
+                  callbacks.printLine(`${stage}: ${formatCount(done)} of ${formatCount(total)} texts are already done`);
+                if (done < total) callbacks.start(stage, done, total, "texts");
+              },
+            },
+          ),
+        (report) => formatReport(io, report),
+      ),
+    );
 }
 
 function formatReport(io: Io, report: CertificateReport): string {

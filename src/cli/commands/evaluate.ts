@@ -6,10 +6,11 @@ import { formatWithUnit } from "../../evaluation/metric-table.js";
 import { computePrecision } from "../../evaluation/operating-points.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
-import { formatDegeneracyLine, formatTable, printJson } from "../output.js";
-import { createCallbacks } from "../progress.js";
+import { formatDegeneracyLine, formatTable } from "../output.js";
+import { type CommandCallbacks, createCallbacks } from "../progress.js";
+import { runWork } from "../work.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
 export const examples = [
@@ -35,20 +36,17 @@ export function define(command: Command, io: Io): void {
     .addOption(createOption("benign", shape.benign, "<name=file>").argParser(parseBenignOption))
     .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, task, split, ...request }) => {
-      const callbacks = createCallbacks(io, quiet);
-      try {
-        const result =
+    .action((model, { json, quiet, task, split, ...request }) =>
+      runWork<CommandCallbacks, EvaluationResult | AdvglueResult>(
+        io,
+        { display: createCallbacks(io, quiet), json },
+        (callbacks) =>
           (task as string | undefined) === "advglue"
-            ? await evaluateAdvglue({ model, ...request }, callbacks)
-            : await evaluate({ model, task, split, ...request }, callbacks);
-        callbacks.end();
-        if (json) await printJson(io, result);
-        else await write(io.stdout, "advglue" in result ? formatAdvglue(io, result) : formatDetails(io, result));
-      } finally {
-        callbacks.end();
-      }
-    });
+            ? evaluateAdvglue({ model, ...request }, callbacks)
+            : evaluate({ model, task, split, ...request }, callbacks),
+        (result) => ("advglue" in result ? formatAdvglue(io, result) : formatDetails(io, result)),
+      ),
+    );
 }
 
 /** The result for people: what was evaluated, then the metrics. */

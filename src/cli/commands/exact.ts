@@ -4,7 +4,7 @@ import { exactRequestSchema } from "../../actions/exact/exact-request.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import { createPartRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { tabulateExact } from "../../runs/exact-folder.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import {
   addOptions,
   attackOption,
@@ -14,9 +14,10 @@ import {
   runtimeFlags,
   splitOption,
 } from "../options.js";
-import { formatDegeneracyLine, formatPath, formatTable, printJson } from "../output.js";
+import { formatDegeneracyLine, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { stopOnSignals } from "../signals.js";
+import { listenForStop } from "../signals.js";
+import { runWork } from "../work.js";
 
 export const note =
   "Every set of at most --max-changes substitutions is tried, so the accuracy is exact and not a bound. A stopped\n" +
@@ -59,24 +60,22 @@ export function define(command: Command, io: Io): void {
     .addOption(endpointOption())
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, attack: attacks, processes, ...request }) => {
-      const runParts = createPartRunner("exact-parts", processes);
-      const display = createCallbacks(io, quiet);
-      const signals = stopOnSignals(io);
-      signals.listen();
-      const report = await exact(
-        { model, attacks, ...request },
-        {
-          ...(runParts && { runParts }),
-          signal: signals.signal,
-          onEvent: display.onEvent,
-          onStart: (done, total) => display.start("exact", done, total, "texts"),
-        },
-      ).finally(() => {
-        display.end();
-        signals.close();
-      });
-      await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
+    .action((model, { json, quiet, attack: attacks, processes, ...request }) => {
+      const stop = listenForStop(io);
+      return runWork(
+        io,
+        { display: createCallbacks(io, quiet), stop, json },
+        (callbacks) =>
+          exact(
+            { model, attacks, ...request },
+            {
+              ...callbacks,
+              runParts: createPartRunner("exact-parts", processes, stop.signal),
+              onStart: (done, total) => callbacks.start("exact", done, total, "texts"),
+            },
+          ),
+        (report) => formatReport(io, report),
+      );
     });
 }
 

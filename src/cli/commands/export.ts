@@ -1,10 +1,11 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type ExportComparison, type ExportReport, exportModel, exportRequestSchema } from "../../actions/export.js";
 import { formatBytes, formatNumber, formatPercent } from "../../base/format.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import { addOptions, dataFlags, quietOption } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { runWork } from "../work.js";
 
 export const note =
   "The folder has the layout of transformers.js and Optimum: onnx/model.onnx, config.json and the tokenizer. If\n" +
@@ -21,16 +22,14 @@ export function define(command: Command, io: Io): void {
     .requiredOption("--out <folder>", shape.out.description)
     .option("--json", "print the files and the comparison as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, ...request }) => {
-      const callbacks = createCallbacks(io, quiet);
-      try {
-        const report = await exportModel({ model, ...request }, callbacks);
-        callbacks.end();
-        await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
-      } finally {
-        callbacks.end();
-      }
-    });
+    .action((model, { json, quiet, ...request }) =>
+      runWork(
+        io,
+        { display: createCallbacks(io, quiet), json },
+        (callbacks) => exportModel({ model, ...request }, callbacks),
+        (report) => formatReport(io, report),
+      ),
+    );
 }
 
 function formatReport(io: Io, { folder, files, check, problem }: ExportReport): string {

@@ -5,10 +5,11 @@ import { formatCheck } from "../../actions/gate/judge.js";
 import { describeGate, type GateReport } from "../../actions/gate/report.js";
 import { UserError } from "../../base/errors.js";
 import { ExitCode } from "../command.js";
-import { type Io, removeControls, write } from "../io.js";
+import { type Io, removeControls } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { runWork } from "../work.js";
 
 export const note =
   "Exit codes: 0 passed, 1 regressed, 2 could not be measured or decided, 3 internal error.\n" +
@@ -20,7 +21,7 @@ export const examples = [
   "temper gate http://127.0.0.1:8080/ --baseline gate.lock",
 ];
 
-const exitCodes = { passed: 0, regressed: 1, unresolved: 2 } as const;
+const exitCodes = { passed: 0, regressed: 1, unresolved: 2 };
 const internalError = 3;
 
 export function define(command: Command, io: Io): void {
@@ -50,26 +51,31 @@ export function define(command: Command, io: Io): void {
     .option("--json", "print the verdict and the checks as JSON")
     .addOption(quietOption())
     .action(async (model, { json, quiet, ...request }) => {
-      const callbacks = createCallbacks(io, quiet);
-      let report: GateReport;
-      try {
-        report = await gate({ model, ...request }, callbacks);
-      } catch (error) {
-        if (error instanceof UserError) throw error;
-        callbacks.end();
-        io.stderr.write(
-          removeControls(
-            `temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`,
-          ),
-        );
-        throw new ExitCode(internalError);
-      } finally {
-        callbacks.end();
-      }
-      const { failures: _, ...data } = report;
-      await (json ? printJson(io, data) : write(io.stdout, formatReport(io, report)));
-      if (exitCodes[report.verdict] !== 0) throw new ExitCode(exitCodes[report.verdict]);
+      let code = 0;
+      await runWork(
+        io,
+        { display: createCallbacks(io, quiet), json, select: omitTexts },
+        async (callbacks) => {
+          const report = await gate({ model, ...request }, callbacks).catch((error) => rejectInternally(io, error));
+          code = exitCodes[report.verdict];
+          return report;
+        },
+        (report) => formatReport(io, report),
+      );
+      if (code !== 0) throw new ExitCode(code);
     });
+}
+
+function omitTexts({ failures: _, ...rest }: GateReport): object {
+  return rest;
+}
+
+/** A bug must not look like a verdict. */
+function rejectInternally({ stderr }: Io, error: unknown): never {
+  if (error instanceof UserError) throw error;
+  const text = error instanceof Error ? (error.stack ?? error.message) : error;
+  stderr.write(removeControls(`temper: internal error: ${text}\n`));
+  throw new ExitCode(internalError);
 }
 
 function formatReport(io: Io, report: GateReport): string {

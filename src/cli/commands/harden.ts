@@ -1,17 +1,16 @@
 import { type Command, Option } from "@commander-js/extra-typings";
+import type { TemperEvent } from "../../base/events.js";
 import { formatCount, formatPercent, formatRoughDuration } from "../../base/format.js";
-import { interruptedExitCode } from "../../base/processes.js";
-import { formatCommandLine, toFlag } from "../../base/shell.js";
+import { toFlag } from "../../base/shell.js";
 import type { HardenPlan, HardenTime } from "../../harden/harden.js";
 import { type HardenCallbacks, type HardenResult, hardenFromFlags } from "../../harden/harden.js";
 import { hardenRequestSchema } from "../../harden/harden-request.js";
-import { Interrupted } from "../../train/index.js";
-import { ExitCode } from "../command.js";
-import { getColors, type Io, write } from "../io.js";
+import { getColors, type Io } from "../io.js";
 import { addOptions, dataFlags, groupOptions, quietOption, runtimeFlags } from "../options.js";
-import { formatPath, formatTable, printJson } from "../output.js";
+import { formatPath, formatTable } from "../output.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
+import { runWork } from "../work.js";
 import { createAttackProgress } from "./attack.js";
 
 export const note =
@@ -55,63 +54,46 @@ export function define(command: Command, io: Io): void {
     .option("--no-resume", "stop with an error if the folder already has runs")
     .addOption(new Option("--json", "print the accuracies and the verdict as JSON").helpGroup("Result:"))
     .addOption(quietOption().helpGroup("Result:"))
-    .action(async ({ json, quiet, ...request }) => {
+    .action(({ json, quiet, ...request }) => {
       const stop = stopOnSignals(io);
-      const progress = createHardenProgress(io, { quiet, onStart: stop.listen, onAttack: stop.close });
-      const { bold } = getColors(io.stdout);
+      const display = createHardenProgress(io, quiet, stop.listen);
       // With --json, stdout has the result only.
       const stream = json ? io.stderr : io.stdout;
-      try {
-        const result = await hardenFromFlags(request, {
-          ...progress.callbacks,
-          signal: stop.signal,
-          onPlan: (plan, time) => {
-            progress.end();
-            if (!quiet) stream.write(formatPlan({ ...io, stdout: stream }, plan, time, request.minutes != null));
-          },
-        });
-        progress.end();
-        const { standard, robust, verdict } = result;
-        if (json) return await printJson(io, { standard, robust, verdict });
-        await write(io.stdout, formatResult(io, result, bold));
-      } catch (error) {
-        if (!(error instanceof Interrupted)) throw error;
-        progress.end();
-        const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
-        io.stderr.write(`${error.message}\nContinue with: ${again}\n`);
-        throw new ExitCode(interruptedExitCode);
-      } finally {
-        progress.end();
-        stop.close();
-      }
+      return runWork(
+        io,
+        { display, stop, json, select: selectSummary },
+        (callbacks) =>
+          hardenFromFlags(request, {
+            ...callbacks,
+            onPlan(plan, time) {
+              display.end();
+              if (!quiet) stream.write(formatPlan({ ...io, stdout: stream }, plan, time, request.minutes != null));
+            },
+          }),
+        (result) => formatResult(io, result),
+      );
     });
 }
 
+function selectSummary({ standard, robust, verdict }: HardenResult): object {
+  return { standard, robust, verdict };
+}
+
 /** Shows the trainings and the attacks one after the other, each with the display of its own command. */
-function createHardenProgress(
-  io: Io,
-  { quiet, onStart, onAttack }: { quiet: boolean | undefined; onStart: () => void; onAttack: () => void },
-): { callbacks: HardenCallbacks; end(): void } {
-  const training = () => ({ display: createTrainProgress(io, { quiet, onStart }), onAttackStart: undefined });
-  const attacking = () => {
-    const { callbacks, end } = createAttackProgress(io, quiet);
-    return { display: { onEvent: callbacks.onEvent!, end }, onAttackStart: callbacks.onAttackStart };
-  };
-  let current: ReturnType<typeof training> | ReturnType<typeof attacking> = training();
+function createHardenProgress(io: Io, quiet: boolean | undefined, onStart: () => void) {
+  let current: HardenCallbacks & { end(): void } = createTrainProgress(io, { quiet, onStart });
   let stages = 0;
   return {
-    callbacks: {
-      onStage(kind, sentence) {
-        current.display.end();
-        // During an attack, a signal ends the process: every finished text is in its journal.
-        if (kind === "attack") onAttack();
-        if (!quiet) io.stderr.write(`\n${++stages}/4 ${sentence}\n`);
-        current = kind === "train" ? training() : attacking();
-      },
-      onEvent: (event) => current.display.onEvent(event),
-      onAttackStart: (...start) => current.onAttackStart?.(...start),
+    onStage(kind: "train" | "attack", sentence: string): void {
+      current.end();
+      if (!quiet) io.stderr.write(`\n${++stages}/4 ${sentence}\n`);
+      current =
+        kind === "train" ? createTrainProgress(io, { quiet, onStart }) : createAttackProgress(io, quiet, onStart);
     },
-    end: () => current.display.end(),
+    onEvent: (event: TemperEvent): void => current.onEvent?.(event),
+    onAttackStart: (...start: Parameters<NonNullable<HardenCallbacks["onAttackStart"]>>): void =>
+      current.onAttackStart?.(...start),
+    end: (): void => current.end(),
   };
 }
 
@@ -149,7 +131,7 @@ function formatTime(time: HardenTime | null, hasLimit: boolean): string {
   return `\nAbout ${formatRoughDuration(total)} on this machine, measured on a few steps: ${parts.join(", ")}.${hint}\n`;
 }
 
-function formatResult(io: Io, result: HardenResult, bold: (text: string) => string): string {
+function formatResult(io: Io, result: HardenResult): string {
   const { standard, robust, plan, comparisons, verdict, warnings, report } = result;
   const examples = comparisons.find(({ metric }) => metric !== "accuracy")?.examples ?? plan.numExamples;
   const rows = Object.entries({ standard, robust }).map(([name, { clean, underAttack }]) => [
@@ -158,7 +140,7 @@ function formatResult(io: Io, result: HardenResult, bold: (text: string) => stri
     formatPercent(underAttack),
   ]);
   const head = [`accuracy on ${formatCount(examples)} texts`, "before the attack", "under attack"];
-  const { yellow } = getColors(io.stdout);
+  const { bold, yellow } = getColors(io.stdout);
   const remarks = [...new Set(warnings)].map((message) => `${yellow("!")} ${message}\n`).join("");
   return (
     `\n${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${bold(verdict)}\n\n${remarks}` +

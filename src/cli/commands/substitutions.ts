@@ -1,16 +1,13 @@
 import type { Command } from "@commander-js/extra-typings";
 import { buildLmConstraint, buildLmConstraintRequestSchema } from "../../actions/substitutions/build-lm-constraint.js";
 import { substitutions, substitutionsRequestSchema } from "../../actions/substitutions/substitutions.js";
-import type { Callbacks } from "../../base/events.js";
 import { formatCount, formatPercent } from "../../base/format.js";
-import { interruptedExitCode, onStopSignals } from "../../base/processes.js";
-import { formatCommandLine } from "../../base/shell.js";
-import { Interrupted } from "../../train/index.js";
-import { ExitCode, formatHelp } from "../command.js";
-import { type Io, write } from "../io.js";
+import { formatHelp } from "../command.js";
+import type { Io } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
-import { printJson } from "../output.js";
-import { createCallbacks } from "../progress.js";
+import { type CommandCallbacks, createCallbacks } from "../progress.js";
+import { listenForStop } from "../signals.js";
+import { runWork } from "../work.js";
 
 export const note = "The experiments of the papers find both files by name in substitutions/ of the data folder.";
 
@@ -43,13 +40,15 @@ function defineBuild(command: Command, io: Io): void {
     .option("--json", "print the result as JSON")
     .addOption(quietOption())
     .addHelpText("after", formatHelp([buildExample], "Run the same command again to continue a stopped one."))
-    .action(async ({ json, quiet, ...request }) => {
-      const built = await runUntilStopped(io, quiet, (callbacks) => substitutions(request, callbacks));
-      const { out, words, wordsWithSubstitutes } = built;
-      if (json) return printJson(io, built);
-      const counts = `${formatCount(words)} words, ${formatCount(wordsWithSubstitutes)} with substitutes`;
-      await write(io.stdout, `${out}: ${counts}\n`);
-    });
+    .action(({ json, quiet, ...request }) =>
+      runWork(
+        io,
+        { display: createStageProgress(io, quiet), stop: listenForStop(io), json },
+        (callbacks) => substitutions(request, callbacks),
+        ({ out, words, wordsWithSubstitutes }) =>
+          `${out}: ${formatCount(words)} words, ${formatCount(wordsWithSubstitutes)} with substitutes\n`,
+      ),
+    );
 }
 
 function defineLmConstraint(command: Command, io: Io): void {
@@ -75,46 +74,32 @@ function defineLmConstraint(command: Command, io: Io): void {
       "after",
       formatHelp([constraintExample, maskedExample], "Run the same command again to continue a stopped one."),
     )
-    .action(async ({ json, quiet, ...request }) => {
-      const built = await runUntilStopped(io, quiet, (callbacks) => buildLmConstraint(request, callbacks));
-      const { out, texts, scored, allowed } = built;
-      if (json) return printJson(io, built);
-      const rate = formatPercent(scored === 0 ? 0 : allowed / scored);
-      await write(io.stdout, `${out}: ${formatCount(texts)} texts; ${rate} of the substitutes are allowed\n`);
-    });
+    .action(({ json, quiet, ...request }) =>
+      runWork(
+        io,
+        { display: createStageProgress(io, quiet), stop: listenForStop(io), json },
+        (callbacks) => buildLmConstraint(request, callbacks),
+        ({ out, texts, scored, allowed }) =>
+          `${out}: ${formatCount(texts)} texts; ${formatPercent(scored === 0 ? 0 : allowed / scored)} of the substitutes are allowed\n`,
+      ),
+    );
 }
 
 /** Units of the stages, if they do not count texts. */
 const stageUnits: Readonly<Record<string, string>> = { read: "bytes", scores: "bytes", neighbors: "words" };
 
-/** Runs a function that keeps finished work when it is stopped. */
-async function runUntilStopped<T>(
-  io: Io,
-  quiet: boolean | undefined,
-  work: (callbacks: Callbacks) => Promise<T>,
-): Promise<T> {
-  const stop = new AbortController();
-  const progress = createCallbacks(io, quiet, "texts");
-  const unlisten = onStopSignals(() => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort()));
+/** The progress of stages that count different things. */
+function createStageProgress(io: Io, quiet: boolean | undefined): CommandCallbacks {
+  const display = createCallbacks(io, quiet, "texts");
   let current = "";
-  try {
-    return await work({
-      onEvent(event) {
-        if (event.type === "progress" && event.stage !== current) {
-          current = event.stage;
-          progress.start(current, 0, event.total, stageUnits[current] ?? "texts");
-        }
-        progress.onEvent(event);
-      },
-      signal: stop.signal,
-    });
-  } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
-    progress.end();
-    io.stderr.write(`\n${error.message}\nContinue with: ${formatCommandLine(["temper", ...process.argv.slice(2)])}\n`);
-    throw new ExitCode(interruptedExitCode);
-  } finally {
-    progress.end();
-    unlisten();
-  }
+  return {
+    ...display,
+    onEvent(event) {
+      if (event.type === "progress" && event.stage !== current) {
+        current = event.stage;
+        display.start(current, 0, event.total, stageUnits[current] ?? "texts");
+      }
+      display.onEvent(event);
+    },
+  };
 }

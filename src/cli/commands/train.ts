@@ -4,8 +4,6 @@ import { estimateResolved, type RunEstimate } from "../../actions/train/estimate
 import { trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../base/errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
-import { interruptedExitCode } from "../../base/processes.js";
-import { formatCommandLine } from "../../base/shell.js";
 import { formatWithUnit, isAttackMetric } from "../../evaluation/metric-table.js";
 import { processOptions } from "../../jobs/rendezvous.js";
 import { trainInProcesses } from "../../jobs/train-in-processes.js";
@@ -15,12 +13,13 @@ import { runConfigSchema } from "../../settings/config.js";
 import { type ConfigSources, type ResolvedRun, readRun } from "../../settings/read-config.js";
 import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
-import { formatNext, formatPath, formatTable, printJson } from "../output.js";
+import { formatNext, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
+import { runWork } from "../work.js";
 import { formatEvaluation } from "./evaluate.js";
 
 export const examples = [
@@ -121,31 +120,28 @@ async function train(io: Io, resolved: ResolvedRun, options: TrainCommandOptions
   const out = options.out ?? getDefaultRunFolder(resolved.config);
   const stop = stopOnSignals(io);
   // Before the first step nothing would be lost, so a signal simply ends the process.
-  const progress = createTrainProgress(io, { quiet, onStart: stop.listen });
+  const display = createTrainProgress(io, { quiet, onStart: stop.listen });
   const startTime = performance.now();
-  try {
-    const { onEvent } = progress;
-    const run = await trainResolved(resolved, { out, resume }, { onEvent, signal: stop.signal }, ranks);
-    progress.end();
-    if (json) return await printJson(io, await run.results());
-    const speed = progress.examplesPerSecond();
-    const time =
-      speed > 0
-        ? `${formatDuration(performance.now() - startTime)}, ${formatNumber(speed, 3)} examples/s`
-        : "already finished";
-    await write(io.stdout, await formatSummary(io, run, time));
-    if (!quiet) await write(io.stdout, formatNext(["attack", formatPath(out)]));
-  } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
-    progress.end();
-    const again = ["temper", "train", "--resume", "--out", out];
-    if (ranks.size > 1) again.push("--processes", String(ranks.size));
-    io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
-    throw new ExitCode(interruptedExitCode);
-  } finally {
-    progress.end();
-    stop.close();
-  }
+  await runWork(
+    io,
+    { display, stop, json },
+    async (callbacks) => (await trainResolved(resolved, { out, resume }, callbacks, ranks)).results(),
+    async () => {
+      const speed = display.examplesPerSecond();
+      const time =
+        speed > 0
+          ? `${formatDuration(performance.now() - startTime)}, ${formatNumber(speed, 3)} examples/s`
+          : "already finished";
+      const next = quiet ? "" : formatNext(["attack", formatPath(out)]);
+      return (await formatSummary(io, await RunFolder.open(out), time)) + next;
+    },
+  ).catch((error: unknown) => {
+    if (error instanceof Interrupted) {
+      const processes = ranks.size > 1 ? ["--processes", String(ranks.size)] : [];
+      error.continueWith = ["temper", "train", "--resume", "--out", out, ...processes];
+    }
+    throw error;
+  });
 }
 
 async function formatSummary(io: Io, run: RunFolder, time: string): Promise<string> {
@@ -165,10 +161,13 @@ async function formatSummary(io: Io, run: RunFolder, time: string): Promise<stri
   return `${formatTable(io.stdout, rows)}\n\n${formatEvaluation(io, test)}`;
 }
 
-async function estimate(io: Io, run: ResolvedRun, { quiet, json }: TrainCommandOptions): Promise<void> {
-  const callbacks = createCallbacks(io, quiet);
-  const result = await estimateResolved(run, callbacks).finally(callbacks.end);
-  await (json ? printJson(io, result) : write(io.stdout, formatEstimate(io, result)));
+function estimate(io: Io, run: ResolvedRun, { quiet, json }: TrainCommandOptions): Promise<void> {
+  return runWork(
+    io,
+    { display: createCallbacks(io, quiet), json },
+    (callbacks) => estimateResolved(run, callbacks),
+    (found) => formatEstimate(io, found),
+  );
 }
 
 function formatEstimate(io: Io, estimated: RunEstimate): string {

@@ -3,10 +3,10 @@ import { verifyRequestSchema } from "../../actions/verify/verify.js";
 import { verify } from "../../audit/verify-audit.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import type { VerifiedClass } from "../../base/verification.js";
-import { type Io, write } from "../io.js";
+import type { Io } from "../io.js";
 import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
-import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
+import { runWork } from "../work.js";
 
 export const note =
   "Computes each line again from model and text, and compares every field. The exit code is 2 if one differs.\n" +
@@ -42,11 +42,14 @@ export function define(command: Command, io: Io): void {
     .addOption(endpointOption())
     .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())
-    .action(async (journals, { json, quiet, ...request }) => {
-      const callbacks = createCallbacks(io, quiet);
-      const verified = await verify({ journals, ...request }, callbacks).finally(callbacks.end);
-      await (json ? printJson(io, verified) : write(io.stdout, verified.map(formatVerification).join("")));
-    });
+    .action((journals, { json, quiet, ...request }) =>
+      runWork(
+        io,
+        { display: createCallbacks(io, quiet), json },
+        (callbacks) => verify({ journals, ...request }, callbacks),
+        (verified) => verified.map(formatVerification).join(""),
+      ),
+    );
 }
 
 type Verified = Awaited<ReturnType<typeof verify>>[number];
