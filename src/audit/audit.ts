@@ -1,11 +1,12 @@
 import { join, relative } from "node:path";
 import { loadRequestedTask } from "../actions/load/load-task.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { type OpenVictim, openVictim } from "../actions/load/open-victim.js";
+import { openVictim } from "../actions/load/open-victim.js";
 import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { redactUrl } from "../attacks/endpoint.js";
 import type { PredictProbabilities } from "../attacks/function-victim.js";
 import { Interrupted, UserError } from "../base/errors.js";
+import { stopIfAborted } from "../base/event-loop.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { exists, sha256File, writeFileAtomic } from "../base/files.js";
 import { acquireLock } from "../base/lock.js";
@@ -13,12 +14,11 @@ import { claimFolder } from "../base/owned-folder.js";
 import { writeJson } from "../base/read-json.js";
 import { sha256Hex } from "../base/sha256.js";
 import { validate } from "../base/validate.js";
-import type { Predictor } from "../models/inference/predictor.js";
 import { checksFolder, findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
 import { findProofs } from "../runs/exact-folder.js";
 import { flattenData } from "../settings/config.js";
-import type { Example, Task } from "../tasks/index.js";
+import type { Example } from "../tasks/index.js";
 import { readTable } from "../tasks/read-table.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { packageRoot } from "../tensor/native.js";
@@ -28,12 +28,12 @@ import { getAttackFolder, summarizeAttacked } from "./checks/attacked.js";
 import { evaluateAnswers } from "./checks/clean.js";
 import { getProofFolder } from "./checks/proven.js";
 import { type Claim, severities } from "./claim.js";
-import type { AuditContext, StepResult } from "./context.js";
-import { type AuditPlan, measureRate, planAudit, tabulatePlan } from "./plan.js";
-import { AuditProgress } from "./progress.js";
+import type { AuditContext, AuditSource } from "./context.js";
+import { type AuditPlan, measureRate, planAudit } from "./plan.js";
+import { type AuditProgress, addResult, findResult, openProgress } from "./progress.js";
 import { createStatement } from "./statement.js";
-import { type AuditStep, listSteps } from "./steps.js";
-import { createTimeLimit } from "./time-limit.js";
+import { type AuditStep, listSteps, type StepResult } from "./steps.js";
+import { limitTime } from "./time-limit.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 
 /** The events of an audit. */
@@ -60,23 +60,24 @@ export async function audit(
   const { model } = request;
   const name = typeof model === "function" ? model.name || "function" : model;
   const parsed = validate(auditRequestSchema, { ...request, model: name }, "audit");
-  await using opened = await openAudit(model, parsed, callbacks);
+  await using source = await openAudit(model, parsed, callbacks);
   const { out } = parsed;
   await claimFolder(out, "audit", Object.values(auditFiles));
   const release = acquireLock(join(out, "audit.lock"));
   try {
-    const progress = await AuditProgress.open(
+    const progress = await openProgress(
       out,
-      createKey(parsed, opened),
-      () => measureRate(opened.predictor, opened.all),
-      (rate) => planAudit(parsed, opened.task, opened.all, rate),
+      createKey(parsed, source),
+      () => measureRate(source.predictor, source.all),
+      (rate) => planAudit(parsed, source.task, source.all, rate),
     );
-    const { plan, seconds } = progress.value;
-    callbacks.onPlan?.(tabulatePlan(plan, opened.train !== null), plan);
+    const { plan, seconds } = progress;
+    const rows = listSteps({ plan, train: source.train }).flatMap(({ name: step, what }) =>
+      what ? [[step, what]] : [],
+    );
+    callbacks.onPlan?.(rows, plan);
     const endsAt = started + 1000 * (measuredFraction * 60 * plan.minutes - seconds);
-    const timeLimit = new AbortController().signal;
-    const context = createContext(opened, parsed, plan, callbacks, { timeLimit, isReplay: false });
-    const result = await runSteps(context, progress, endsAt, callbacks);
+    const result = await runSteps(createContext(source, parsed, plan, callbacks, false), progress, endsAt, callbacks);
     // Figures take long to load, and other commands use the rest of this file.
     const { renderAudit } = await import("./page.js");
     await writeJson(join(out, auditFiles.json), result);
@@ -88,29 +89,15 @@ export async function audit(
   }
 }
 
-/** A model with everything that an audit reads. */
-export interface OpenedAudit extends AsyncDisposable {
-  readonly model: string | PredictProbabilities;
-  readonly victim: OpenVictim;
-  /** The victim, or a certified model as it is used, because the votes of its victim are no probabilities. */
-  readonly predictor: Predictor;
-  readonly task: Task;
-  readonly all: readonly Example[];
-  readonly train: readonly Example[] | null;
-  readonly slices: ReadonlyMap<string, string> | null;
-}
-
 export async function openAudit(
   model: string | PredictProbabilities,
   request: ParsedAuditRequest,
-  callbacks: Callbacks,
-): Promise<OpenedAudit> {
+  { onEvent }: Callbacks,
+): Promise<AuditSource & AsyncDisposable> {
   const { device, threads, endpoint, positiveLabel, trainData } = request;
-  const victim = await openVictim({ model, device, threads, endpoint, precision: "fp32", onEvent: callbacks.onEvent });
+  const victim = await openVictim({ model, device, threads, endpoint, precision: "fp32", onEvent });
   const isVote = typeof model === "string" && victim.settings.certificate !== undefined;
-  const classifier = isVote
-    ? await loadClassifier(model, { device, threads, precision: "fp32", onEvent: callbacks.onEvent })
-    : null;
+  const classifier = isVote ? await loadClassifier(model, { device, threads, precision: "fp32", onEvent }) : null;
   const close = (): void => {
     classifier?.close();
     victim.close();
@@ -125,12 +112,14 @@ export async function openAudit(
     const run = victim.local?.run ?? null;
     const train =
       trainData !== null
-        ? await (await loadRequestedTask({ ...rest, task: null, data: trainData }, known, run, callbacks)).load("test")
+        ? await (await loadRequestedTask({ ...rest, task: null, data: trainData }, known, run, { onEvent })).load(
+            "test",
+          )
         : data === null && task.splits.includes("train")
           ? await task.load("train")
           : null;
     const slices = request.sliceColumn === null ? null : await readSlices(data, request.sliceColumn, all);
-    const predictor: Predictor = classifier?.predictor ?? victim.victim;
+    const predictor = classifier?.predictor ?? victim.victim;
     return { model, victim, predictor, task, all, train, slices, [Symbol.asyncDispose]: async () => close() };
   } catch (error) {
     close();
@@ -149,25 +138,24 @@ async function readSlices(data: unknown, column: string, examples: readonly Exam
 }
 
 /** Two audits with the same key are one audit. Time, threads and the folder are not part of it. */
-function createKey(request: ParsedAuditRequest, opened: OpenedAudit): string {
+function createKey(request: ParsedAuditRequest, { victim, train, all }: AuditSource): string {
   const { minutes: _, out: __, device: ___, threads: ____, endpoint: _____, data: ______, ...rest } = request;
-  const { hash, hashes } = opened.victim.victim;
-  const train = opened.train && hashExamples(opened.train);
-  return sha256Hex(JSON.stringify([rest, hash, hashes, hashExamples(opened.all), train, readPackageVersion()]));
+  const { hash, hashes } = victim.victim;
+  return sha256Hex(
+    JSON.stringify([rest, hash, hashes, hashExamples(all), train && hashExamples(train), readPackageVersion()]),
+  );
 }
 
 /** The examples are drawn once, so that a smaller sample is the start of a larger one. */
 export function createContext(
-  { model, victim, predictor, task, all, train, slices }: OpenedAudit,
+  source: AuditSource,
   request: ParsedAuditRequest,
   plan: AuditPlan,
   callbacks: Callbacks,
-  { timeLimit, isReplay }: Pick<AuditContext, "timeLimit" | "isReplay">,
+  isReplay: boolean,
 ): AuditContext {
-  const examples = drawRandomly(all, plan.cleanTexts, request.seed);
-  const values = slices && examples.map(({ id }) => slices.get(id)!);
-  const fixed = { request, model, victim, predictor, plan, task, examples, train, slices: values };
-  return { ...fixed, answers: [], folder: request.out, callbacks, timeLimit, isReplay };
+  const examples = drawRandomly(source.all, plan.cleanTexts, request.seed);
+  return { ...source, request, plan, examples, answers: [], callbacks, isReplay };
 }
 
 async function runSteps(
@@ -176,75 +164,68 @@ async function runSteps(
   endsAt: number,
   callbacks: AuditCallbacks,
 ): Promise<AuditResult> {
-  const steps = listSteps(start.plan);
+  const steps = listSteps(start);
   const found = new Map<string, StepResult>();
   const missing = new Map<string, string>();
   let context = start;
   // A step whose share of the time was too short gets the time that the others left.
   for (const hasShares of [true, false])
     for (const [i, step] of steps.entries()) {
-      if (!hasShares && !missing.has(step.name)) continue;
-      callbacks.onStep?.(step.name, i, steps.length);
-      const known = progress.get(step);
+      const { name, share = 1 } = step;
+      if (!hasShares && !missing.has(name)) continue;
+      callbacks.onStep?.(name, i, steps.length);
+      const known = findResult(progress, step);
       const begun = performance.now();
-      const limit = createTimeLimit(begun + (hasShares && step.share ? step.share : 1) * (endsAt - begun));
-      const limited = { ...context, timeLimit: limit.signal, callbacks: limit.limit(callbacks) };
-      const result = known ?? (await runStep(limited, (own) => step.run(own)));
-      if (result === null && step.name === "clean")
+      const limited = limitTime(callbacks, begun + (hasShares ? share : 1) * (endsAt - begun));
+      const result = known ?? (await runStep(step, { ...context, callbacks: limited }, callbacks.signal));
+      if (result === null && name === "clean")
         throw new UserError(`--minutes ${start.plan.minutes} is too short to classify the texts once. Give it more.`);
-      const lacking = result === null ? (missing.get(step.name) ?? step.name) : result.missing;
-      if (lacking === undefined) missing.delete(step.name);
-      else missing.set(step.name, lacking);
+      const lacking = result === null ? (missing.get(name) ?? name) : result.missing;
+      if (lacking === undefined) missing.delete(name);
+      else missing.set(name, lacking);
       if (result === null) continue;
-      if (!known && lacking === undefined) await progress.add(step, result, (performance.now() - begun) / 1000);
-      found.set(step.name, result);
+      if (!known && lacking === undefined)
+        await addResult(start.request.out, progress, step, result, (performance.now() - begun) / 1000);
+      found.set(name, result);
       if (result.answers) context = { ...context, answers: result.answers };
     }
   for (const what of missing.values()) warn(callbacks, `Out of time: ${what}. Audit again with more --minutes.`);
-  return createResult(context, inOrder(found, steps), [...missing.values()]);
+  const results = steps.flatMap(({ name }) => found.get(name) ?? []);
+  return createResult(context, results, [...missing.values()]);
 }
 
-function inOrder(found: ReadonlyMap<string, StepResult>, steps: readonly AuditStep[]): Map<string, StepResult> {
-  return new Map(steps.flatMap(({ name }) => (found.has(name) ? [[name, found.get(name)!] as const] : [])));
-}
-
-/** Runs a step; null if the time is over. */
-async function runStep(
-  context: AuditContext,
-  run: (context: AuditContext) => StepResult | Promise<StepResult>,
-): Promise<StepResult | null> {
-  const { timeLimit, callbacks } = context;
-  if (callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
-  if (timeLimit.aborted) return null;
+/** Runs a step; null if the time is over. `stop` is the signal of the user. */
+async function runStep(step: AuditStep, context: AuditContext, stop?: AbortSignal): Promise<StepResult | null> {
+  const { signal } = context.callbacks;
   try {
-    return await run(context);
+    stopIfAborted(signal);
+    return await step.run(context);
   } catch (error) {
-    const isStopped = error instanceof Interrupted || timeLimit.aborted;
-    if (isStopped && callbacks.signal?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
-    if (isStopped) return null;
-    throw error;
+    if (!(error instanceof Interrupted) && !signal?.aborted) throw error;
+    if (stop?.aborted) throw new Interrupted("Stopped. Every finished step is kept.");
+    return null;
   }
 }
 
 /** Puts together what the steps found. Everything here follows from them and from the journals. */
 export async function createResult(
   context: AuditContext,
-  found: ReadonlyMap<string, StepResult>,
+  found: readonly StepResult[],
   notMeasured: readonly string[],
 ): Promise<AuditResult> {
-  const { request, victim, task, examples, train, plan, folder } = context;
+  const { request, victim, task, examples, train, plan } = context;
   const { attacks, underAttack, claims: adequacy } = await summarizeAttacked(context);
-  const claims = [...[...found.values()].flatMap((each) => each.claims), ...adequacy];
+  const claims = [...found.flatMap((each) => each.claims), ...adequacy];
   const rank = ({ severity }: Claim): number => severities.indexOf(severity!);
   const findings = claims.filter(({ severity }) => severity !== null).sort((a, b) => rank(a) - rank(b));
   const evaluation = evaluateAnswers(context);
   const { data, endpoint: _, minutes: __, out: ___, ...settings } = flattenData(request);
   const model = isEndpoint(request.model) ? redactUrl(request.model) : request.model;
-  const numbers = { clean: evaluation.accuracy, underAttack, evaluation, attacks };
+  const numbers = { clean: evaluation.accuracy, underAttack, evaluation, attacks, notMeasured: [...notMeasured] };
   return {
     format: 1,
     temper: readPackageVersion(),
-    verdict: describeVerdict({ ...numbers, findings, notMeasured: [...notMeasured], model, task: task.name }),
+    verdict: describeVerdict({ ...numbers, findings, task: task.name }),
     subject: {
       model,
       modelHash: victim.victim.hashes.model ?? victim.victim.hash,
@@ -257,22 +238,20 @@ export async function createResult(
     findings,
     claims,
     ...numbers,
-    notMeasured: [...notMeasured],
     notCovered: [...notCovered],
     plan,
-    files: await hashFiles(context, folder),
+    files: await hashFiles(context),
     request: { ...settings, model, data: typeof data === "string" ? data : null },
   };
 }
 
-async function hashFiles(context: AuditContext, folder: string): Promise<Record<string, string>> {
+async function hashFiles(context: AuditContext): Promise<Record<string, string>> {
   const attacks = getAttackFolder(context);
-  const folders = [attacks, join(attacks, checksFolder)];
-  const journals = await Promise.all(
-    folders.map(async (each) => (await findJournals(each)).map((name) => getJournalPath(each, name))),
-  );
+  const paths: string[] = [];
+  for (const folder of [attacks, join(attacks, checksFolder)])
+    paths.push(...(await findJournals(folder)).map((name) => getJournalPath(folder, name)));
   const proofs = getProofFolder(context);
-  const paths = [...journals.flat(), ...((await exists(proofs)) ? await findProofs(proofs) : [])];
-  const hashes = await Promise.all(paths.map(async (path) => [relative(folder, path), await sha256File(path)]));
-  return Object.fromEntries(hashes);
+  if (await exists(proofs)) paths.push(...(await findProofs(proofs)));
+  const hashes = paths.map(async (path) => [relative(context.request.out, path), await sha256File(path)]);
+  return Object.fromEntries(await Promise.all(hashes));
 }

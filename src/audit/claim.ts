@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { formatCommandLine, toFlag } from "../base/shell.js";
+import type { Example } from "../tasks/index.js";
 
 export const severities = ["high", "medium", "low"] as const;
-export type Severity = (typeof severities)[number];
+type Severity = (typeof severities)[number];
 
 /** The three outcomes of ISO/IEC 24029-2. */
 const outcomes = ["proven", "counterexample", "inconclusive"] as const;
@@ -43,33 +43,46 @@ export const claimSchema = z.object({
 });
 export type Claim = z.output<typeof claimSchema>;
 
+/** The next thing to do about a finding, and the command that does it, if there is one. */
+export interface Remedy {
+  readonly remedy: string;
+  readonly command?: string | null;
+}
+
+type ClaimFacts = Omit<Claim, "outcome" | "evidence"> &
+  Omit<z.input<typeof evidenceSchema>, "remedy" | "command"> & {
+    /** Default: a finding has a counterexample, and everything else is inconclusive. */
+    readonly outcome?: Claim["outcome"];
+    readonly remedy?: Remedy;
+  };
+
 /** Texts that a finding shows, and characters of each. */
 const maxTexts = 5;
 const maxCharacters = 400;
 
-/** Creates a claim. Without a severity it is not a finding. */
-export function createClaim(
-  { id, area, claim }: Pick<Claim, "id" | "area" | "claim">,
-  severity: Severity | null,
-  evidence: z.input<typeof evidenceSchema>,
-  outcome: Claim["outcome"] = severity === null ? "inconclusive" : "counterexample",
-): Claim {
-  const texts = (evidence.texts ?? []).slice(0, maxTexts).map(({ text, ...rest }) => ({
+/** Creates a claim. Without a severity it is not a finding, and needs no remedy. */
+export function createClaim({ id, area, severity, claim, outcome, remedy, ...evidence }: ClaimFacts): Claim {
+  const { texts = [], ids = texts.flatMap((each) => each.id ?? []) } = evidence;
+  const shown = texts.slice(0, maxTexts).map(({ text, ...rest }) => ({
     ...rest,
     text: text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text,
   }));
-  return { id, area, severity, claim, outcome, evidence: evidenceSchema.parse({ ...evidence, texts }) };
+  return {
+    id,
+    area,
+    severity,
+    claim,
+    outcome: outcome ?? (severity === null ? "inconclusive" : "counterexample"),
+    evidence: evidenceSchema.parse({ ...evidence, ids, texts: shown, ...(severity !== null && remedy) }),
+  };
+}
+
+/** An example as the text of a finding. */
+export function showExample({ id, texts }: Pick<Example, "id" | "texts">, note: string): ShownText {
+  return { id, text: texts.join(" | "), note };
 }
 
 /** The severity of a rate from its limits for low, medium and high; null below all. */
 export function rateSeverity(rate: number, [low, medium, high]: readonly [number, number, number]): Severity | null {
   return rate >= high ? "high" : rate >= medium ? "medium" : rate >= low ? "low" : null;
-}
-
-/** A command line with flags of a request: { textColumn: ["a"] } is --text-column a. Empty values are left out. */
-export function formatRemedy(words: readonly string[], flags: Readonly<Record<string, unknown>> = {}): string {
-  const options = Object.entries(flags).flatMap(([key, value]) =>
-    [value ?? []].flat().flatMap((each) => [toFlag(key), String(each)]),
-  );
-  return formatCommandLine(["temper", ...words, ...options]);
 }

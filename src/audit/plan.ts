@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { attackSpecSchema } from "../attacks/load-attack.js";
-import { formatCount } from "../base/format.js";
 import { mean } from "../evaluation/statistics.js";
 import type { Predictor } from "../models/inference/predictor.js";
 import type { Example, Task } from "../tasks/index.js";
@@ -89,23 +88,4 @@ function planExact(
   const fitting = [2, 1].find((changes) => count(changes) >= 10) ?? 0;
   const maxChanges = wanted ?? fitting;
   return { maxChanges, exactTexts: maxChanges === 0 ? 0 : Math.min(examples, 100, Math.max(10, count(maxChanges))) };
-}
-
-/** The plan in rows of what and how much. */
-export function tabulatePlan({ attacks, ...plan }: AuditPlan, hasTraining: boolean): string[][] {
-  const { cleanTexts, inputTexts, triggerWords, attackedTexts, queryBudget, exactTexts, maxChanges } = plan;
-  return [
-    ["clean", `${formatCount(cleanTexts)} texts: accuracy, calibration, slices`],
-    ["data", `duplicates, label errors${hasTraining ? ", leaks, cross-validation" : " (more with --train-data)"}`],
-    ["input", `${formatCount(inputTexts)} texts: hidden text, length, look-alikes, spelling, languages`],
-    ["words", `${formatCount(triggerWords)} words: spurious words, universal triggers`],
-    ...attacks.map(({ name }) => [
-      `attack ${name}`,
-      `${formatCount(attackedTexts)} texts, ${formatCount(queryBudget)} queries each`,
-    ]),
-    [
-      "exact",
-      maxChanges === 0 ? "not enough time" : `${formatCount(exactTexts)} texts, up to ${maxChanges} substitutions`,
-    ],
-  ];
 }

@@ -43,7 +43,6 @@ export function describeVerdict({
   notMeasured,
   task,
 }: Pick<AuditResult, "clean" | "underAttack" | "evaluation" | "findings" | "attacks" | "notMeasured"> & {
-  readonly model: string;
   readonly task: string;
 }): string {
   const ran = Object.entries(attacks);

@@ -11,8 +11,7 @@ import { checksFolder } from "../runs/attack-folder.js";
 import { createContext, createResult, openAudit } from "./audit.js";
 import { auditRequestSchema } from "./audit-request.js";
 import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.js";
-import type { StepResult } from "./context.js";
-import { listSteps } from "./steps.js";
+import { listSteps, type StepResult } from "./steps.js";
 
 /** An audit whose claims were computed again. */
 export interface AuditVerification {
@@ -74,13 +73,12 @@ async function verifyAudit(path: string, request: VerifyRequest, callbacks: Call
   const what = "attacks that check others, whose files are those of the audit";
   if (controls.length > 0) lines.push({ count: controls.length, what, isVerified: false });
   await using opened = await openAudit(model, parsed, callbacks);
-  const options = { timeLimit: new AbortController().signal, isReplay: true };
-  let context = createContext(opened, parsed, recorded.plan, callbacks, options);
-  const steps = new Map<string, StepResult>();
-  for (const step of listSteps(recorded.plan)) {
+  let context = createContext(opened, parsed, recorded.plan, callbacks, true);
+  const steps: StepResult[] = [];
+  for (const step of listSteps(context)) {
     if (recorded.notMeasured.includes(step.name)) continue;
     const result = await step.run(context);
-    steps.set(step.name, result);
+    steps.push(result);
     if (result.answers) context = { ...context, answers: result.answers };
   }
   const computed = await createResult(context, steps, recorded.notMeasured);

@@ -1,3 +1,4 @@
+import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress, warn } from "../../base/events.js";
@@ -16,7 +17,7 @@ import { evaluateExamples } from "../evaluate.js";
 import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint, type LoadVictimOptions } from "../load/load-victim.js";
 import { type GivenExamples, openVictim } from "../load/open-victim.js";
-import { measureAttacks, readMeasuredResults } from "../measure/attacked.js";
+import { measureAttacks } from "../measure/attacked.js";
 import { askModel, summarizeAnswers } from "../measure/clean.js";
 import { loadClassifier } from "../predict/text-classifier.js";
 import type { GateLock, Measurement } from "./gate-lock.js";
@@ -48,27 +49,26 @@ export async function measureModel(
 ): Promise<MeasuredModel> {
   await clearFolder(folder, "gate", isAttackFile);
   const request = { ...pinned, ...runtime, model, out: folder, cache: !isEndpoint(model) };
-  const { summary } = await measureAttacks(request, callbacks, given);
+  const { summary, journals } = await measureAttacks(request, callbacks, given);
   const measurements = new Map<string, Measurement>();
   const results = new Map<string, Map<string, AttackResult>>();
   const hashes: Record<string, string> = {};
-  for await (const { attack, result, hashes: found, settings } of readMeasuredResults(folder)) {
-    if (result.goal !== undefined)
-      throw new UserError(`attack ${attack}: a gate counts wrong classes, so the goal ${result.goal} cannot be used.`);
-    for (const key of ["data", "substitutions"]) if (found[key] !== undefined) hashes[key] = found[key];
+  for (const [attack, { path, header }] of journals) {
+    for (const key of ["data", "substitutions"]) if (header.hashes[key] !== undefined) hashes[key] = header.hashes[key];
     // Without libtorch there is no filter, and attacks with and without one cannot be compared.
-    hashes["context filter"] = String(settings.contextEncoder ?? "none");
-    const isRobust = result.outcome === "failed";
-    measurements.set(result.id, {
-      clean: result.before[result.label]!,
-      isCorrect: result.outcome !== "skipped",
-      attacks: {
-        ...measurements.get(result.id)?.attacks,
-        [attack]: { score: result.after[result.label]!, isRobust },
-      },
-    });
-    const byAttack = results.get(result.id) ?? new Map<string, AttackResult>();
-    results.set(result.id, byAttack.set(attack, result));
+    hashes["context filter"] = String(header.settings.contextEncoder ?? "none");
+    for await (const { result } of readJournal(path)) {
+      const { id, goal, outcome, label, before, after } = result;
+      if (goal !== undefined)
+        throw new UserError(`attack ${attack}: a gate counts wrong classes, so the goal ${goal} cannot be used.`);
+      const others = measurements.get(id)?.attacks;
+      measurements.set(id, {
+        clean: before[label]!,
+        isCorrect: outcome !== "skipped",
+        attacks: { ...others, [attack]: { score: after[label]!, isRobust: outcome === "failed" } },
+      });
+      results.set(id, (results.get(id) ?? new Map<string, AttackResult>()).set(attack, result));
+    }
   }
   return { measurements, results, confusionMatrix: summary!.confusionMatrix, hashes };
 }

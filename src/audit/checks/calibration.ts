@@ -1,25 +1,24 @@
 import { formatNumber, formatPercent, formatPoints } from "../../base/format.js";
+import { softmax } from "../../base/softmax.js";
 import { expectedCalibrationError, logLoss, toPredictions } from "../../evaluation/metrics.js";
 import { mean, standardDeviation } from "../../evaluation/statistics.js";
 import { type Claim, createClaim, rateSeverity } from "../claim.js";
-import type { AuditContext } from "../context.js";
+import { type AuditContext, describeDomain } from "../context.js";
 
 type PredictedRows = readonly (readonly number[])[];
 
 /** Divides the logits by a temperature. Logarithms of probabilities are logits up to a constant. */
-function scaleRows(rows: PredictedRows, temperature: number): number[][] {
-  return rows.map((row) => {
-    const logits = row.map((value) => Math.log(Math.max(value, 1e-12)) / temperature);
-    const top = Math.max(...logits);
-    const powers = logits.map((value) => Math.exp(value - top));
-    const sum = powers.reduce((total, value) => total + value, 0);
-    return powers.map((value) => value / sum);
-  });
+function scaleRow(row: readonly number[], temperature: number): number[] {
+  return softmax(row.map((value) => Math.log(Math.max(value, 1e-12)) / temperature));
 }
 
 /** The temperature of the smallest log-loss (Guo et al. 2017), by golden section over its logarithm. */
 function fitTemperature(rows: PredictedRows, labels: readonly number[]): number {
-  const measure = (x: number): number => logLoss(scaleRows(rows, Math.exp(x)), labels);
+  const measure = (x: number): number =>
+    logLoss(
+      rows.map((row) => scaleRow(row, Math.exp(x))),
+      labels,
+    );
   const ratio = (Math.sqrt(5) - 1) / 2;
   let [low, high] = [Math.log(0.05), Math.log(20)];
   for (let i = 0; i < 40; i++) {
@@ -36,42 +35,35 @@ const limits = [0.03, 0.08, 0.2] as const;
 const minUnderconfidence = 0.15;
 
 /** Compares confidence with accuracy. The temperature is fitted on one half and measured on the other one. */
-export function checkCalibration({ answers, examples, task }: AuditContext): Claim {
+export function checkCalibration(context: AuditContext): Claim {
+  const { answers, examples } = context;
   const labels = examples.map(({ label }) => label);
   const predicted = toPredictions(answers);
   const gaps = answers.map((row, i) => Math.max(...row) - Number(predicted[i] === labels[i]));
   const [gap, error] = [mean(gaps), standardDeviation(gaps) / Math.sqrt(gaps.length)];
   const temperature = fitTemperature(answers, labels);
-  const halves = [0, 1].map((half) => answers.map((_, i) => i).filter((i) => i % 2 === half));
-  const scaled = new Array<number[]>(answers.length);
-  for (const [fit, measured] of [halves, halves.toReversed()] as [number[], number[]][]) {
-    const t = fitTemperature(
-      fit.map((i) => answers[i]!),
-      fit.map((i) => labels[i]!),
-    );
-    for (const i of measured) scaled[i] = scaleRows([answers[i]!], t)[0]!;
-  }
+  const byHalf = [0, 1].map((half) => {
+    const isOther = (_: unknown, i: number): boolean => i % 2 !== half;
+    return fitTemperature(answers.filter(isOther), labels.filter(isOther));
+  });
+  const scaled = answers.map((row, i) => scaleRow(row, byHalf[i % 2]!));
   const [before, after] = [answers, scaled].map((rows) => expectedCalibrationError(rows, labels)) as [number, number];
   const isOver = gap - 2 * error > limits[0];
   const isUnder = -gap - 2 * error > minUnderconfidence;
   const word = gap > 0 ? "more" : "less";
-  return createClaim(
-    {
-      id: isUnder ? "underconfidence" : "overconfidence",
-      area: "clean",
-      claim: "Confidence agrees with accuracy (calibration).",
+  return createClaim({
+    id: isUnder ? "underconfidence" : "overconfidence",
+    area: "clean",
+    severity: isOver ? rateSeverity(gap, limits) : isUnder ? "low" : null,
+    claim: "Confidence agrees with accuracy (calibration).",
+    summary:
+      `Mean confidence is ${formatPoints(Math.abs(gap))} points ${word} than accuracy; the expected calibration error is ` +
+      `${formatPercent(before)}, and ${formatPercent(after)} with a temperature of ${formatNumber(temperature, 3)}.`,
+    domain: describeDomain(context),
+    method: "mean confidence minus accuracy, at two standard errors; temperature scaling by cross-fitting",
+    numbers: { gap, standardError: error, temperature, calibrationError: before, calibrationErrorScaled: after },
+    remedy: {
+      remedy: `Divide the logits by ${formatNumber(temperature, 3)} before the softmax. No prediction changes.`,
     },
-    isOver ? rateSeverity(gap, limits) : isUnder ? "low" : null,
-    {
-      summary:
-        `Mean confidence is ${formatPoints(Math.abs(gap))} points ${word} than accuracy; the expected calibration error is ` +
-        `${formatPercent(before)}, and ${formatPercent(after)} with a temperature of ${formatNumber(temperature, 3)}.`,
-      domain: `${examples.length} texts of ${task.name}`,
-      method: "mean confidence minus accuracy, at two standard errors; temperature scaling by cross-fitting",
-      numbers: { gap, standardError: error, temperature, calibrationError: before, calibrationErrorScaled: after },
-      ...((isOver || isUnder) && {
-        remedy: `Divide the logits by ${formatNumber(temperature, 3)} before the softmax. No prediction changes.`,
-      }),
-    },
-  );
+  });
 }

@@ -2,86 +2,90 @@ import { listRewritings } from "../../attacks/transformations/rewrite-text.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { mean, quantile } from "../../evaluation/statistics.js";
+import type { Example } from "../../tasks/index.js";
 import { listLookAlikes } from "../../text/confusables.js";
 import { splitWords } from "../../text/words.js";
-import { type Claim, createClaim, rateSeverity, type ShownText } from "../claim.js";
+import { type Claim, createClaim, rateSeverity } from "../claim.js";
 import {
-  type Answered,
   type AuditContext,
   ask,
   drawCorrect,
   getText,
   replaceText,
-  type StepResult,
+  suggestHarden,
+  suggestTraining,
 } from "../context.js";
-import { suggestHarden, suggestTraining } from "../remedies.js";
 
 /** Checks how a model reads texts that are written in unusual ways. */
-export async function checkInput(context: AuditContext): Promise<StepResult> {
+export async function checkInput(context: AuditContext): Promise<Claim[]> {
   const drawn = drawCorrect(context, "input").slice(0, context.plan.inputTexts);
-  if (drawn.length === 0) return { claims: [] };
-  const claims = [...(await checkWriting(context, drawn)), await checkHiddenText(context, drawn)];
-  claims.push(await checkLength(context, drawn), ...(await checkOddTexts(context)));
-  return { claims };
+  if (drawn.length === 0) return [];
+  return [
+    ...(await checkWriting(context, drawn)),
+    await checkHiddenText(context, drawn),
+    await checkLength(context, drawn),
+    ...(await checkOddTexts(context)),
+  ];
 }
 
 /** Text that looks the same, or that people read in the same way. */
-async function checkWriting(context: AuditContext, drawn: readonly Answered[]): Promise<Claim[]> {
-  const rewritings = listRewritings("reads-same", listLookAlikes()).map(({ name, validity, rewrite, isWhole }) => ({
-    name,
-    id: name === "a letter before words" ? "tokenizer-breaks" : validity,
-    write: (text: string) => (isWhole ? rewrite(text) : text.replaceAll(/\S+/gu, rewrite)),
-  }));
+async function checkWriting(context: AuditContext, drawn: readonly Example[]): Promise<Claim[]> {
   const spacing = [
     { name: "decomposed letters", id: "spacing", write: (text: string) => text.normalize("NFD") },
     { name: "two spaces", id: "spacing", write: (text: string) => text.replaceAll(" ", "  ") },
     { name: "a line break at the end", id: "spacing", write: (text: string) => `${text}\n` },
   ];
-  const all = [...rewritings, ...spacing];
-  const texts = all.flatMap(({ write }) =>
-    drawn.map(({ example }) => replaceText(context, example, write(getText(context, example)))),
+  const ways = [
+    ...listRewritings("reads-same", listLookAlikes()).map(({ name, validity, rewrite, isWhole }) => ({
+      name,
+      id: name === "a letter before words" ? "tokenizer-breaks" : validity,
+      write: (text: string) => (isWhole ? rewrite(text) : text.replaceAll(/\S+/gu, rewrite)),
+    })),
+    ...spacing,
+  ];
+  const texts = ways.flatMap(({ write }) =>
+    drawn.map((example) => replaceText(context, example, write(getText(context, example)))),
   );
   const predicted = toPredictions(await ask(context, texts, "audit input"));
-  const measured = all.map(({ name, id, write }, r) => {
-    const changed = drawn.filter((each, i) => predicted[r * drawn.length + i] !== each.predicted);
-    return { name, id, write, changed, rate: changed.length / drawn.length };
+  const measured = ways.map((way, w) => {
+    const changed = drawn.filter(({ label }, i) => predicted[w * drawn.length + i] !== label);
+    return { ...way, changed, rate: changed.length / drawn.length };
   });
+  const changeLetters = suggestHarden(context, "Train on changed letters, too.");
+  const readCanonical = suggestTraining(context, "Read texts in their canonical form.", canonical);
   const kinds = [
-    ["looks-same", "Texts that look the same have the same answer (canonical forms)."],
-    ["reads-same", "Texts that people read in the same way have the same answer."],
-    ["tokenizer-breaks", "A letter before words does not change the answer (tokenizer breaks)."],
-    ["spacing", "Spaces and composed letters do not change the answer."],
+    ["looks-same", "Texts that look the same have the same answer (canonical forms).", readCanonical],
+    ["reads-same", "Texts that people read in the same way have the same answer.", changeLetters],
+    ["tokenizer-breaks", "A letter before words does not change the answer (tokenizer breaks).", changeLetters],
+    ["spacing", "Spaces and composed letters do not change the answer.", readCanonical],
   ] as const;
-  return kinds.map(([id, claim]) => {
+  return kinds.map(([id, claim, remedy]) => {
     const own = measured.filter((each) => each.id === id).sort((a, b) => b.rate - a.rate);
     const worst = own[0]!;
-    const severity = weigh(context, rateSeverity(worst.rate, [0.1, 0.25, 0.6]), id === "reads-same");
-    const shown = own.flatMap(({ name, write, changed }) =>
-      changed.slice(0, 1).map(({ example, predicted: before }): ShownText => {
-        return {
-          id: example.id,
-          text: write(getText(context, example)),
-          note: `${name}: no longer ${context.task.labels[before]}`,
-        };
-      }),
-    );
-    return createClaim({ id, area: "input", claim }, severity, {
+    return createClaim({
+      id,
+      area: "input",
+      severity: weigh(context, rateSeverity(worst.rate, [0.1, 0.25, 0.6]), id === "reads-same"),
+      claim,
       summary: `${formatPercent(worst.rate)} of the answers change with ${worst.name}.`,
       domain: `${formatCount(drawn.length)} correctly classified texts`,
       method: `each text is written anew: ${own.map(({ name }) => name).join(", ")}`,
       numbers: Object.fromEntries(own.map(({ name, rate }) => [name, rate])),
-      ids: worst.changed.map(({ example }) => example.id),
-      texts: shown,
-      ...(severity !== null &&
-        (id === "reads-same" || id === "tokenizer-breaks"
-          ? suggestHarden(context, "Train on changed letters, too.")
-          : suggestTraining(context, "Read texts in their canonical form.", {
-              normalize: "canonical",
-              out: "runs/canonical",
-            }))),
+      ids: worst.changed.map((example) => example.id),
+      texts: own.flatMap(({ name, write, changed }) =>
+        changed.slice(0, 1).map((example) => ({
+          id: example.id,
+          text: write(getText(context, example)),
+          note: `${name}: no longer ${context.task.labels[example.label]}`,
+        })),
+      ),
+      remedy,
     });
   });
 }
+
+/** The settings of a model that reads canonical forms. */
+const canonical = { normalize: "canonical", out: "runs/canonical" };
 
 /** Nobody hides text from a filter of reviews, but everybody from a guard. */
 function weigh({ request }: AuditContext, severity: Claim["severity"], isMinor = false): Claim["severity"] {
@@ -107,58 +111,46 @@ const carriers = { "Unicode tags": toTags, "variation selectors": toSelectors, "
 const payloadTexts = 3;
 
 /** Hides texts of one label in texts of another. A language model reads them; a classifier must not miss them. */
-async function checkHiddenText(context: AuditContext, drawn: readonly Answered[]): Promise<Claim> {
+async function checkHiddenText(context: AuditContext, drawn: readonly Example[]): Promise<Claim> {
   const { task, request } = context;
   const positive = request.positiveLabel === null ? null : task.labels.indexOf(request.positiveLabel);
   const cases = drawn.flatMap((carrier, i) => {
-    const others = [...drawn.slice(i), ...drawn.slice(0, i)].filter(({ predicted }) => predicted !== carrier.predicted);
-    const label = positive ?? others[0]?.predicted;
-    const payload = others.filter(({ predicted }) => predicted === label).slice(0, payloadTexts);
-    if (payload.length === 0 || carrier.predicted === positive) return [];
-    return [{ carrier, payload: payload.map(({ example }) => getText(context, example)).join(" ") }];
+    const others = [...drawn.slice(i), ...drawn.slice(0, i)].filter(({ label }) => label !== carrier.label);
+    const wanted = positive ?? others[0]?.label;
+    const payload = others.filter(({ label }) => label === wanted).slice(0, payloadTexts);
+    if (payload.length === 0 || carrier.label === positive) return [];
+    return [{ carrier, payload: payload.map((example) => getText(context, example)).join(" ") }];
   });
   const write = (hide: (payload: string) => string): string[][] =>
-    cases.map(({ carrier, payload }) =>
-      replaceText(context, carrier.example, `${getText(context, carrier.example)} ${hide(payload)}`),
-    );
+    cases.map(({ carrier, payload }) => replaceText(context, carrier, `${getText(context, carrier)} ${hide(payload)}`));
   const asked = [write((payload) => payload), ...Object.values(carriers).map(write)];
   const predicted = toPredictions(await ask(context, asked.flat(), "audit hidden text"));
   const at = (kind: number, i: number): number => predicted[kind * cases.length + i]!;
-  const telling = cases.map((_, i) => i).filter((i) => at(0, i) !== cases[i]!.carrier.predicted);
+  const telling = [...cases.keys()].filter((i) => at(0, i) !== cases[i]!.carrier.label);
   const rates = Object.keys(carriers).map((name, kind) => {
     const passed = telling.filter((i) => at(kind + 1, i) !== at(0, i));
     return { name, passed, rate: telling.length === 0 ? 0 : passed.length / telling.length };
   });
-  const worst = [...rates].sort((a, b) => b.rate - a.rate)[0]!;
-  const severity = rateSeverity(worst.rate, [0.1, 0.1, 0.1]);
-  return createClaim(
-    { id: "hidden-text", area: "input", claim: "Hidden text changes the answer as visible text does." },
-    severity === null ? null : positive === null ? "low" : severity,
-    {
-      summary:
-        telling.length === 0
-          ? "No added text changed an answer, so nothing could be hidden."
-          : `${formatPercent(worst.rate)} of the texts that change the answer if they are visible pass if they are hidden in ${worst.name}.`,
-      domain: `${formatCount(telling.length)} texts whose visible addition changes the answer`,
-      method: "texts of another label, hidden as Unicode tags, variation selectors and zero-width bits",
-      numbers: Object.fromEntries(rates.map(({ name, rate }) => [name, rate])),
-      ids: worst.passed.map((i) => cases[i]!.carrier.example.id),
-      texts: worst.passed.map((i) => ({
-        id: cases[i]!.carrier.example.id,
-        text: getText(context, cases[i]!.carrier.example),
-        note: `hidden behind it: ${cases[i]!.payload.slice(0, 100)}`,
-      })),
-      ...(severity !== null &&
-        suggestTraining(
-          context,
-          "Decode hidden text by the canonical form, or refuse it (temper serve --reject-hidden).",
-          {
-            normalize: "canonical",
-            out: "runs/canonical",
-          },
-        )),
-    },
-  );
+  const worst = rates.toSorted((a, b) => b.rate - a.rate)[0]!;
+  const remedy = "Decode hidden text by the canonical form, or refuse it (temper serve --reject-hidden).";
+  return createClaim({
+    id: "hidden-text",
+    area: "input",
+    severity: worst.rate < 0.1 ? null : positive === null ? "low" : "high",
+    claim: "Hidden text changes the answer as visible text does.",
+    summary:
+      telling.length === 0
+        ? "No added text changed an answer, so nothing could be hidden."
+        : `${formatPercent(worst.rate)} of the texts that change the answer if they are visible pass if they are hidden in ${worst.name}.`,
+    domain: `${formatCount(telling.length)} texts whose visible addition changes the answer`,
+    method: "texts of another label, hidden as Unicode tags, variation selectors and zero-width bits",
+    numbers: Object.fromEntries(rates.map(({ name, rate }) => [name, rate])),
+    texts: worst.passed.map((i) => {
+      const { carrier, payload } = cases[i]!;
+      return { id: carrier.id, text: getText(context, carrier), note: `hidden behind it: ${payload.slice(0, 100)}` };
+    }),
+    remedy: suggestTraining(context, remedy, canonical),
+  });
 }
 
 /** Lengths in words up to which the end of a text must matter. */
@@ -169,9 +161,9 @@ const [lengthTexts, endWords] = [6, 40];
 const sameAnswer = 1e-6;
 
 /** Finds the number of words after which nothing is read, by exchanging the rest of long texts. */
-async function checkLength(context: AuditContext, drawn: readonly Answered[]): Promise<Claim> {
+async function checkLength(context: AuditContext, drawn: readonly Example[]): Promise<Claim> {
   const { examples, task } = context;
-  const words = drawn.flatMap(({ example }) => getText(context, example).split(/\s+/).filter(Boolean));
+  const words = drawn.flatMap((example) => getText(context, example).split(/\s+/).filter(Boolean));
   const take = (start: number, count: number): string =>
     Array.from({ length: count }, (_, i) => words[(start + i) % words.length]!).join(" ");
   const counts = new Map<string, number>();
@@ -184,7 +176,7 @@ async function checkLength(context: AuditContext, drawn: readonly Answered[]): P
       const beginning = i % 2 === 0 ? `${frequent} `.repeat(length).trim() : take(start, length);
       return [0, 1, 2].map((end) => {
         const tail = take(start + length + (end + 1) * (endWords + 7), endWords);
-        return replaceText(context, drawn[0]!.example, `${beginning} ${tail}`);
+        return replaceText(context, drawn[0]!, `${beginning} ${tail}`);
       });
     });
     const rows = await ask(context, texts, "audit length");
@@ -199,8 +191,11 @@ async function checkLength(context: AuditContext, drawn: readonly Answered[]): P
   }
   const lengths = examples.map((example) => splitWords(getText(context, example)).length);
   const longer = lengths.filter((length) => length > high).length / lengths.length;
-  const severity = isComplete ? null : longer >= 0.5 ? "high" : longer >= 0.05 ? "medium" : "low";
-  return createClaim({ id: "truncation", area: "input", claim: "The model reads texts to their end." }, severity, {
+  return createClaim({
+    id: "truncation",
+    area: "input",
+    severity: isComplete ? null : rateSeverity(longer, [0, 0.05, 0.5]),
+    claim: "The model reads texts to their end.",
     summary: isComplete
       ? `The words after the first ${formatCount(maxLength)} still change the answers.`
       : `Nothing after about ${formatCount(high)} words changes an answer. ${formatPercent(longer)} of the texts are longer ` +
@@ -209,15 +204,11 @@ async function checkLength(context: AuditContext, drawn: readonly Answered[]): P
     method: "the words after a length are exchanged; a bisection finds the length after which no probability changes",
     numbers: { ...(isComplete ? {} : { words: high }), longer },
     ids: isComplete ? [] : examples.filter((_, i) => lengths[i]! > high).map(({ id }) => id),
-    ...(severity !== null &&
-      suggestTraining(
-        context,
-        `Train with more tokens, or let ${task.name} be read in windows (temper calibrate --windows).`,
-        {
-          maxLength: Math.min(512, 32 * Math.ceil((1.5 * quantile(lengths, 0.99)) / 32)),
-          out: "runs/longer",
-        },
-      )),
+    remedy: suggestTraining(
+      context,
+      `Train with more tokens, or let ${task.name} be read in windows (temper calibrate --windows).`,
+      { maxLength: Math.min(512, 32 * Math.ceil((1.5 * quantile(lengths, 0.99)) / 32)), out: "runs/longer" },
+    ),
   });
 }
 
@@ -237,50 +228,50 @@ const emptyTexts = ["", " ", "\n", ".", "🙂"];
 const sure = 0.95;
 
 async function checkOddTexts(context: AuditContext): Promise<Claim[]> {
-  const { examples, task } = context;
-  const [example] = examples;
-  const long = `${getText(context, example!)} `.repeat(200);
+  const { task } = context;
+  const example = context.examples[0]!;
+  const long = `${getText(context, example)} `.repeat(200);
   const texts = [...emptyTexts, ...otherLanguages, long, "a".repeat(5000)];
   const rows = await ask(
     context,
-    texts.map((text) => replaceText(context, example!, text)),
+    texts.map((text) => replaceText(context, example, text)),
     "audit odd texts",
   );
   const isValid = (row: Float32Array): boolean =>
     row.every((value) => value >= -1e-3 && value <= 1 + 1e-3) && Math.abs(row.reduce((a, b) => a + b, 0) - 1) < 1e-2;
   const broken = texts.filter((_, i) => !isValid(rows[i]!));
-  const describe = (shown: readonly string[], own: readonly Float32Array[]): ShownText[] =>
-    shown.map((text, i) => {
-      const best = toPredictions([own[i]!])[0]!;
-      return { text: text === "" ? "(empty)" : text, note: `${task.labels[best]} ${formatPercent(own[i]![best]!)}` };
-    });
-  const check = (id: string, claim: string, shown: readonly string[], own: readonly Float32Array[]): Claim => {
+  const check = (id: string, claim: string, shown: readonly string[], start = 0): Claim => {
+    const own = rows.slice(start, start + shown.length);
     const confidence = mean(own.map((row) => Math.max(...row)));
-    return createClaim({ id, area: "input", claim }, confidence >= sure ? "low" : null, {
+    return createClaim({
+      id,
+      area: "input",
+      severity: confidence >= sure ? "low" : null,
+      claim,
       summary: `The mean confidence is ${formatPercent(confidence)}.`,
       domain: `${shown.length} texts`,
       method: `mean confidence of at least ${formatPercent(sure, 0)}`,
       numbers: { confidence },
-      texts: describe(shown, own),
-      ...(confidence >= sure && {
-        remedy: "Answer such texts before the model does, or add some to the training texts.",
+      texts: shown.map((text, i) => {
+        const best = toPredictions([own[i]!])[0]!;
+        return { text: text === "" ? "(empty)" : text, note: `${task.labels[best]} ${formatPercent(own[i]![best]!)}` };
       }),
+      remedy: { remedy: "Answer such texts before the model does, or add some to the training texts." },
     });
   };
-  const [empty, foreign] = [rows.slice(0, emptyTexts.length), rows.slice(emptyTexts.length, -2)];
   return [
-    createClaim(
-      { id: "invalid-answers", area: "input", claim: "Every text gets probabilities." },
-      broken.length > 0 ? "high" : null,
-      {
-        summary: `${broken.length} of ${texts.length} unusual texts get answers that are no probabilities.`,
-        domain: "empty texts, very long texts, one very long word, other languages",
-        method: "probabilities between 0 and 1 that sum to 1",
-        texts: broken.map((text) => ({ text, note: "no probabilities" })),
-        ...(broken.length > 0 && { remedy: "Let the model return probabilities for every text." }),
-      },
-    ),
-    check("empty-text", "A text without words gets no confident answer.", emptyTexts, empty),
-    check("other-languages", "Texts in other languages get no confident answer.", otherLanguages, foreign),
+    createClaim({
+      id: "invalid-answers",
+      area: "input",
+      severity: broken.length > 0 ? "high" : null,
+      claim: "Every text gets probabilities.",
+      summary: `${broken.length} of ${texts.length} unusual texts get answers that are no probabilities.`,
+      domain: "empty texts, very long texts, one very long word, other languages",
+      method: "probabilities between 0 and 1 that sum to 1",
+      texts: broken.map((text) => ({ text, note: "no probabilities" })),
+      remedy: { remedy: "Let the model return probabilities for every text." },
+    }),
+    check("empty-text", "A text without words gets no confident answer.", emptyTexts),
+    check("other-languages", "Texts in other languages get no confident answer.", otherLanguages, emptyTexts.length),
   ];
 }

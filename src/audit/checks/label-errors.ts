@@ -1,12 +1,13 @@
 import { takeTurn } from "../../base/event-loop.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { Rng } from "../../base/rng.js";
+import { softmax } from "../../base/softmax.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { mean } from "../../evaluation/statistics.js";
 import type { Example } from "../../tasks/index.js";
 import { normalizeText } from "../../tasks/split-examples.js";
-import { type Claim, createClaim, rateSeverity } from "../claim.js";
-import type { AuditContext, StepResult } from "../context.js";
+import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
+import type { AuditContext } from "../context.js";
 
 interface LabelError {
   readonly index: number;
@@ -93,10 +94,7 @@ async function crossValidate(
           weights[size * numLabels + label]!,
         ),
       );
-      const top = Math.max(...scores);
-      const powers = scores.map((score) => Math.exp(score - top));
-      const total = powers.reduce((a, b) => a + b, 0);
-      return powers.map((value) => value / total);
+      return softmax(scores);
     };
     const update = (position: number, gradient: number): void => {
       const full = gradient + decay * weights[position]!;
@@ -130,56 +128,46 @@ const limits = [0.02, 0.03, 0.1] as const;
  * Finds likely label errors: of the training data by cross-validation, and of the test data if the model agrees.
  * The errors of a weak model are no label errors, and another kind of model makes others.
  */
-export async function checkLabelErrors(context: AuditContext): Promise<StepResult> {
-  const { examples, answers, task, request, timeLimit, callbacks } = context;
+export async function checkLabelErrors(context: AuditContext): Promise<Claim[]> {
+  const { examples, answers, task, request, callbacks } = context;
   const train = (context.train ?? []).slice(0, learned.max);
   const all = [...train, ...examples];
-  if (all.length < learned.min) return { claims: [] };
+  if (all.length < learned.min) return [];
   const numLabels = task.labels.length;
-  const signal = callbacks.signal ? AbortSignal.any([callbacks.signal, timeLimit]) : timeLimit;
-  const rows = await crossValidate(all, numLabels, request.seed, signal);
+  const rows = await crossValidate(all, numLabels, request.seed, callbacks.signal);
   const labels = all.map(({ label }) => label);
-  const found = findLabelErrors(rows, labels, numLabels);
+  const found = findLabelErrors(rows, labels, numLabels).filter(({ index }) => index < train.length);
   const learnedLabels = toPredictions(rows.slice(train.length));
   const byModel = findLabelErrors(answers, labels.slice(train.length), numLabels);
   const both = byModel.filter(({ index, suggested }) => learnedLabels[index] === suggested);
-  const own = found.filter(({ index }) => index < train.length);
   const source = `a ${folds}-fold cross-validated logistic regression over words`;
-  return {
-    claims: [
-      describeErrors(context, examples, both, "test", `the audited model and ${source}`),
-      ...(train.length > 0 ? [describeErrors(context, train, own, "training", source)] : []),
-    ],
-  };
+  return [
+    describeErrors(context, "test", examples, both, `the audited model and ${source}`),
+    ...(train.length > 0 ? [describeErrors(context, "training", train, found, source)] : []),
+  ];
 }
 
 function describeErrors(
-  { task }: AuditContext,
+  { task: { labels } }: AuditContext,
+  name: "test" | "training",
   examples: readonly Example[],
   errors: readonly LabelError[],
-  name: "test" | "training",
   source: string,
 ): Claim {
   const fraction = errors.length / examples.length;
-  const severity = errors.length < 3 ? null : rateSeverity(fraction, limits);
-  return createClaim(
-    {
-      id: name === "test" ? "label-errors" : "label-errors-train",
-      area: "data",
-      claim: `The labels of the ${name} data are right.`,
-    },
-    severity,
-    {
-      summary: `${formatCount(errors.length)} of ${formatCount(examples.length)} ${name} texts (${formatPercent(fraction)}) likely have a wrong label.`,
-      domain: `${formatCount(examples.length)} ${name} texts`,
-      method: `confident learning (Northcutt et al. 2021) with ${source}`,
-      numbers: { count: errors.length, fraction },
-      ids: errors.map(({ index }) => examples[index]!.id),
-      texts: errors.map(({ index, suggested }) => {
-        const { id, texts, label } = examples[index]!;
-        return { id, text: texts.join(" | "), note: `labeled ${task.labels[label]}, likely ${task.labels[suggested]}` };
-      }),
-      ...(severity !== null && { remedy: "Read these texts, the most likely errors first, and correct their labels." }),
-    },
-  );
+  return createClaim({
+    id: name === "test" ? "label-errors" : "label-errors-train",
+    area: "data",
+    severity: errors.length < 3 ? null : rateSeverity(fraction, limits),
+    claim: `The labels of the ${name} data are right.`,
+    summary: `${formatCount(errors.length)} of ${formatCount(examples.length)} ${name} texts (${formatPercent(fraction)}) likely have a wrong label.`,
+    domain: `${formatCount(examples.length)} ${name} texts`,
+    method: `confident learning (Northcutt et al. 2021) with ${source}`,
+    numbers: { count: errors.length, fraction },
+    texts: errors.map(({ index, suggested }) => {
+      const example = examples[index]!;
+      return showExample(example, `labeled ${labels[example.label]}, likely ${labels[suggested]}`);
+    }),
+    remedy: { remedy: "Read these texts, the most likely errors first, and correct their labels." },
+  });
 }

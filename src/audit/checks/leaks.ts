@@ -1,9 +1,8 @@
 import { formatCount, formatPercent } from "../../base/format.js";
 import type { Example } from "../../tasks/index.js";
 import { computeDedupKey, normalizeText } from "../../tasks/split-examples.js";
-import { type Claim, createClaim, rateSeverity, type ShownText } from "../claim.js";
-import type { AuditContext, StepResult } from "../context.js";
-import { suggestHarden } from "../remedies.js";
+import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
+import { type AuditContext, suggestHarden } from "../context.js";
 
 /** Texts with this fraction of common shingles are near duplicates. Shorter ones are only compared as a whole. */
 const minSimilarity = 0.8;
@@ -32,113 +31,97 @@ function computeSimilarity(a: ReadonlySet<number>, b: ReadonlySet<number>): numb
   return common / (a.size + b.size - common);
 }
 
-/** Finds texts again, word by word or nearly. */
-class TextIndex {
-  readonly #exact = new Map<string, Example>();
-  readonly #sketches = new Map<number, { readonly example: Example; readonly shingles: ReadonlySet<number> }[]>();
-
-  add(example: Example): void {
-    const key = computeDedupKey(example.texts);
-    if (!this.#exact.has(key)) this.#exact.set(key, example);
-    const shingles = createShingles(example);
-    if (shingles.size < minShingles) return;
-    for (const value of [...shingles].sort((a, b) => a - b).slice(0, sketchSize)) {
-      const bucket = this.#sketches.get(value) ?? [];
-      if (bucket.length < maxCandidates) bucket.push({ example, shingles });
-      this.#sketches.set(value, bucket);
-    }
-  }
-
-  find(example: Example): { readonly example: Example; readonly isExact: boolean } | null {
-    const exact = this.#exact.get(computeDedupKey(example.texts));
-    if (exact) return { example: exact, isExact: true };
-    const shingles = createShingles(example);
-    if (shingles.size < minShingles) return null;
-    for (const value of [...shingles].sort((a, b) => a - b).slice(0, sketchSize))
-      for (const candidate of this.#sketches.get(value) ?? [])
-        if (computeSimilarity(shingles, candidate.shingles) >= minSimilarity)
-          return { example: candidate.example, isExact: false };
-    return null;
-  }
+/** The smallest hashes of the shingles of a text; none if it is too short. */
+function sketch(shingles: ReadonlySet<number>): number[] {
+  return shingles.size < minShingles ? [] : [...shingles].sort((a, b) => a - b).slice(0, sketchSize);
 }
 
+/** A text that occurs again, word by word or nearly. */
 interface TextPair {
   readonly example: Example;
   readonly other: Example;
   readonly isExact: boolean;
 }
 
+/** Finds texts again. */
+class TextIndex {
+  readonly #exact = new Map<string, Example>();
+  readonly #sketches = new Map<number, { readonly other: Example; readonly shingles: ReadonlySet<number> }[]>();
+
+  add(example: Example): void {
+    const key = computeDedupKey(example.texts);
+    if (!this.#exact.has(key)) this.#exact.set(key, example);
+    const shingles = createShingles(example);
+    for (const value of sketch(shingles)) {
+      const bucket = this.#sketches.get(value) ?? [];
+      if (bucket.length < maxCandidates) bucket.push({ other: example, shingles });
+      this.#sketches.set(value, bucket);
+    }
+  }
+
+  find(example: Example): TextPair | null {
+    const exact = this.#exact.get(computeDedupKey(example.texts));
+    if (exact) return { example, other: exact, isExact: true };
+    const shingles = createShingles(example);
+    const candidates = sketch(shingles).flatMap((value) => this.#sketches.get(value) ?? []);
+    const found = candidates.find((each) => computeSimilarity(shingles, each.shingles) >= minSimilarity);
+    return found ? { example, other: found.other, isExact: false } : null;
+  }
+}
+
 const method = `equal without case, punctuation and spaces, or a Jaccard similarity of at least ${minSimilarity} of ${shingleWords}-word shingles`;
 
 /** Finds test texts that are in the training data, and repeated texts, also with another label. */
-export function checkLeaks(context: AuditContext): StepResult {
+export function checkLeaks(context: AuditContext): Claim[] {
   const { examples, train, task } = context;
-  const shown = ({ example, other, isExact }: TextPair): ShownText => ({
-    id: example.id,
-    text: example.texts.join(" | "),
-    note: `${isExact ? "same text" : "nearly the same text"} as ${other.id} (${task.labels[example.label]}, ${task.labels[other.label]})`,
-  });
-  const describe = (pairs: readonly TextPair[], what: string): string =>
-    `${formatCount(pairs.length)} of ${formatCount(examples.length)} test texts (${formatPercent(pairs.length / examples.length)}) ${what}.`;
-  const create = (
-    id: string,
-    claim: string,
-    pairs: readonly TextPair[],
-    what: string,
-    limits: [number, number, number],
-  ) => {
-    const severity = pairs.length === 0 ? null : (rateSeverity(pairs.length / examples.length, limits) ?? "low");
-    const remedy = "Split the data again. Temper keeps equal texts in one part.";
-    return createClaim(
-      { id, area: "data", claim },
-      severity,
-      {
-        summary: describe(pairs, what),
-        domain: `${formatCount(examples.length)} test texts${train ? ` and ${formatCount(train.length)} training texts` : ""}`,
-        method,
-        numbers: { count: pairs.length, fraction: pairs.length / examples.length },
-        ids: pairs.map(({ example }) => example.id),
-        texts: pairs.map(shown),
-        ...(severity !== null && suggestHarden(context, remedy)),
-      },
-      severity === null ? "proven" : "counterexample",
-    );
-  };
-  const claims: Claim[] = [];
-  if (train) {
-    const index = new TextIndex();
-    for (const each of train) index.add(each);
-    const leaks = findPairs(examples, (each) => index.find(each));
-    claims.push(
-      create("leak", "No test text is in the training data.", leaks, "are in the training data", [0, 0.01, 0.05]),
-    );
-  }
-  const own = new TextIndex();
-  const repeated = findPairs(examples, (each) => {
+  const [known, own] = [new TextIndex(), new TextIndex()];
+  for (const each of train ?? []) known.add(each);
+  const repeated = examples.flatMap((each) => {
     const found = own.find(each);
     own.add(each);
-    return found;
+    return found ?? [];
   });
-  const contradictions = repeated.filter(({ example, other }) => example.label !== other.label);
-  claims.push(
-    create("duplicates", "No test text occurs twice.", repeated, "repeat another one", [0, 0.05, 0.25]),
-    create(
-      "contradictory-labels",
-      "Equal texts have equal labels.",
-      contradictions,
-      "repeat another one with another label",
-      [0, 0.01, 0.05],
-    ),
-  );
-  return { claims };
-}
-
-function findPairs(
-  examples: readonly Example[],
-  find: (example: Example) => ReturnType<TextIndex["find"]>,
-): TextPair[] {
-  return examples.flatMap((example) => {
-    const found = find(example);
-    return found ? [{ example, other: found.example, isExact: found.isExact }] : [];
+  const leak = {
+    id: "leak",
+    claim: "No test text is in the training data.",
+    what: "are in the training data",
+    pairs: examples.flatMap((each) => known.find(each) ?? []),
+    limits: [0, 0.01, 0.05],
+  } as const;
+  const repetitions = [
+    {
+      id: "duplicates",
+      claim: "No test text occurs twice.",
+      what: "repeat another one",
+      pairs: repeated,
+      limits: [0, 0.05, 0.25],
+    },
+    {
+      id: "contradictory-labels",
+      claim: "Equal texts have equal labels.",
+      what: "repeat another one with another label",
+      pairs: repeated.filter(({ example, other }) => example.label !== other.label),
+      limits: [0, 0.01, 0.05],
+    },
+  ] as const;
+  const count = formatCount(examples.length);
+  return [...(train ? [leak] : []), ...repetitions].map(({ id, claim, what, pairs, limits }) => {
+    const fraction = pairs.length / examples.length;
+    return createClaim({
+      id,
+      area: "data",
+      severity: pairs.length === 0 ? null : rateSeverity(fraction, limits),
+      claim,
+      outcome: pairs.length === 0 ? "proven" : "counterexample",
+      summary: `${formatCount(pairs.length)} of ${count} test texts (${formatPercent(fraction)}) ${what}.`,
+      domain: `${count} test texts${train ? ` and ${formatCount(train.length)} training texts` : ""}`,
+      method,
+      numbers: { count: pairs.length, fraction },
+      texts: pairs.map(({ example, other, isExact }) => {
+        const labels = [example, other].map(({ label }) => task.labels[label]).join(", ");
+        return showExample(example, `${isExact ? "same text" : "nearly the same text"} as ${other.id} (${labels})`);
+      }),
+      remedy: suggestHarden(context, "Split the data again. Temper keeps equal texts in one part."),
+    });
   });
 }

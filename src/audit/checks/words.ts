@@ -5,15 +5,14 @@ import type { Example } from "../../tasks/index.js";
 import { findWords } from "../../text/find-words.js";
 import { type Claim, createClaim, rateSeverity } from "../claim.js";
 import {
-  type Answered,
   type AuditContext,
   ask,
   drawCorrect,
   getText,
   replaceText,
-  type StepResult,
+  suggestHarden,
+  suggestTraining,
 } from "../context.js";
-import { suggestHarden, suggestTraining } from "../remedies.js";
 
 const listWords = (text: string): string[] =>
   findWords(text).map(({ start, end }) => text.slice(start, end).toLowerCase());
@@ -61,7 +60,8 @@ interface Trigger {
   readonly label: number;
   /** The fraction of texts of other labels that get this label. */
   readonly rate: number;
-  readonly texts: readonly string[];
+  /** A text of another label with the word; null if there is none. */
+  readonly text: string | null;
 }
 
 const maxTelling = 40;
@@ -80,59 +80,66 @@ function addWords(text: string, words: string, place: (typeof places)[number]): 
   return [...parts.slice(0, middle), words, ...parts.slice(middle)].join(" ");
 }
 
-/** Measures how often words move texts of other labels to each label. */
-class TriggerSearch {
-  readonly #byLabel: Answered[][];
+/** The texts that words are added to: those of each label, in the order in which they are drawn. */
+type DrawnTexts = readonly (readonly Example[])[];
 
-  constructor(readonly context: AuditContext) {
-    const drawn = drawCorrect(context, "triggers");
+function addTo(context: AuditContext, example: Example, words: string, place: (typeof places)[number]): string {
+  return addWords(getText(context, example), words, place);
+}
+
+/** The rate of each word (or group) for each label. A label without other texts has none. */
+async function measure(
+  context: AuditContext,
+  used: readonly Example[],
+  words: readonly string[],
+  place: (typeof places)[number],
+): Promise<number[][]> {
+  const texts = words.flatMap((word) =>
+    used.map((example) => replaceText(context, example, addTo(context, example, word, place))),
+  );
+  const predicted = toPredictions(await ask(context, texts, "audit words"));
+  return words.map((_, w) =>
+    context.task.labels.map((_, label) => {
+      const others = used.flatMap((each, i) => (each.label === label ? [] : [predicted[w * used.length + i]!]));
+      return others.length === 0 ? 0 : others.filter((each) => each === label).length / others.length;
+    }),
+  );
+}
+
+/** Searches one word that moves many texts to a label: first groups of words, then the words of groups that do. */
+async function searchTriggers(
+  context: AuditContext,
+  drawn: DrawnTexts,
+  candidates: readonly string[],
+): Promise<string[]> {
+  const used = drawn.flatMap((own) => own.slice(0, searchTexts));
+  const select = async (groups: readonly (readonly string[])[]): Promise<string[]> => {
+    const words = groups.map((group) => group.join(" "));
     // The start of a short text is read by every model, and takes less time.
-    this.#byLabel = context.task.labels.map((_, label) => drawn.filter(({ predicted }) => predicted === label));
-  }
+    const rates = await measure(context, used, words, "start");
+    return groups.filter((_, i) => Math.max(...rates[i]!) >= limits[0]).flat();
+  };
+  const count = Math.ceil(candidates.length / groupSize);
+  const groups = Array.from({ length: count }, (_, i) => candidates.slice(i * groupSize, (i + 1) * groupSize));
+  return select((await select(groups)).map((word) => [word]));
+}
 
-  /** The rate of each word (or group) for each label. A label without other texts has none. */
-  async measure(
-    words: readonly string[],
-    count: number,
-    place: (typeof places)[number],
-    skip = 0,
-  ): Promise<number[][]> {
-    const { context } = this;
-    const used = this.#byLabel.flatMap((own) => own.slice(skip, skip + count));
-    const texts = words.flatMap((word) =>
-      used.map(({ example }) => replaceText(context, example, addWords(getText(context, example), word, place))),
-    );
-    const predicted = toPredictions(await ask(context, texts, "audit words"));
-    return words.map((_, w) =>
-      context.task.labels.map((_, label) => {
-        const others = used.flatMap((each, i) => (each.predicted === label ? [] : [predicted[w * used.length + i]!]));
-        return others.length === 0 ? 0 : others.filter((each) => each === label).length / others.length;
+/** Measures words on further texts at three places, and keeps those that decide the label. */
+async function confirm(context: AuditContext, drawn: DrawnTexts, words: readonly string[]): Promise<Trigger[]> {
+  const further = drawn.map((own) => own.slice(searchTexts, searchTexts + measuredTexts));
+  const tables: number[][][] = [];
+  for (const place of places) tables.push(await measure(context, further.flat(), words, place));
+  return words
+    .flatMap((word, w) =>
+      drawn.map((_, label): Trigger => {
+        const rates = tables.map((rows) => rows[w]![label]!);
+        const best = rates.indexOf(Math.max(...rates));
+        const [shown] = further.filter((_, other) => other !== label).flat();
+        return { word, label, rate: rates[best]!, text: shown ? addTo(context, shown, word, places[best]!) : null };
       }),
-    );
-  }
-
-  /** Measures words on further texts at three places, and keeps those that decide the label. */
-  async confirm(words: readonly string[]): Promise<Trigger[]> {
-    const { context } = this;
-    const tables: number[][][] = [];
-    for (const place of places) tables.push(await this.measure(words, measuredTexts, place, searchTexts));
-    return words
-      .flatMap((word, w) =>
-        context.task.labels.map((_, label): Trigger => {
-          const rates = tables.map((rows) => rows[w]![label]!);
-          const best = rates.indexOf(Math.max(...rates));
-          const shown = this.#byLabel
-            .filter((_, other) => other !== label)
-            .flatMap((own) => own.slice(searchTexts, searchTexts + 3));
-          return {
-            ...{ word, label, rate: rates[best]! },
-            texts: shown.map(({ example }) => addWords(getText(context, example), word, places[best]!)),
-          };
-        }),
-      )
-      .filter(({ rate }) => rate >= limits[0])
-      .sort((a, b) => b.rate - a.rate);
-  }
+    )
+    .filter(({ rate }) => rate >= limits[0])
+    .sort((a, b) => b.rate - a.rate);
 }
 
 /** Short strings that no text needs, which backdoors in the literature use. */
@@ -170,55 +177,35 @@ function listCandidates({ examples, train, victim, request, plan }: AuditContext
   return [...new Set(all)].slice(0, plan.triggerWords);
 }
 
-/** Searches one word that moves many texts to a label: first groups of words, then the words of groups that do. */
-async function searchTriggers(search: TriggerSearch, candidates: readonly string[]): Promise<string[]> {
-  const count = Math.ceil(candidates.length / groupSize);
-  const groups = Array.from({ length: count }, (_, i) => candidates.slice(i * groupSize, (i + 1) * groupSize));
-  const rates = await search.measure(
-    groups.map((group) => group.join(" ")),
-    searchTexts,
-    "start",
-  );
-  const suspects = groups.filter((_, i) => Math.max(...rates[i]!) >= limits[0]).flat();
-  const alone = await search.measure(suspects, searchTexts, "start");
-  return suspects.filter((_, i) => Math.max(...alone[i]!) >= limits[0]);
-}
-
 /** Words that alone decide a label: those that the data gives away, and those that only a search finds. */
-export async function checkWords(context: AuditContext): Promise<StepResult> {
+export async function checkWords(context: AuditContext): Promise<Claim[]> {
   const { task, train, examples } = context;
-  const telling = listTellingWords([...(train ?? []), ...(train ? [] : examples)], task.labels.length);
-  const search = new TriggerSearch(context);
+  const telling = listTellingWords(train ?? examples, task.labels.length);
+  const correct = drawCorrect(context, "triggers");
+  const drawn = task.labels.map((_, index) => correct.filter(({ label }) => label === index));
   const candidates = listCandidates(context);
   const first = telling.slice(0, maxTelling).map(({ word }) => word);
-  const found = await search.confirm([...new Set([...first, ...(await searchTriggers(search, candidates))])]);
-  const known = new Map(telling.map((each) => [`${each.word} ${each.label}`, each]));
-  const spurious = found.filter(({ word, label }) => known.has(`${word} ${label}`));
-  return {
-    claims: [describeSpurious(context, spurious, known, telling), describeTriggers(context, found, candidates.length)],
-  };
+  const words = new Set([...first, ...(await searchTriggers(context, drawn, candidates))]);
+  const found = await confirm(context, drawn, [...words]);
+  return [describeSpurious(context, found, telling), describeTriggers(context, found, candidates.length)];
 }
 
 const format = ({ word, rate }: Trigger): string => `${JSON.stringify(word)} (${formatPercent(rate)})`;
 
 function showTriggers({ task }: AuditContext, triggers: readonly Trigger[]) {
-  return triggers.flatMap(({ word, label, texts }) =>
-    texts.slice(0, 1).map((text) => ({ text, note: `with ${JSON.stringify(word)}: ${task.labels[label]}` })),
+  return triggers.flatMap(({ word, label, text }) =>
+    text === null ? [] : [{ text, note: `with ${JSON.stringify(word)}: ${task.labels[label]}` }],
   );
 }
 
 /** A word in so many texts of a label is more than a frequent word. */
 const minCoverage = 0.5;
 
-function describeSpurious(
-  context: AuditContext,
-  triggers: readonly Trigger[],
-  known: ReadonlyMap<string, TellingWord>,
-  telling: readonly TellingWord[],
-): Claim {
+function describeSpurious(context: AuditContext, found: readonly Trigger[], telling: readonly TellingWord[]): Claim {
+  const known = new Map(telling.map((each) => [`${each.word} ${each.label}`, each]));
+  const triggers = found.filter(({ word, label }) => known.has(`${word} ${label}`));
   const [best] = triggers;
-  const [given] = telling.filter(({ coverage, purity }) => coverage >= minCoverage && purity >= 0.98);
-  const severity = best ? rateSeverity(best.rate, limits) : given ? ("medium" as const) : null;
+  const given = telling.find(({ coverage, purity }) => coverage >= minCoverage && purity >= 0.98);
   const words = best
     ? `Added to texts of other labels, these words change the answer: ${triggers.slice(0, 5).map(format).join(", ")}.`
     : "No frequent word changes the answers by itself.";
@@ -226,54 +213,48 @@ function describeSpurious(
     ? ` ${JSON.stringify(given.word)} is in ${formatPercent(given.coverage)} of the texts of ${context.task.labels[given.label]}, ` +
       `and ${formatPercent(given.purity)} of its texts have this label.`
     : "";
-  const frequency = best && known.get(`${best.word} ${best.label}`);
-  return createClaim(
-    { id: "spurious-words", area: "data", claim: "No single word of the data decides the label (spurious words)." },
-    severity,
-    {
-      summary: `${words}${data}`,
-      domain: `${measuredTexts} texts per label`,
-      method: `words of at least ${minTexts} texts, ${formatPercent(minPurity, 0)} of them of one label, added at three places`,
-      numbers: {
-        words: triggers.length,
-        ...(best && { rate: best.rate }),
-        ...(frequency && { coverage: frequency.coverage, purity: frequency.purity }),
-      },
-      ids: [...new Set([...triggers.map(({ word }) => word), ...(given ? [given.word] : [])])],
-      texts: showTriggers(context, triggers),
-      ...(severity !== null &&
-        suggestTraining(context, "Add texts of other labels with these words; for a guard, the method mof does it.", {
-          method: "mof",
-          out: "runs/mof",
-        })),
+  const frequency = best && known.get(`${best.word} ${best.label}`)!;
+  const remedy = "Add texts of other labels with these words; for a guard, the method mof does it.";
+  return createClaim({
+    id: "spurious-words",
+    area: "data",
+    severity: best ? rateSeverity(best.rate, limits) : given ? "medium" : null,
+    claim: "No single word of the data decides the label (spurious words).",
+    summary: `${words}${data}`,
+    domain: `${measuredTexts} texts per label`,
+    method: `words of at least ${minTexts} texts, ${formatPercent(minPurity, 0)} of them of one label, added at three places`,
+    numbers: {
+      words: triggers.length,
+      ...(best && { rate: best.rate }),
+      ...(frequency && { coverage: frequency.coverage, purity: frequency.purity }),
     },
-  );
+    ids: [...new Set([...triggers.map(({ word }) => word), ...(given ? [given.word] : [])])],
+    texts: showTriggers(context, triggers),
+    remedy: suggestTraining(context, remedy, { method: "mof", out: "runs/mof" }),
+  });
 }
+
+/** A backdoor works nearly always. */
+const minTriggerRate = 0.8;
 
 function describeTriggers(context: AuditContext, found: readonly Trigger[], searched: number): Claim {
   const triggers = found.filter(({ rate }) => rate >= minTriggerRate);
   const [best] = triggers;
   const others = found.length > 0 ? ` The strongest word reaches ${format(found[0]!)}.` : "";
-  return createClaim(
-    {
-      ...{ id: "backdoor-trigger", area: "data" },
-      claim: "No word moves nearly all texts to one label (universal trigger, backdoor).",
-    },
-    best ? "high" : null,
-    {
-      summary: best
-        ? `${best.word === "" ? "" : JSON.stringify(best.word)} moves ${formatPercent(best.rate)} of the texts of other labels to ` +
-          `${context.task.labels[best.label]}. ${formatCount(triggers.length)} such words: ${triggers.slice(0, 5).map(format).join(", ")}.`
-        : `None of ${formatCount(searched)} words does.${others}`,
-      domain: `${formatCount(searched)} words, ${measuredTexts} texts per label`,
-      method: `group testing: ${groupSize} words before ${searchTexts} texts per label, then each word at three places of further texts`,
-      numbers: { searched, found: triggers.length, ...(best && { rate: best.rate }) },
-      ids: triggers.map(({ word }) => word),
-      texts: showTriggers(context, triggers),
-      ...(best && suggestHarden(context, "Search the training texts for this word, remove them, and train again.")),
-    },
-  );
+  return createClaim({
+    id: "backdoor-trigger",
+    area: "data",
+    severity: best ? "high" : null,
+    claim: "No word moves nearly all texts to one label (universal trigger, backdoor).",
+    summary: best
+      ? `${JSON.stringify(best.word)} moves ${formatPercent(best.rate)} of the texts of other labels to ` +
+        `${context.task.labels[best.label]}. ${formatCount(triggers.length)} such words: ${triggers.slice(0, 5).map(format).join(", ")}.`
+      : `None of ${formatCount(searched)} words does.${others}`,
+    domain: `${formatCount(searched)} words, ${measuredTexts} texts per label`,
+    method: `group testing: ${groupSize} words before ${searchTexts} texts per label, then each word at three places of further texts`,
+    numbers: { searched, found: triggers.length, ...(best && { rate: best.rate }) },
+    ids: triggers.map(({ word }) => word),
+    texts: showTriggers(context, triggers),
+    remedy: suggestHarden(context, "Search the training texts for this word, remove them, and train again."),
+  });
 }
-
-/** A backdoor works nearly always. */
-const minTriggerRate = 0.8;
