@@ -28,11 +28,11 @@ import { getAttackFolder, summarizeAttacked } from "./checks/attacked.js";
 import { evaluateAnswers } from "./checks/clean.js";
 import { getProofFolder } from "./checks/proven.js";
 import { type Claim, severities } from "./claim.js";
-import type { AuditContext, AuditSource } from "./context.js";
+import type { AuditContext, AuditSource, StepResult } from "./context.js";
 import { type AuditPlan, measureRate, planAudit } from "./plan.js";
 import { type AuditProgress, addResult, findResult, openProgress } from "./progress.js";
 import { createStatement } from "./statement.js";
-import { type AuditStep, listSteps, type StepResult } from "./steps.js";
+import { type AuditStep, listSteps } from "./steps.js";
 import { limitTime } from "./time-limit.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 

@@ -11,7 +11,7 @@ import type { Predictor } from "../models/inference/predictor.js";
 import { flattenData } from "../settings/config.js";
 import type { Example, Task } from "../tasks/index.js";
 import type { ParsedAuditRequest } from "./audit-request.js";
-import type { Remedy } from "./claim.js";
+import type { Claim, Remedy } from "./claim.js";
 import type { AuditPlan } from "./plan.js";
 
 /** A model with everything that an audit reads. */
@@ -38,6 +38,15 @@ export interface AuditContext extends AuditSource, GivenExamples {
   readonly callbacks: Callbacks;
   /** True if the journals are only read. */
   readonly isReplay: boolean;
+}
+
+/** The findings of a step. */
+export interface StepResult {
+  readonly claims: readonly Claim[];
+  /** The probabilities of the examples, if the step has asked for them. */
+  readonly answers?: readonly (readonly number[])[] | undefined;
+  /** The measurements that did not fit into the time. The next call continues the step. */
+  readonly missing?: string;
 }
 
 /** Texts per call, so that the time limit is seen. */

@@ -5,8 +5,9 @@ import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { auditFiles } from "./audit-result.js";
 import { claimSchema } from "./claim.js";
+import type { StepResult } from "./context.js";
 import { type AuditPlan, auditPlanSchema } from "./plan.js";
-import type { AuditStep, StepResult } from "./steps.js";
+import type { AuditStep } from "./steps.js";
 
 /** progress.json: the finished steps of an audit. The same command continues it. */
 const progressSchema = z.object({

@@ -6,18 +6,8 @@ import { checkLabelErrors } from "./checks/label-errors.js";
 import { checkLeaks } from "./checks/leaks.js";
 import { checkCertificates, checkExact } from "./checks/proven.js";
 import { checkWords } from "./checks/words.js";
-import type { Claim } from "./claim.js";
-import type { AuditContext } from "./context.js";
+import type { AuditContext, StepResult } from "./context.js";
 import type { AuditPlan } from "./plan.js";
-
-/** The findings of a step. */
-export interface StepResult {
-  readonly claims: readonly Claim[];
-  /** The probabilities of the examples, if the step has asked for them. */
-  readonly answers?: readonly (readonly number[])[] | undefined;
-  /** The measurements that did not fit into the time. The next call continues the step. */
-  readonly missing?: string;
-}
 
 /** A part of an audit that is done or not. */
 export interface AuditStep {

@@ -11,7 +11,8 @@ import { checksFolder } from "../runs/attack-folder.js";
 import { createContext, createResult, openAudit } from "./audit.js";
 import { auditRequestSchema } from "./audit-request.js";
 import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.js";
-import { listSteps, type StepResult } from "./steps.js";
+import type { StepResult } from "./context.js";
+import { listSteps } from "./steps.js";
 
 /** An audit whose claims were computed again. */
 export interface AuditVerification {

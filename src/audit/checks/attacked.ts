@@ -10,8 +10,7 @@ import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type AttackFolder, readAttackFolder } from "../../runs/attack-folder.js";
 import type { AttackedModel } from "../audit-result.js";
 import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
-import { type AuditContext, selectSettings, suggestHarden, suggestTraining } from "../context.js";
-import type { StepResult } from "../steps.js";
+import { type AuditContext, type StepResult, selectSettings, suggestHarden, suggestTraining } from "../context.js";
 
 export function getAttackFolder({ request }: Pick<AuditContext, "request">): string {
   return join(request.out, "attacks");

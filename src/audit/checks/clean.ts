@@ -5,8 +5,7 @@ import { wilsonInterval } from "../../evaluation/statistics.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import { splitWords } from "../../text/words.js";
 import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
-import { type AuditContext, ask, describeDomain, suggestHarden } from "../context.js";
-import type { StepResult } from "../steps.js";
+import { type AuditContext, ask, describeDomain, type StepResult, suggestHarden } from "../context.js";
 import { checkCalibration } from "./calibration.js";
 
 /** Every number about the examples without an attack. */
