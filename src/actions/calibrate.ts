@@ -25,7 +25,6 @@ export const calibrateRequestSchema = z.strictObject({
   ...runtimeOptions,
 });
 
-/** Texts that are scored together. */
 const textsPerRound = 64;
 
 /**

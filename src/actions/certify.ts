@@ -155,7 +155,6 @@ export async function chooseCertificate(
     edits,
   }: {
     readonly definition: CertificateDefinition;
-    /** The options of the request, with their defaults. */
     readonly options: unknown;
     readonly edits: number;
   },

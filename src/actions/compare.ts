@@ -91,7 +91,6 @@ export function toModelOutcomes(name: string, seeds: readonly MeasuredSeed[]): M
   };
 }
 
-/** Reads what was measured on a model: a run, journals, or several of either, one per seed. */
 async function readModelOutcomes(model: z.output<typeof compareRequestSchema>["runs"][number]): Promise<ModelOutcomes> {
   const { name, folders } = typeof model === "string" ? { name: model, folders: [model] } : model;
   const measured: MeasuredSeed[] = [];

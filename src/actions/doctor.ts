@@ -18,7 +18,6 @@ import {
   readIsaLimit,
 } from "../tensor/precision-verdict.js";
 
-/** A problem of the installation, and how to fix it. */
 interface FoundProblem {
   /** True if nothing can be computed. False if it only could work better. */
   readonly fatal: boolean;
@@ -26,7 +25,6 @@ interface FoundProblem {
   readonly remedy: string;
 }
 
-/** The result of `doctor`. */
 export type Diagnosis = Awaited<ReturnType<typeof doctor>>;
 export type EngineInfo = ReturnType<typeof readEngineInfo>;
 
@@ -102,14 +100,12 @@ function findLoadFailure(addon: string): FoundProblem | null {
   };
 }
 
-/** Describes the native addon once it is loaded. */
 function readEngineInfo() {
   const engine = native();
   const { libtorch, library, configuration } = engine.versions();
   const built = readJson(join(getBuildFolder(), "libtorch.json")) as { source?: string; cuda?: boolean } | null;
   return {
     libtorch,
-    /** The path of the loaded library. */
     library,
     source: built?.source ?? null,
     cuda: built?.cuda ?? engine.useStream !== undefined,
@@ -117,11 +113,8 @@ function readEngineInfo() {
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
     /** The highest level of oneDNN's instructions, by the user or because the CPU needs it; null: all. */
     isaLimit: readIsaLimit(),
-    /** True if the CPU reports AMX, but oneDNN cannot use it. */
     hasBrokenAmx: findCpuFeatures(engine.cpuid()).isaLimit !== null,
-    /** The result of the self-test of each low precision. */
     lowPrecision: testLowPrecisions(),
-    /** The precisions that `auto` uses on the CPU. */
     auto: {
       search: chooseFastestPrecision(getPrecisionVerdict, "search"),
       training: chooseFastestPrecision(getPrecisionVerdict, "training"),

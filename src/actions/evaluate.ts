@@ -82,7 +82,6 @@ export async function evaluateAdvglue(
   return { task: "advglue", part: glueTask.name, drop: glue.accuracy - advglue.accuracy, glue, advglue };
 }
 
-/** Loads the GLUE task that a model was trained on, and its adversarial counterpart. */
 export async function loadAdvglueTasks(
   { task: trained }: Pick<Model, "task">,
   data: ReturnType<typeof flattenData>["data"],
@@ -139,7 +138,6 @@ async function evaluateSplit(
   return result;
 }
 
-/** Evaluates a model on examples whose labels are in the model's order. */
 export async function evaluateExamples(
   model: Model,
   task: Pick<Task, "name" | "sourceNames" | "labels">,
@@ -199,7 +197,6 @@ function createOncePredictor(
   };
 }
 
-/** Counts what is flagged of further benign texts, at the thresholds that were found on the split. */
 async function evaluateBenign(
   classifier: TextClassifier,
   name: string,

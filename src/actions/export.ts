@@ -27,15 +27,12 @@ export const exportRequestSchema = z.strictObject({
   numExamples: countSchema.default(64).describe("texts of the test split to compare with the exported model"),
   threads: runtimeOptions.threads,
 });
-/** The difference of an exported model from the original on some texts. */
 export interface ExportComparison {
   /** The largest difference of any probability. */
   readonly maxDifference: number;
-  /** The fraction of texts with the same label. */
   readonly sameLabels: number;
 }
 
-/** An exported model on disk. */
 export interface ExportReport {
   readonly folder: string;
   readonly files: readonly { readonly path: string; readonly bytes: number }[];
@@ -45,7 +42,6 @@ export interface ExportReport {
     readonly model: ExportComparison;
     readonly quantized: ExportComparison | null;
   } | null;
-  /** The reason if it was not checked. */
   readonly problem: string | null;
 }
 
@@ -117,7 +113,6 @@ async function checkExport(
   return { check: { texts: texts.length, model: await compare(exported.model), quantized }, problem: null };
 }
 
-/** Texts of the test split of the task; null if no task is known. */
 async function sampleTexts(
   model: Model,
   request: z.output<typeof exportRequestSchema>,

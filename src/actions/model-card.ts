@@ -17,7 +17,6 @@ import type { RunFolder } from "../runs/run-folder.js";
 import { findGuardPoints, readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
 import { formatTrainCommand } from "./train/format-train-command.js";
 
-/** One accuracy of a card: without an attack, or under one. */
 interface CardMetric {
   readonly name: string;
   readonly value: number;
@@ -162,7 +161,6 @@ async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promis
   return formatAttackCommands(run, attacks);
 }
 
-/** Writes the model card of a finished run. */
 export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
   const metrics = listMetrics(results, attacks, await readCalibration(run.folder));
@@ -235,7 +233,6 @@ function removeLocalPaths(card: string, known: readonly string[]): string {
   return replaced.replaceAll(/(^|[\s"'`(=])(?:~|\.\.)?\/[^\s"'`)]*\/([^\s"'`)/]+)/gm, "$1$2");
 }
 
-/** Writes README.md next to the model of a finished run. */
 export async function writeModelCard(run: RunFolder, results: Results): Promise<void> {
   await writeFileAtomic(join(run.path("model"), "README.md"), await formatModelCard(run, results));
 }

@@ -11,7 +11,6 @@ export const pruneRequestSchema = z.strictObject({
   dryRun: z.boolean().default(false).describe("print what would be removed; remove nothing"),
 });
 
-/** The bytes that were removed from a run, or would be. */
 export interface PrunedRun {
   readonly folder: string;
   readonly bytesBefore: number;

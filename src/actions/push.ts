@@ -25,7 +25,6 @@ export const pushRequestSchema = z.strictObject({
   message: z.string().default("Upload model with Temper").describe("message of the commit"),
   dryRun: z.boolean().default(false).describe("list what would be uploaded, and upload nothing"),
 });
-/** The files that were uploaded, or would be. */
 export interface PushReport {
   readonly url: string;
   readonly isPrivate: boolean;
@@ -63,7 +62,6 @@ export async function push(request: z.input<typeof pushRequestSchema>): Promise<
   return { ...report, commit: await upload(parsed, files, settings) };
 }
 
-/** A file that `push` uploads. */
 export interface PushedFile {
   readonly path: string;
   readonly bytes: number;

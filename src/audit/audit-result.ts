@@ -4,7 +4,6 @@ import { evaluationResultSchema } from "../runs/results.js";
 import { claimSchema } from "./claim.js";
 import { auditPlanSchema } from "./plan.js";
 
-/** The files of an audit. */
 export const auditFiles = {
   json: "audit.json",
   page: "audit.html",

@@ -36,7 +36,6 @@ import { type AuditStep, listSteps } from "./steps.js";
 import { limitTime } from "./time-limit.js";
 import { describeThreat, describeVerdict, notCovered } from "./verdict.js";
 
-/** The events of an audit. */
 export interface AuditCallbacks extends Callbacks {
   /** Called with the plan as rows of what and how much, before anything is measured. */
   readonly onPlan?: (rows: readonly (readonly string[])[], plan: AuditPlan) => void;

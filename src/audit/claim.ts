@@ -10,21 +10,17 @@ const outcomes = ["proven", "counterexample", "inconclusive"] as const;
 const exampleSchema = z.object({
   id: z.string().optional(),
   text: z.string(),
-  /** The problem that the text shows. */
   note: z.string(),
 });
 export type ShownText = Readonly<z.output<typeof exampleSchema>>;
 
 const evidenceSchema = z.object({
-  /** The finding in one or two sentences. */
   summary: z.string(),
-  /** The texts that the claim is about. */
   domain: z.string(),
   method: z.string(),
   numbers: z.record(z.string(), z.number()).default({}),
   /** The IDs of all texts that show it. */
   ids: z.array(z.string()).default([]),
-  /** The first of them. */
   texts: z.array(exampleSchema).default([]),
   /** The next thing to do, and the command that does it. */
   remedy: z.string().nullable().default(null),
@@ -77,7 +73,6 @@ export function createClaim({ id, area, severity, claim, outcome, remedy, ...evi
   };
 }
 
-/** An example as the text of a finding. */
 export function showExample({ id, texts }: Pick<Example, "id" | "texts">, note: string): ShownText {
   return { id, text: texts.join(" | "), note };
 }

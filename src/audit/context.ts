@@ -14,7 +14,6 @@ import type { ParsedAuditRequest } from "./audit-request.js";
 import type { Claim, Remedy } from "./claim.js";
 import type { AuditPlan } from "./plan.js";
 
-/** A model with everything that an audit reads. */
 export interface AuditSource {
   /** The model as `attack` and `exact` open it. */
   readonly model: string | PredictProbabilities;
@@ -40,10 +39,8 @@ export interface AuditContext extends AuditSource, GivenExamples {
   readonly isReplay: boolean;
 }
 
-/** The findings of a step. */
 export interface StepResult {
   readonly claims: readonly Claim[];
-  /** The probabilities of the examples, if the step has asked for them. */
   readonly answers?: readonly (readonly number[])[] | undefined;
   /** The measurements that did not fit into the time. The next call continues the step. */
   readonly missing?: string;
@@ -67,7 +64,6 @@ export async function ask(
   return rows;
 }
 
-/** The index of the field whose text the checks change. */
 function getField({ task }: Pick<AuditContext, "task">): number {
   return task.modifiableFields[0] ?? 0;
 }
@@ -77,7 +73,6 @@ export function replaceText(context: Pick<AuditContext, "task">, { texts }: Exam
   return texts.map((each, i) => (i === getField(context) ? text : each));
 }
 
-/** The text of an example that may be changed. */
 export function getText(context: Pick<AuditContext, "task">, { texts }: Example): string {
   return texts[getField(context)]!;
 }
@@ -89,12 +84,10 @@ export function drawCorrect({ examples, answers, request }: AuditContext, name: 
   return new Rng(request.seed).fork("audit", name).shuffle(right);
 }
 
-/** The audited texts in words. */
 export function describeDomain({ examples, task }: GivenExamples): string {
   return `${formatCount(examples.length)} texts of ${task.name}`;
 }
 
-/** The settings of attacks and proofs. */
 export function selectSettings({ request }: AuditContext) {
   const { substitutions, minContextSimilarity, seed, device, threads, endpoint } = request;
   return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
@@ -117,7 +110,6 @@ function formatRemedy(
   return formatCommandLine(["temper", command, ...options]);
 }
 
-/** Suggests a robust model of the same texts. */
 export function suggestHarden(context: AuditContext, remedy: string): Remedy {
   const { positiveLabel: attackedLabel } = context.request;
   return { remedy, command: formatRemedy(context, "harden", null, { attackedLabel, out: "runs/hardened" }) };

@@ -9,10 +9,8 @@ import type { ParsedAuditRequest } from "./audit-request.js";
 /** The sizes of an audit. The same plan gives the same results, however long they take. */
 export const auditPlanSchema = z.object({
   minutes: z.number(),
-  /** Texts that are classified. */
   cleanTexts: z.int(),
   inputTexts: z.int(),
-  /** Words that are searched for a trigger. */
   triggerWords: z.int(),
   attacks: z.array(z.object({ name: z.string(), options: z.record(z.string(), z.unknown()) })),
   attackedTexts: z.int(),
@@ -43,7 +41,6 @@ export async function measureRate(victim: Predictor, examples: readonly Example[
   return Math.min(maxRate, items.length / Math.max(1e-3, (performance.now() - start) / 1000));
 }
 
-/** Chooses the sizes for a number of texts per second. */
 export function planAudit(
   request: ParsedAuditRequest,
   { labels }: Pick<Task, "labels">,

@@ -16,7 +16,6 @@ const progressSchema = z.object({
   /** Texts per second, measured once, so that the same minutes give the same plan. */
   rate: z.number(),
   plan: auditPlanSchema,
-  /** The time of the finished steps. */
   seconds: z.number(),
   steps: z.record(
     z.string(),

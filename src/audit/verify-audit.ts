@@ -14,7 +14,6 @@ import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.
 import type { StepResult } from "./context.js";
 import { listSteps } from "./steps.js";
 
-/** An audit whose claims were computed again. */
 export interface AuditVerification {
   readonly journal: string;
   readonly classes: readonly VerifiedClass[];

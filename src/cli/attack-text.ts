@@ -5,7 +5,6 @@ import { outcomeTitles } from "../evaluation/outcomes.js";
 import { getColors, type Io, write } from "./io.js";
 import { formatTable } from "./output.js";
 
-/** Attacks the text, or the pair of texts, of a command line. */
 export async function attackInput(
   io: Io,
   request: AttackRequest,

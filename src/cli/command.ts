@@ -7,16 +7,13 @@ import type { Io } from "./io.js";
  */
 export interface CommandModule {
   define(command: Command, io: Io, all: Readonly<Record<string, CommandEntry>>): void;
-  /** Command lines for the end of the help. */
   readonly examples: readonly string[];
-  /** Text of the help before the examples. */
   readonly note?: string;
 }
 
 /** The groups of commands, in the order of the help. */
 export type CommandGroup = "Start" | "Attack" | "Prove" | "Compare" | "Ship" | "Research";
 
-/** A command before its file is loaded. */
 export interface CommandEntry {
   readonly group: CommandGroup;
   readonly summary: string;
@@ -44,7 +41,6 @@ export function shortenHelp(command: Command): void {
   });
 }
 
-/** The end of a command's help: notes, then examples. */
 export function formatHelp(examples: readonly string[], note = ""): string {
   return `${note && `\n${note}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;
 }

@@ -1,6 +1,5 @@
 import picocolors from "picocolors";
 
-/** A stream of text for people or programs. */
 export type OutputStream = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 
 /** The streams of a command: those of the process, or those of a test. */

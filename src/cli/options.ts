@@ -9,7 +9,6 @@ import { toFlag } from "../base/shell.js";
 import { parseScalar } from "../base/spec.js";
 import { parseSplit } from "../tasks/index.js";
 
-/** Creates a parser for integers within bounds. */
 export function createIntegerParser(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -28,12 +27,10 @@ export function parseNumber(text: string): number {
   throw new InvalidArgumentError("Expected a number.");
 }
 
-/** Collects the values of an option that may be repeated. */
 export function appendValue(value: string, before: readonly string[] = []): string[] {
   return [...before, value];
 }
 
-/** Creates a parser for one of a few values. */
 function createChoiceParser(choices: readonly string[]): (text: string) => string {
   return (text) => {
     if (choices.includes(text)) return text;

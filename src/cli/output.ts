@@ -23,7 +23,6 @@ function escapeControls(json: string): string {
 
 export interface TableOptions {
   readonly head?: readonly string[];
-  /** Columns of numbers, which are aligned right. */
   readonly numeric?: readonly number[];
 }
 
@@ -91,7 +90,6 @@ function wrapText(text: string, width: number): string {
   return lines.map((line) => line.trimEnd()).join("\n");
 }
 
-/** The options of a method or an attack. */
 export function formatOptions(io: Io, options: readonly OptionDescription[]): string {
   const rows = options.map(({ name, values, default: standard, whenNull, description }) => [
     name,

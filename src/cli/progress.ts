@@ -4,7 +4,6 @@ import { getColors, type Io, type OutputStream, removeControls } from "./io.js";
 
 export interface ProgressOptions {
   readonly label: string;
-  /** The amount of work; left out if unknown. */
   readonly total?: number | undefined;
   /** The unit of the count: "examples", "steps"; "bytes" are formatted as sizes. */
   readonly unit: string;
@@ -12,7 +11,6 @@ export interface ProgressOptions {
   readonly start?: number;
   readonly quiet?: boolean | undefined;
   readonly stream?: OutputStream;
-  /** Milliseconds before the first line in a log. */
   readonly silence?: number | undefined;
   readonly now?: () => number;
 }
@@ -25,7 +23,6 @@ export type ProgressDetails = Readonly<Record<string, string | number>>;
  */
 export interface Progress {
   update(done: number, details?: ProgressDetails): void;
-  /** Prints a line above the bar. */
   printLine(text: string): void;
   end(): void;
 }
@@ -49,7 +46,6 @@ function formatWithUnit(value: number, unit: string): string {
   return unit === "bytes" ? formatBytes(value) : `${formatCount(value)} ${unit}`;
 }
 
-/** The amount, the rate, the time left and the details of a job. */
 function describeProgress(
   { total, unit, start = 0 }: ProgressOptions,
   done: number,
@@ -162,7 +158,6 @@ export interface CommandCallbacks {
   onEvent(event: TemperEvent): void;
   /** Starts the bar of a stage of which some work is already done. */
   start(stage: string, done: number, total: number, unit: string): void;
-  /** Updates the bar of a stage. */
   update(stage: string, done: number, total: number, details?: ProgressDetails): void;
   printLine(text: string): void;
   /** Ends the bar. Call it when the function has returned or thrown. */

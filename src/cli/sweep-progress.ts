@@ -13,7 +13,6 @@ const phaseUnits: Readonly<Record<WorkPhase["kind"], string>> = {
   sweep: "runs and evaluations",
 };
 
-/** The maximum number of items that the progress line names. */
 const maxNamedItems = 2;
 const refreshMilliseconds = 1000;
 

@@ -3,7 +3,6 @@ import { type Io, write } from "./io.js";
 import { printJson } from "./output.js";
 import type { StopSignals } from "./signals.js";
 
-/** The progress of some work on stderr. */
 interface Display {
   onEvent(event: TemperEvent): void;
   end(): void;
@@ -11,7 +10,6 @@ interface Display {
 
 interface WorkOptions<Shown extends Display, Result> {
   readonly display: Shown;
-  /** True to print the result as JSON. */
   readonly json: boolean | undefined;
   /** The signals that stop the work. Those of other work end the process. */
   readonly stop?: StopSignals | null;

@@ -52,7 +52,6 @@ export async function removeWithoutAttempt(out: string): Promise<void> {
   if (!existsSync(getAttemptPath(out))) await rm(out, { recursive: true, force: true });
 }
 
-/** The identity of the texts of a hardening. */
 export function hashData({ examples }: HardenData): string {
   return sha256Hex(Object.values(examples).map(hashExamples).join("\n"));
 }
@@ -63,12 +62,10 @@ export function formatTraining({ settings, method }: HardenPlan): string {
   return JSON.stringify([rest, method]);
 }
 
-/** The models whose training has finished. */
 export function listTrained(out: string): Set<ModelName> {
   return new Set(modelNames.filter((name) => existsSync(getRunPath(join(out, name), "results"))));
 }
 
-/** Rejects a folder that has a run, if it must be new. */
 export async function checkNew(out: string): Promise<void> {
   for (const name of modelNames)
     if (await isRunFolder(join(out, name)))

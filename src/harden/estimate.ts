@@ -9,7 +9,6 @@ import { type ModelName, modelNames } from "./attempt.js";
 import type { HardenPlan } from "./plan.js";
 import type { HardenData } from "./read-data.js";
 
-/** Seconds of the parts of a hardening. */
 export interface HardenTime {
   readonly standard: number;
   readonly robust: number;

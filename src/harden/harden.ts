@@ -45,7 +45,6 @@ export interface HardenedModel {
   readonly underAttack: number;
 }
 
-/** The findings of `harden`. */
 export interface HardenResult {
   readonly standard: HardenedModel;
   readonly robust: HardenedModel;
@@ -54,12 +53,10 @@ export interface HardenResult {
   readonly plan: HardenPlan;
   /** The robust model against the standard one, metric by metric. */
   readonly comparisons: readonly MetricComparison[];
-  /** Signs that the numbers are misleading. */
   readonly warnings: readonly string[];
   readonly report: string;
 }
 
-/** Callbacks while a classifier is hardened. */
 export interface HardenCallbacks extends AttackCallbacks {
   /**
    * Called when the data is read and every choice is made, before the first training. The time is

@@ -14,19 +14,15 @@ import { type ChoiceKey, choiceTable, hardenRequestSchema, type ParsedHardenRequ
 import type { HardenData } from "./read-data.js";
 import { countAttackedTexts, defaultSizes, type Sizes, sizeMethod } from "./sizes.js";
 
-/** One choice, and why it was made. */
 export interface Choice {
   readonly name: string;
   readonly value: string;
   readonly reason: string;
-  /** The key of the request that replaces the choice. */
   readonly key: ChoiceKey;
 }
 
-/** Texts per label in each split. */
 type ClassCounts = { readonly label: string } & Readonly<Record<Split, number>>;
 
-/** The plan of a hardening. */
 export interface HardenPlan {
   readonly task: string;
   readonly classes: readonly ClassCounts[];
@@ -133,7 +129,6 @@ export function planHardening(request: ParsedHardenRequest, data: HardenData, si
 
 const defaults = hardenRequestSchema.parse({});
 
-/** True if the request leaves a choice to `harden`. */
 function isDefault(request: ParsedHardenRequest, key: ChoiceKey): boolean {
   return JSON.stringify(request[key]) === JSON.stringify(defaults[key]);
 }

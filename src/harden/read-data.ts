@@ -15,7 +15,6 @@ import { readTable } from "../tasks/read-table.js";
 import { createTask } from "../tasks/task.js";
 import type { ChoiceKey, ParsedHardenRequest } from "./harden-request.js";
 
-/** The data of both runs. */
 type DataSettings = Pick<
   RunConfigInput,
   "task" | "data" | "textColumn" | "labelColumn" | "labelMap" | "validationData" | "testData"
@@ -40,7 +39,6 @@ const maxSkippedFraction = 0.05;
 const minTextsPerLabel = 3;
 /** A label that is spelled almost as another one, and has at most this fraction of its texts, is a typo. */
 const typoFraction = 0.02;
-/** Lines of a bad label that are listed. */
 const maxListedLines = 10;
 
 /** Test texts that the split of one file aims at: 10% of a few hundred would show no difference. */
@@ -97,7 +95,6 @@ export async function readHardenData(request: ParsedHardenRequest, callbacks: Ca
   };
 }
 
-/** Writes the files that the settings of the data name. */
 export async function writeData({ files, task }: HardenData): Promise<void> {
   for (const { path, examples } of files) {
     createFolder(dirname(path));

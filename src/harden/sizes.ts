@@ -1,6 +1,5 @@
 import { formatSpec, parseSpec } from "../base/spec.js";
 
-/** The work of a hardening. */
 export interface Sizes {
   /** Optimizer steps of each training, if a batch has 32 texts. */
   readonly steps: number;

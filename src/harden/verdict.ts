@@ -4,9 +4,7 @@ import type { MetricComparison } from "../evaluation/compare.js";
 
 /** The facts behind the verdict. In both comparisons, the robust model is the first one. */
 export interface Measured {
-  /** The accuracy on the test split. */
   readonly clean: MetricComparison;
-  /** The accuracy under attack. */
   readonly attacked: MetricComparison;
   /** The name of the attack: pwws, or all attacks. */
   readonly attack: string;

@@ -26,7 +26,6 @@ import {
 
 const files = { report: "report.json", lock: "attack.lock", shards: "shards", checks: "checks" } as const;
 const journalSuffix = ".jsonl";
-/** The folder of attacks that check others. */
 export const checksFolder = files.checks;
 const otherFiles: readonly string[] = [files.lock, files.shards, files.checks];
 
@@ -47,7 +46,6 @@ export function flattenFormerGroups(request: Readonly<Record<string, unknown>>):
 export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(3),
   task: z.string(),
-  /** The names of the classes. */
   labels: z.array(z.string()).default([]),
   split: z.string(),
   /** The number of texts of the split that the language-model constraint covers; null without one. */
@@ -87,12 +85,10 @@ export function getShardFolder(folder: string, attack = ""): string {
   return join(folder, files.shards, attack);
 }
 
-/** The journal of an attack that checks another one. */
 export function getControlPath(folder: string, attack: string, kind: ControlKind): string {
   return join(getControlFolder(folder), `${attack}.${kind}${journalSuffix}`);
 }
 
-/** The folder of the attacks that check others. */
 export function getControlFolder(folder: string): string {
   return join(folder, files.checks);
 }
@@ -153,7 +149,6 @@ export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   };
 }
 
-/** Reads the attacks that check each of these attacks. */
 export async function readAllControls(folder: string, attacks: Iterable<string>): Promise<Map<string, Controls>> {
   const found = new Map<string, Controls>();
   for (const attack of attacks) found.set(attack, await readControls(folder, attack));
@@ -173,7 +168,6 @@ export function getAttackReportPath(folder: string): string {
   return join(folder, files.report);
 }
 
-/** Reads the report of the last `attack` call; null if there is none. */
 export function readAttackReport(folder: string): Promise<AttackReport | null> {
   return readJsonIfExists(getAttackReportPath(folder), attackReportSchema, "the attack report");
 }

@@ -7,7 +7,6 @@ const calibrationSchema = z.object({
   /** A text is flagged if the score of the positive label is above. */
   threshold: z.number(),
   fpr: z.number(),
-  /** The number of benign texts. */
   examples: z.int(),
   positiveLabel: z.string(),
   /** Maximum words per window; null if complete texts are scored. */
@@ -22,7 +21,6 @@ export function readCalibration(folder: string): Promise<Calibration | null> {
   return readJsonIfExists(getRunPath(folder, "calibration"), calibrationSchema, "the calibration of the run");
 }
 
-/** The threshold of a run as files of its export; none if it was never calibrated. */
 export async function createCalibrationFiles(folder: string): Promise<{ path: string; content: string }[]> {
   const calibration = await readCalibration(folder);
   const path = basename(getRunPath(folder, "calibration"));

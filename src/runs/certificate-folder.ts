@@ -23,7 +23,6 @@ export interface CertificateReport extends CertificateSummary {
   readonly degeneracy: string | null;
   readonly task: string;
   readonly split: string;
-  /** SHA-256 of the texts. */
   readonly data: string;
   readonly journal: string;
 }
@@ -67,7 +66,6 @@ export async function summarizeCertificates(
   };
 }
 
-/** The journals of certificates in a folder, in the order of their names. */
 export function findCertificateJournals(folder: string): Promise<string[]> {
   return findLineFiles(folder, certificateFormat);
 }

@@ -22,12 +22,10 @@ export async function writeExactReport(report: ExactReport): Promise<void> {
   await writeJson(getExactReportPath(report.proof), report);
 }
 
-/** The proofs in a folder, in the order of their names. */
 export function findProofs(folder: string): Promise<string[]> {
   return findLineFiles(folder, proofFormat);
 }
 
-/** Summarizes the complete proofs of a folder. */
 export async function summarizeProofs(folder: string): Promise<ProofSummary[]> {
   const found = await Promise.all((await findProofs(folder)).map(summarizeProof));
   return found.filter((each) => each !== null);

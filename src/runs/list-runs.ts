@@ -26,7 +26,6 @@ export interface RunSummary {
   readonly steps: number | null;
   /** Accuracy on the test split; null before the run has finished. */
   readonly accuracy: number | null;
-  /** The number of texts of that accuracy. */
   readonly testExamples: number | null;
   /** The attack that left the lowest accuracy, over finished journals of the same texts; null before an attack. */
   readonly underAttack: {

@@ -59,7 +59,6 @@ export const evaluationResultSchema = z.object({
    * The examples that were classified correctly, so that models can be compared example by example.
    */
   outcomes: z.object({
-    /** SHA-256 of the examples. */
     examples: z.string(),
     /** One character per example: 1 correct, 0 incorrect. */
     correct: z.string().regex(/^[01]*$/),

@@ -215,7 +215,6 @@ export class RunFolder {
     return readAttackFolder(this.path("attacks"));
   }
 
-  /** The figures that analyses wrote, in this folder and in those inside it. */
   async figures(): Promise<SavedFigure[]> {
     const folder = this.path("analysis");
     if (!(await exists(folder))) return [];

@@ -83,7 +83,6 @@ export function findGuardPoints(
   return calibration?.positiveLabel === positiveLabel && calibration?.windows === null ? operatingPoints : null;
 }
 
-/** The numbers of the proof that the exact evaluation of a sweep wrote. */
 async function readExactMetrics(run: RunFolder): Promise<[string, MetricValue][]> {
   const done = await readJsonIfExists(run.path("exactResult"), exactResultSchema, "the exact result");
   const [first] = done ? await findProofs(run.path("exact")) : [];

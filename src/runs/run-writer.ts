@@ -99,7 +99,6 @@ export class RunWriter {
     await writeJson(this.path("results"), results);
   }
 
-  /** Removes what a finished run no longer needs. */
   async removeUnneeded({ saveTotalLimit, keepOptimizerState }: RunConfig["train"]): Promise<void> {
     if (saveTotalLimit === 0) await removeRunFiles(this.folder, ["checkpoints"]);
     else if (!keepOptimizerState) await removeOptimizerState(this.folder);

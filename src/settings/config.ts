@@ -79,7 +79,6 @@ export const dataSchema = z.union(
 
 const dataPath = orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet");
 
-/** The keys of every request that reads data. */
 export const dataOptions = {
   task: orNull(typedString<TaskReference>()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
   data: orNull(dataSchema).describe(dataPath.description!),

@@ -14,7 +14,6 @@ import { dataFile, dataOptions, flattenData, type RunConfig, runConfigSchema } f
 
 export type ConfigObject = Record<string, unknown>;
 
-/** Sets `a.b.c` in a tree of plain objects. */
 function setConfigValue(tree: ConfigObject, path: string, value: unknown): void {
   const parts = splitKey(path);
   const last = parts.pop() as string;
@@ -32,7 +31,6 @@ function setConfigValue(tree: ConfigObject, path: string, value: unknown): void 
 /** Settings as they were written: in a file, in a cell of a sweep, or in the folder of a run. */
 export interface SettingsSource extends ModulePolicy {
   readonly value: unknown;
-  /** Names the place of a setting in error messages. */
   locate(path: KeyPath): string;
 }
 

@@ -39,12 +39,10 @@ export const searchPrecision = orNull(z.enum(["auto", "bf16", "int8", "tf32", "f
     "this host; on a CPU, successes are confirmed in fp32",
 );
 
-/** The device, precision and threads of a request. */
 export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "precision"> {
   readonly precision?: z.input<typeof searchPrecision>;
 }
 
-/** The device, precision and threads of a computation, with every choice made. */
 export interface RuntimeConfig extends DeviceConfig {
   readonly precision: "bf16" | "tf32" | "fp32" | "int8";
   readonly threads: number;

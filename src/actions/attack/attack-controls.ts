@@ -39,7 +39,6 @@ export async function runControls(
   }
 }
 
-/** The first texts that the attack tried to change. */
 function selectAttacked(examples: readonly Example[], { results, target }: JournalSummary): Example[] {
   const attacked = new Set(
     results.filter(({ label, outcome }) => outcome !== "skipped" && label !== target).map(({ id }) => id),

@@ -7,7 +7,6 @@ import { orNull } from "../../base/validate.js";
 import { getJournalPath } from "../../runs/attack-folder.js";
 import type { Task } from "../../tasks/index.js";
 
-/** Options for what an attack gives besides its journals. */
 export const attackOutputOptions = {
   saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
 };

@@ -15,7 +15,6 @@ import { guardOptions } from "../predict/certified-model.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import { constraintOptions } from "./request-constraints.js";
 
-/** The keys of `attackRequestSchema`. */
 const shape = {
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
   attacks: z
@@ -82,7 +81,6 @@ const helpGroups: Readonly<Record<string, readonly (keyof typeof shape)[]>> = {
   Result: ["out", "resume", "checks"],
 };
 
-/** The request of `attack`. */
 export const attackRequestSchema = z.strictObject(shape).meta({ helpGroups });
 
 /**
@@ -92,7 +90,6 @@ export const attackRequestSchema = z.strictObject(shape).meta({ helpGroups });
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 
-/** The query budget of a request, if it has one. */
 export function readBudget({ queryBudget, queriesPerWord }: ParsedAttackRequest): { readonly budget?: QueryBudget } {
   if (queryBudget !== null && queriesPerWord !== null)
     throw new UserError("attack: expected queryBudget or queriesPerWord, received both. Leave one of them out.");
@@ -109,7 +106,6 @@ export function toBudgetKeys(
   return { queryBudget: null, queriesPerWord: perWord };
 }
 
-/** A request with its defaults. */
 export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
 
 /**
@@ -118,7 +114,6 @@ export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
  */
 export type RunParts<Request> = (request: Request, folder: string, countOpen: () => Promise<number>) => Promise<void>;
 
-/** Callbacks during an attack. */
 export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
   readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;

@@ -14,7 +14,6 @@ import { getShardFolder } from "../../runs/attack-folder.js";
 export interface Shard {
   readonly start: number;
   readonly end: number;
-  /** Its journal. */
   readonly path: string;
 }
 
@@ -77,7 +76,6 @@ export function createShardReader(attack: ReadyAttack, shards: readonly Shard[])
   };
 }
 
-/** Removes the shards of an attack whose results are in its journal. */
 export async function removeShards(out: string, attack: string): Promise<void> {
   await rm(getShardFolder(out, attack), { recursive: true, force: true });
 }

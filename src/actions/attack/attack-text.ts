@@ -31,7 +31,6 @@ export interface SearchStep {
   readonly tried: readonly number[];
 }
 
-/** The result of an attack on one text. */
 export interface WatchedResult {
   readonly attack: string;
   readonly labels: readonly string[];
@@ -39,7 +38,6 @@ export interface WatchedResult {
   readonly steps: readonly SearchStep[];
 }
 
-/** The options of an attack on one text. */
 export interface SearchOptions {
   /** The true label, by name or index. Without one, it is the predicted class. */
   readonly label?: string | number | undefined;
@@ -100,7 +98,6 @@ export async function createTextAttacker(
   }
 }
 
-/** Keys that are about datasets and journals. */
 const datasetKeys = ["transferFrom", "out", "resume", "saveDataset"] as const;
 
 /** Options that are about datasets and journals would have no effect on a single text. */
@@ -160,7 +157,6 @@ function createFollower(label: number): (scored: readonly ScoredCandidate[]) => 
   };
 }
 
-/** The original words that a candidate hides or changes. */
 function listTried({ text, hidden }: ScoredCandidate): number[] {
   if (hidden) return [text.getOrigin(hidden.position)];
   return listChanges(text).map(({ position }) => position);

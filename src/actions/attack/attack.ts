@@ -99,7 +99,6 @@ async function attackOpenShards(
       await attackShard(prepared, pool, ready, shard, callbacks);
 }
 
-/** The shards whose results are not yet in the journal of the attack. */
 async function listOpenShards({ out, examples }: LoadedRequest, ready: ReadyAttack): Promise<Shard[]> {
   const done = await countResults(getJournalPath(out, ready.name));
   return listShards(out, ready.name, examples.length).filter(({ end }) => end > done);
@@ -138,7 +137,6 @@ function createPool({ request, victim }: LoadedRequest): SearchPool {
   });
 }
 
-/** Lets other processes attack, and adds the results of their shards to the journals. */
 async function mergeShards(
   prepared: LoadedRequest,
   pool: SearchPool,
@@ -228,7 +226,6 @@ function warnAboutTies({ attacks }: AttackSuiteSummary, callbacks: Callbacks): v
       );
 }
 
-/** The card of a run's model has the results of its attacks. */
 async function updateModelCard({ victim: { local }, out }: LoadedRequest): Promise<void> {
   const run = local?.run;
   const results = run && out === run.path("attacks") ? await run.results() : null;

@@ -18,7 +18,6 @@ import type { ParsedAttackRequest } from "./attack-request.js";
 import { createRequestConstraints } from "./request-constraints.js";
 import type { DrawnSample } from "./sample-attacked.js";
 
-/** Opens the model of an attack, in the precision of the search. */
 export function openAttackedVictim(
   model: string | PredictProbabilities | LoadedVictim,
   { windows, positiveLabel, calibrated, precision, ...request }: ParsedAttackRequest,
@@ -28,7 +27,6 @@ export function openAttackedVictim(
   return openVictim({ ...request, model, guard, precision: precision ?? "auto", onEvent });
 }
 
-/** Loads the attacks of a request and what they need. */
 export async function prepareAttacks(
   request: ParsedAttackRequest,
   victim: OpenVictim,
@@ -46,7 +44,6 @@ export async function prepareAttacks(
   return { attacks, resources, constraints };
 }
 
-/** Gives prepared attacks their resources. */
 export function equipAttacks({
   attacks,
   resources,
@@ -59,7 +56,6 @@ export function equipAttacks({
 export interface LoadedRequest {
   readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
-  /** The constraints of the request, which apply to every attack. */
   readonly constraints: readonly Constraint[];
   readonly request: ParsedAttackRequest;
   readonly victim: OpenVictim;
@@ -69,7 +65,6 @@ export interface LoadedRequest {
   readonly out: string;
 }
 
-/** Loads everything that a request names. */
 export async function prepareAttack(
   request: ParsedAttackRequest,
   victim: OpenVictim,
@@ -114,7 +109,6 @@ export function getModelFolder(kind: "attacks" | "exact", reference: string, run
   return join(kind, name);
 }
 
-/** The attacks of a request, and texts of other models as attacks. */
 export async function listReadyAttacks(prepared: LoadedRequest): Promise<ReadyAttack[]> {
   const { request, examples, constraints } = prepared;
   const attacks = equipAttacks(prepared);

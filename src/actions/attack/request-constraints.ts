@@ -8,7 +8,6 @@ import type { AttackResources } from "../../attacks/resources.js";
 import { getErrorMessage, UserError } from "../../base/errors.js";
 import { orNull } from "../../base/validate.js";
 
-/** The constraints that a request puts on every attack. */
 export const constraintOptions = {
   maxModificationRate: orNull(z.number().gt(0).max(1), "1").describe(
     "maximum fraction of words to change per text, rounded up",
@@ -36,7 +35,6 @@ function parseExpression(source: string): RegExp {
   }
 }
 
-/** The constraints of a request. */
 export function createRequestConstraints(
   request: z.output<z.ZodObject<typeof constraintOptions>>,
   modifiableFields: readonly number[],

@@ -17,7 +17,6 @@ interface JournalPart {
   readonly budget?: QueryBudget;
   /** True if the examples may all have no modifiable word. */
   readonly isShard: boolean;
-  /** The name in progress bars. */
   readonly stage: string;
   /** The examples before this part, and all examples, in progress bars. Default: those of the part alone. */
   readonly first?: number;

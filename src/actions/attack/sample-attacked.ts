@@ -4,7 +4,6 @@ import { type Example, formatSplit, type Split, type Task } from "../../tasks/in
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 
-/** A request for examples of a task. */
 export interface SampleRequest {
   readonly split: Split;
   readonly numExamples: number;
@@ -14,7 +13,6 @@ export interface SampleRequest {
   readonly lmConstraint?: string | null;
 }
 
-/** The examples of an attack. */
 export interface DrawnSample {
   readonly examples: readonly Example[];
   /** The number of texts that the language-model constraint covers, and the total; null without one. */

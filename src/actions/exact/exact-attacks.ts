@@ -26,7 +26,6 @@ export interface PreparedExact {
   readonly victim: LoadedVictim;
   readonly task: Task;
   readonly examples: readonly Example[];
-  /** The examples with their substitutions. */
   readonly texts: readonly ExactText[];
   readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
@@ -72,7 +71,6 @@ export async function runAttacks(
   }
 }
 
-/** Reads what the attacks have found: for each attack, its texts. */
 export async function readAttacks({ request, attacks }: PreparedExact, proofPath: string): Promise<FoundText[][]> {
   if (request.maxChanges === 0) return [];
   return Promise.all(attacks.map(({ name }) => readFoundTexts(proofPath, name)));

@@ -20,7 +20,6 @@ export interface PartedProof {
   readonly victim: AbleVictim;
   readonly problems: readonly TextProblem[];
   readonly options: ProofOptions;
-  /** The folder of the parts. */
   readonly folder: string;
 }
 
@@ -49,12 +48,10 @@ export async function computeParts(proof: PartedProof): Promise<void> {
   }
 }
 
-/** The lines of each text; none if its part is not computed. */
 export function readParts(proof: PartedProof): Promise<ProofLine[][]> {
   return Promise.all(proof.problems.map(async (problem) => (await readPart(proof, problem)) ?? []));
 }
 
-/** The number of texts whose parts are not computed. */
 export async function countOpenTexts(proof: PartedProof): Promise<number> {
   return (await readParts(proof)).filter(({ length }) => length === 0).length;
 }

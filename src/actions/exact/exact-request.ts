@@ -46,7 +46,6 @@ export const exactRequestSchema = z.strictObject({
 export type ExactRequest = z.input<typeof exactRequestSchema>;
 export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 
-/** Callbacks during an exact evaluation. */
 export interface ExactCallbacks extends Callbacks {
   /** Lets other processes prove texts. `folder` is for their files. */
   readonly runParts?: RunParts<ParsedExactRequest & { readonly out: string }> | undefined;

@@ -88,7 +88,6 @@ function openExactVictim(
   return openVictim({ ...parsed, model, precision: parsed.precision ?? "auto", isConfirmed: true, onEvent });
 }
 
-/** Loads everything that a request names. */
 async function prepareExact(
   request: ParsedExactRequest,
   victim: OpenVictim,
@@ -133,7 +132,6 @@ function planProof(prepared: PreparedExact): ProofPlan {
   return { path: getProofPath(out, request.maxChanges, header), header };
 }
 
-/** The proof as parts. The attacks are finished. */
 async function createPartedProof(
   prepared: PreparedExact,
   { path }: ProofPlan,
@@ -158,7 +156,6 @@ async function createPartedProof(
 /** The time between two counts of the progress of other processes. */
 const pollMilliseconds = 5000;
 
-/** Lets other processes compute the parts of a proof. */
 async function runInProcesses(
   { request, victim, examples }: PreparedExact,
   path: string,

@@ -7,9 +7,7 @@ import { exists, readJson, writeFileAtomic } from "../../base/files.js";
 import { resolveModule, type Trust } from "../../base/trust.js";
 import { validate } from "../../base/validate.js";
 
-/** The answers of a model for one text, before and under each attack. */
 const measurementSchema = z.object({
-  /** The probability of the true label before the attack. */
   clean: z.number(),
   isCorrect: z.boolean(),
   /**
@@ -19,9 +17,7 @@ const measurementSchema = z.object({
 });
 export type Measurement = z.output<typeof measurementSchema>;
 
-/** The answers of a model for all texts of a split, without an attack. */
 const cleanMeasurementSchema = z.strictObject({
-  /** SHA-256 of the examples. */
   examples: z.string(),
   /** One character per example: 1 correct, 0 incorrect. */
   correct: z.string().regex(/^[01]+$/),
@@ -51,7 +47,6 @@ export const gateLockSchema = z.strictObject({
   format: z.literal(lockFormat),
   /** The version of Temper, and so of its attacks. */
   temper: z.string(),
-  /** The name of the baseline. */
   baseline: z.string(),
   task: z.strictObject({
     name: z.string(),
@@ -63,7 +58,6 @@ export const gateLockSchema = z.strictObject({
   attack: pinnedAttackSchema,
   /** SHA-256 of the examples and of the substitutions. */
   hashes: z.looseObject({ data: z.string() }).catchall(z.string()),
-  /** The baseline on the whole split, without an attack. */
   clean: cleanMeasurementSchema,
   examples: z
     .array(
@@ -91,7 +85,6 @@ export async function readGateLock(
     version,
   }: {
     readonly trust: Trust;
-    /** The version of Temper that runs. */
     readonly version: string;
   },
 ): Promise<GateLock> {
@@ -129,7 +122,6 @@ function describeNewLock(problem: string): string {
   return `${problem}${problem === "" ? "" : ". Restore it, or "}write a new lock with --baseline RUN --lock FILE.`;
 }
 
-/** The keys of every format. */
 const sealedSchema = z.looseObject({ format: z.number(), seal: z.string().default("") });
 
 /** SHA-256 of the content. It shows edits by hand; who computes a new one can forge a lock. */
@@ -155,13 +147,11 @@ function checkLock({ task, attack, examples }: GateLock, path: string): void {
   }
 }
 
-/** Writes a lock that can be committed with the code. */
 export async function writeGateLock(path: string, lock: GateLock): Promise<void> {
   const content = moveSubstitutions(lock, (source) => relative(dirname(resolve(path)), resolve(source)));
   await writeFileAtomic(path, formatGateLock(content));
 }
 
-/** A lock as text, with its seal. */
 export function formatGateLock(content: object): string {
   return `${JSON.stringify({ ...content, seal: computeSeal(content) }, null, 1)}\n`;
 }

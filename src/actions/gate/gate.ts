@@ -71,7 +71,6 @@ export async function gate(request: z.input<typeof gateRequestSchema>, callbacks
   return report;
 }
 
-/** The files of a gate. */
 const files = {
   baseline: "baseline",
   candidate: "candidate",

@@ -15,7 +15,6 @@ import type { Measurement } from "./gate-lock.js";
 export interface GateCheck {
   /** "clean accuracy", "accuracy under pwws", "accuracy under pwws of at least 60%". */
   readonly name: string;
-  /** Null for clean text. */
   readonly attack: string | null;
   readonly verdict: GateVerdict;
   /** Null if the model is degenerate, so that no number counts. */
@@ -29,7 +28,6 @@ export interface GateCheck {
   readonly high: number | null;
   /** The largest drop, or the smallest accuracy, as a fraction. */
   readonly limit: number | null;
-  /** The reason in a sentence or two. */
   readonly reason: string;
 }
 
@@ -96,7 +94,6 @@ function isRight(measurement: Measurement, attack: string | null): boolean {
   return attack === null ? measurement.isCorrect : measurement.attacks[attack]!.isRobust;
 }
 
-/** A non-inferiority test on the same texts. */
 function compare(outcomes: readonly PairedOutcome[], attack: string | null, margin: number): GateCheck {
   let [onlyFirst, onlySecond, both] = [0, 0, 0];
   for (const [ours, theirs] of outcomes) {
@@ -138,13 +135,11 @@ function describeNeededExamples(counts: PairedCounts, margin: number): string {
   );
 }
 
-/** The accuracy of the candidate under an attack must be at least `limit`. */
 function requireRobust(pairs: Pairs, attack: string, limit: number): GateCheck {
   const robust = [...pairs.values()].filter(({ candidate }) => isRight(candidate, attack)).length;
   return { ...requireAccuracy(describeMetric(attack).title, robust, pairs.size, limit), attack };
 }
 
-/** The certified accuracy of the candidate must be at least `limit`. */
 function requireCertified(total: number, { certified, edits }: CertifiedCount, limit: number): GateCheck {
   const name = `certified accuracy under ${edits} word ${edits === 1 ? "edit" : "edits"}`;
   return { ...requireAccuracy(name, certified, total, limit), attack: null };

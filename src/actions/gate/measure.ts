@@ -23,9 +23,7 @@ import { loadClassifier } from "../predict/text-classifier.js";
 import type { GateLock, Measurement } from "./gate-lock.js";
 import type { ParsedGateRequest } from "./gate-request.js";
 
-/** The answers of a model for the texts of a gate. */
 export interface MeasuredModel {
-  /** By example. */
   readonly measurements: ReadonlyMap<string, Measurement>;
   /** The results of the attacks by example and attack, for diffs. */
   readonly results: ReadonlyMap<string, ReadonlyMap<string, AttackResult>>;
@@ -142,7 +140,6 @@ export async function measureGuard(
   return result.guard ?? null;
 }
 
-/** The run of a candidate that was trained for a certificate. Others are an error. */
 export async function requireCertifiedRun(model: string): Promise<RunFolder> {
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
   if (run?.certificate) return run;

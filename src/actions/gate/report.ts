@@ -8,7 +8,6 @@ import { formatCheck, type GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
 
-/** Explains the decision of a gate in one paragraph. */
 export function describeGate({ verdict, checks, candidate, baseline, guard }: GateReport): string {
   const decisive = checks.filter((check) => check.verdict === verdict);
   const start = `The gate ${titles[verdict]}: ${candidate} compared with ${baseline}.`;
@@ -51,7 +50,6 @@ function formatFailure(failure: GateFailure, labels: readonly string[]): string 
   return [heading, ...formatDiff(failure).map((line) => `  > ${line}`)].join("\n");
 }
 
-/** The result of a gate as Markdown, for a pull request. */
 export function formatSummary(report: GateReport): string {
   const { checks, failures, newFailures, labels, examples } = report;
   const list = (title: string, shown: readonly GateFailure[], total: number): string[] =>
@@ -90,16 +88,13 @@ export function formatSummary(report: GateReport): string {
 /** A text that only the candidate gets wrong. */
 export interface GateFailure {
   readonly id: string;
-  /** Null without an attack. */
   readonly attack: string | null;
   readonly label: number;
-  /** The probability of the true label. */
   readonly baselineScore: number;
   readonly candidateScore: number;
   readonly result: AttackResult;
 }
 
-/** The result of a gate. */
 export interface GateReport {
   readonly verdict: GateVerdict;
   readonly candidate: string;
@@ -110,7 +105,6 @@ export interface GateReport {
   readonly checks: readonly GateCheck[];
   /** The numbers of the candidate's calibrated guard; null if it has none. */
   readonly guard: NonNullable<EvaluationResult["guard"]> | null;
-  /** The worst of the new failures. */
   readonly failures: readonly GateFailure[];
   readonly newFailures: { readonly attacked: number; readonly clean: number };
   readonly seconds: number;

@@ -19,7 +19,6 @@ export interface ModelRequest extends Pick<Callbacks, "onEvent"> {
   readonly maxLength?: number | null | undefined;
 }
 
-/** A model and how it is computed. */
 export interface LocalModel {
   readonly model: Model;
   readonly runtime: RuntimeConfig;

@@ -26,7 +26,6 @@ import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
 import type { LoadedVictim } from "./load-victim.js";
 
-/** Options for the resources of recipes. */
 export const recipeResourceOptions = {
   vectors: orNull(z.string()).describe("word vectors as a text file, for the neighbors of recipes"),
   sentenceEncoder: z
@@ -160,7 +159,6 @@ const minReportedTexts = 1000;
 /** Vectors of texts that are kept: those of a few hundred searches. */
 const maxCachedVectors = 20_000;
 
-/** Loads a sentence encoder. Every distinct text is encoded once. */
 async function loadSentenceEncoder(
   reference: string,
   device: Device,

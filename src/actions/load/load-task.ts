@@ -52,10 +52,8 @@ interface SliceRequest {
   readonly slices?: string | null | undefined;
 }
 
-/** Callbacks while a task is loaded. Its data may have to be downloaded. */
 export type TaskCallbacks = Pick<Callbacks, "onEvent">;
 
-/** Loads the task that a config or a request names. */
 export function loadConfiguredTask(
   request: DataRequest & SliceRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
   { onEvent }: TaskCallbacks,

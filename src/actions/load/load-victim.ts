@@ -21,7 +21,6 @@ import { loadLocalModel } from "./load-local-model.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
-  /** The folder, ID or URL. */
   readonly name: string;
   readonly victim: AbleVictim & Identified;
   /** The labels that an endpoint answers with, if they are known. */
@@ -69,7 +68,6 @@ export async function loadVictim(
   return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
 }
 
-/** Returns true if a reference is the URL of an endpoint. */
 export function isEndpoint(reference: string): boolean {
   return /^https?:/i.test(reference);
 }
@@ -83,7 +81,6 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
   return { ...createRemoteVictim(victim, url), labels: victim.labels };
 }
 
-/** A victim that only answers. */
 function createRemoteVictim(victim: AbleVictim & Identified, name = victim.name): LoadedVictim {
   return {
     name,

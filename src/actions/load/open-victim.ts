@@ -22,11 +22,9 @@ export interface GivenExamples {
  * the last first.
  */
 export interface OpenVictim extends LoadedVictim, AsyncDisposable {
-  /** Rejects a task with other labels than the model. */
   checkTask(task: Pick<Task, "name" | "labels">): void;
   /** Loads the task of a request, which the model must have the labels of. */
   loadTask(request: DataRequest): Promise<Task>;
-  /** Loads the task and draws the examples, unless they are given. */
   loadExamples(
     request: DataRequest & SampleRequest,
     given: GivenExamples | null,

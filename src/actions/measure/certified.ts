@@ -8,7 +8,6 @@ import { loadClassifier } from "../predict/text-classifier.js";
 
 /** The number of texts that a model classifies correctly under any such edits. */
 export interface CertifiedCount {
-  /** The kind of the certificate. */
   readonly kind: string;
   readonly certified: number;
   readonly edits: number;

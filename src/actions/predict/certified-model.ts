@@ -50,7 +50,6 @@ export async function findCertifiedUse(
   return { certified: createGuardModel({ ...guard, minMargin: getTieMargin(precision) }), guard };
 }
 
-/** The answer of a model as it is used. */
 export interface UsedAnswer extends Score {
   readonly truncated?: boolean;
   readonly certified?: CertifiedEdits;
@@ -117,7 +116,6 @@ export const hiddenOptions = {
 /** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */
 export type GuardChoice = z.input<z.ZodObject<typeof guardOptions>> & { readonly calibrated?: boolean | undefined };
 
-/** The index of the label that a guard flags. */
 export function findPositiveLabel(labels: readonly string[], given: string | null): number {
   if (given === null && labels.length !== 2)
     throw new UserError(

@@ -25,7 +25,6 @@ import { type CertifiedUse, findCertifiedUse, type GuardChoice, type UsedAnswer,
  */
 export interface Prediction {
   readonly label: string;
-  /** By label, in the model's order. */
   readonly probabilities: Readonly<Record<string, number>>;
   /** True if the end of the text was cut off. */
   readonly truncated: boolean;
@@ -55,7 +54,6 @@ const idleMilliseconds = 20;
 export class TextClassifier implements AsyncDisposable {
   /** The model without any vote. */
   readonly base: ModelPredictor;
-  /** The model as it is used. */
   readonly predictor: Predictor<PreparedText, UsedAnswer>;
   #isClosed = false;
 
@@ -82,7 +80,6 @@ export class TextClassifier implements AsyncDisposable {
     );
   }
 
-  /** Classifies a stream of texts in order, in batches. */
   async *stream<T extends { readonly texts: readonly string[] }>(
     inputs: AsyncIterable<T>,
     options: { readonly flushWhenIdle?: boolean } = {},

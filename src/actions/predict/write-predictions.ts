@@ -5,7 +5,6 @@ import { replaceFile } from "../../base/files.js";
 import type { TextInput } from "../../text/read-inputs.js";
 import type { Prediction } from "./text-classifier.js";
 
-/** A text with its prediction. */
 export type InputPrediction = Prediction & { readonly input: TextInput };
 
 const separators: Readonly<Record<string, string>> = { ".csv": ",", ".tsv": "\t" };

@@ -33,7 +33,6 @@ export const buildLmConstraintRequestSchema = z.strictObject({
   out: z.string().describe("the constraint, such as data/substitutions/imdb_test.lm.json"),
 });
 type ParsedLmRequest = z.output<typeof buildLmConstraintRequestSchema>;
-/** A constraint that was built. */
 export interface BuiltLmConstraint {
   readonly out: string;
   readonly texts: number;
@@ -42,7 +41,6 @@ export interface BuiltLmConstraint {
   readonly allowed: number;
 }
 
-/** The allowed substitutes of one text, by position. */
 interface LikelySubstitutes {
   readonly text: string;
   readonly substitutes: Readonly<Record<string, readonly string[]>>;
@@ -142,7 +140,6 @@ async function buildWithMaskedLm(
   }
 }
 
-/** Finished work of a build that was stopped. */
 type CachePart<T> = Pick<ResultCache<T>, "get" | "add">;
 
 /** Writes the constraint with OUT.part open, and removes it at the end. */

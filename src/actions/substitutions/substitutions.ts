@@ -83,7 +83,6 @@ export async function substitutions(
   return { out, words: words.length, wordsWithSubstitutes: neighbors.filter(({ length }) => length > 0).length };
 }
 
-/** The words of a list or of a table, in lower case. */
 async function readVocabulary(path: string): Promise<ReadonlySet<string>> {
   const words = path.endsWith(".json")
     ? Object.keys((await readJson(path, "the vocabulary")) as object)
@@ -96,7 +95,6 @@ export function getTablePath(name: string): string {
   return join(getDataRoots()[0]!, "substitutions", name);
 }
 
-/** The file with the finished pieces of a table. */
 export function getPartPath(out: string): string {
   return `${out}.part`;
 }

@@ -20,7 +20,6 @@ export interface RunEstimate extends Pick<RunWork, "examples" | "steps" | "evalu
   readonly device: string;
   readonly precision: string;
   readonly threads: number;
-  /** Trained parameters. */
   readonly parameters: number;
   /** Peak memory of the device, or of the process on a CPU. */
   readonly memoryBytes: number;

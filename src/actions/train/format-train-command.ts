@@ -3,7 +3,6 @@ import { formatSpec } from "../../base/spec.js";
 import type { RunFolder } from "../../runs/run-folder.js";
 import { runConfigSchema } from "../../settings/config.js";
 
-/** A tree of settings. */
 export type Settings = Readonly<Record<string, unknown>>;
 
 /** Settings of `temper train` that have their own flag. `--set` reaches all others. */
@@ -41,7 +40,6 @@ export function formatTrainCommand({ config, folder }: Pick<RunFolder, "config" 
   ]);
 }
 
-/** The settings that are not the default. */
 export function listChanges(settings: Settings, defaults: object): [string, unknown][] {
   return Object.entries(settings).filter(
     ([key, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify((defaults as Settings)[key]),

@@ -146,7 +146,6 @@ export async function loadExamples(
   return { train, validation, test };
 }
 
-/** Describes what a run is computed on and from. */
 export async function describeEnvironment(
   {
     job: { model, task },

@@ -11,10 +11,8 @@ import type { TaskCallbacks } from "../load/load-task.js";
 import { loadExamples, loadRunTask, type PreparedRun } from "./prepare-run.js";
 import { estimateDiskBytes } from "./train.js";
 
-/** The work of a run, counted without computing anything. */
 export interface RunWork {
   readonly examples: { readonly train: number; readonly validation: number; readonly test: number };
-  /** Parameters of the model. */
   readonly parameters: number;
   readonly diskBytes: number;
   readonly stepsPerEpoch: number;

@@ -33,7 +33,6 @@ const trainOptionsSchema = z.strictObject({
   resume: z.boolean().default(false),
 });
 
-/** The options of a training besides its config. */
 interface TrainOptions {
   /** The run folder. Default: runs/TASK-METHOD-seedN. */
   readonly out?: string | undefined;
@@ -109,7 +108,6 @@ export async function trainResolved(
 async function trainPreparedRun(training: {
   readonly prepared: PreparedRun;
   readonly writer: RunWriter;
-  /** The run that is continued. */
   readonly before: RunFolder | null;
   readonly dataHash: string | null;
   readonly callbacks: Callbacks;

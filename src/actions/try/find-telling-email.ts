@@ -20,7 +20,6 @@ export interface TellingEmail {
   readonly id: string;
   readonly labels: readonly string[];
   readonly attack: string;
-  /** Emails that were attacked until this one was found. */
   readonly tried: number;
   /** The time of the search, without the installation of temper-nlp-demo. */
   readonly seconds: number;

@@ -6,7 +6,6 @@ import { describeDifference, findDifference, type VerifiedClass } from "../../ba
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../../evaluation/attack-summary.js";
 import { getAttackReportPath, getJournalPath, readAllControls, readAttackReport } from "../../runs/attack-folder.js";
 
-/** A summary that was computed again. */
 export const summaryClass: VerifiedClass = { count: 1, what: "summary recomputed", isVerified: true };
 
 /**

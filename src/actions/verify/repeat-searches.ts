@@ -22,7 +22,6 @@ import { type AttackRequest, attackRequestSchema, toBudgetKeys } from "../attack
 interface RepeatOptions extends Pick<RuntimeOptions, "device" | "threads"> {
   readonly model: string;
   readonly endpoint: object;
-  /** The number of searches to draw, and the seed of the draw. */
   readonly repeat: number;
   readonly seed: number;
 }

@@ -14,7 +14,6 @@ import { findTraining } from "../certify.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { checkSummary, summaryClass } from "./check-summary.js";
 
-/** A journal of certificates of which every line was computed again. */
 export interface CertificateVerification {
   readonly journal: string;
   readonly header: CertificateHeader;

@@ -19,10 +19,8 @@ import { askModel, summarizeAnswers } from "../measure/clean.js";
 import { wrapUse } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 
-/** Test results whose numbers were computed again. */
 export interface ResultVerification {
   readonly journal: string;
-  /** The texts that the results are about. */
   readonly lines: number;
   readonly classes: readonly VerifiedClass[];
 }

@@ -35,7 +35,6 @@ import { repeatSearches } from "./repeat-searches.js";
 import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
 import { type ResultVerification, verifyResults } from "./verify-results.js";
 
-/** The request of `verify`. */
 export const verifyRequestSchema = z.strictObject({
   journals: z
     .array(z.string())
@@ -147,7 +146,6 @@ async function listJournals(path: string): Promise<ListedJournal[]> {
   );
 }
 
-/** The run whose folder attacks/ or attacks/checks/ has a journal. */
 async function findModel(journal: string): Promise<string> {
   const folder = dirname(dirname(resolve(journal)));
   const run = (await RunFolder.containing(folder)) ?? (await RunFolder.containing(dirname(folder)));

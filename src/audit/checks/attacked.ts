@@ -115,7 +115,6 @@ export async function summarizeAttacked(context: AuditContext): Promise<{
   };
 }
 
-/** The sanity checks of attack reports. */
 function checkAdequacy({ task, victim }: AuditContext, { summary }: AttackFolder): Claim[] {
   const warnings = summary ? runSanityChecks(summary, { ...victim.facts, labels: task.labels }) : [];
   return warnings

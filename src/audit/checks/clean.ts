@@ -8,14 +8,12 @@ import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js"
 import { type AuditContext, ask, describeDomain, type StepResult, suggestHarden } from "../context.js";
 import { checkCalibration } from "./calibration.js";
 
-/** Every number about the examples without an attack. */
 export function evaluateAnswers({ task, examples, answers, request }: AuditContext): EvaluationResult {
   const texts = { name: task.name, split: "test", labels: task.labels } as const;
   const scores = answers.map((probabilities) => ({ probabilities }));
   return summarizeAnswers(texts, examples, scores, { positiveLabel: request.positiveLabel });
 }
 
-/** Classifies the examples, and checks what their answers say. */
 export async function checkClean(context: AuditContext): Promise<StepResult> {
   const texts = context.examples.map((example) => example.texts);
   const answers = (await ask(context, texts, "audit clean")).map((row) => [...row]);
@@ -84,7 +82,6 @@ const minSliceTexts = 20;
 /** A difference of accuracy that matters. */
 const minDrop = 0.1;
 
-/** Compares the accuracy of each group of texts with that of the others. */
 function checkSlices(context: AuditContext, { outcomes, accuracy: pooled }: EvaluationResult): Claim[] {
   const { examples, slices, task, request } = context;
   const lengths = examples.map(({ texts }) => texts.reduce((sum, text) => sum + splitWords(text).length, 0));

@@ -16,7 +16,6 @@ import {
   suggestTraining,
 } from "../context.js";
 
-/** Checks how a model reads texts that are written in unusual ways. */
 export async function checkInput(context: AuditContext): Promise<Claim[]> {
   const drawn = drawCorrect(context, "input").slice(0, context.plan.inputTexts);
   if (drawn.length === 0) return [];
@@ -84,7 +83,6 @@ async function checkWriting(context: AuditContext, drawn: readonly Example[]): P
   });
 }
 
-/** The settings of a model that reads canonical forms. */
 const canonical = { normalize: "canonical", out: "runs/canonical" };
 
 /** Nobody hides text from a filter of reviews, but everybody from a guard. */

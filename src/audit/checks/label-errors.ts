@@ -47,7 +47,6 @@ const epochs = 10;
 const learningRate = 0.5;
 const decay = 1e-3;
 
-/** The distinct words and pairs of neighbors of a text, as indices. */
 function listFeatures(examples: readonly Example[]): Int32Array[] {
   const indices = new Map<string, number>();
   return examples.map(({ texts }) => {

@@ -43,7 +43,6 @@ interface TextPair {
   readonly isExact: boolean;
 }
 
-/** Finds texts again. */
 class TextIndex {
   readonly #exact = new Map<string, Example>();
   readonly #sketches = new Map<number, { readonly other: Example; readonly shingles: ReadonlySet<number> }[]>();

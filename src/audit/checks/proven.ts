@@ -12,7 +12,6 @@ export function getProofFolder({ request, plan }: Pick<AuditContext, "request" |
   return join(request.out, "exact", `${plan.exactTexts}-texts-${plan.maxChanges}-changes`);
 }
 
-/** Texts that the enumeration scores per example at most. */
 const maxScored = 50_000;
 
 /** Proves which texts no substitutions of up to k words fool. On a replay, the proof is only read. */

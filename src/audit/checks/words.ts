@@ -17,12 +17,10 @@ import {
 const listWords = (text: string): string[] =>
   findWords(text).map(({ start, end }) => text.slice(start, end).toLowerCase());
 
-/** A word whose texts nearly all have one label. */
 interface TellingWord {
   readonly word: string;
   readonly label: number;
   readonly texts: number;
-  /** The fraction of its texts with this label. */
   readonly purity: number;
   /** The fraction of the texts of this label that have the word. */
   readonly coverage: number;
@@ -31,7 +29,6 @@ interface TellingWord {
 const minPurity = 0.9;
 const minTexts = 5;
 
-/** Lists the words that tell a label, the most frequent ones first. */
 function listTellingWords(examples: readonly Example[], numLabels: number): TellingWord[] {
   const counts = new Map<string, number[]>();
   const totals = new Array<number>(numLabels).fill(0);
@@ -54,7 +51,6 @@ function listTellingWords(examples: readonly Example[], numLabels: number): Tell
     .sort((a, b) => b.coverage - a.coverage || (a.word < b.word ? -1 : 1));
 }
 
-/** A word that changes answers if it is added. */
 interface Trigger {
   readonly word: string;
   readonly label: number;

@@ -15,7 +15,6 @@ import { createCallbacks } from "../progress.js";
 import { listenForStop } from "../signals.js";
 import { runWork } from "../work.js";
 
-/** The end of the help of an analysis. */
 const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {
   distance: { examples: ["runs/imdb-standard-seed0 runs/imdb-ascc-seed0", "runs --by ascc.beta --png"] },
   tradeoff: { examples: ["runs", "runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0 --png"] },

@@ -24,7 +24,6 @@ const listCommands: Readonly<Record<string, string>> = { attacks: "--attack", me
 /** The names of arguments that a run folder can be. */
 const runArguments = new Set(["run", "runs", "model", "models", "journals", "folder", "folders"]);
 
-/** The words that can follow a command. */
 interface Completion {
   readonly name: string;
   readonly summary: string;
@@ -46,7 +45,6 @@ const shells: Readonly<Record<string, (all: readonly Completion[]) => string>> =
   fish: formatFish,
 };
 
-/** The commands by name. */
 type Commands = Readonly<Record<string, CommandEntry>>;
 
 export function define(command: Command, io: Io, commands: Commands): void {

@@ -49,7 +49,6 @@ export function define(command: Command, io: Io): void {
     );
 }
 
-/** The result for people: what was evaluated, then the metrics. */
 export function formatEvaluation(
   io: Io,
   { task, split, examples, accuracy, interval, metrics, positiveLabel, threshold, degeneracy }: EvaluationResult,
@@ -122,7 +121,6 @@ function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign 
   return `\n${table}\n${area}; ${counts}. ${alarms.join(" ")}\n`;
 }
 
-/** The texts by the values of a column, with the recall at the thresholds of all texts. */
 function formatSlices(io: Io, { slices, positiveLabel }: EvaluationResult): string {
   if (slices.length === 0) return "";
   const rates = [...new Set(slices.flatMap(({ recallAtFpr }) => Object.keys(recallAtFpr)))];

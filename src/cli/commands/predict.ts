@@ -13,7 +13,6 @@ import { addOptions, appendValue, quietOption, runtimeFlags } from "../options.j
 import { printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 
-/** The description of the argument that names texts. */
 const textsArgument = 'one text per line, or JSON lines {"text": …} or {"texts": [a, b]}; "-": standard input';
 
 export const note = "Files that end in .csv, .tsv or .parquet are tables. Their other columns are passed through.";

@@ -61,7 +61,6 @@ export function define(command: Command, io: Io): void {
 interface ShowOptions {
   readonly outcome: string;
   readonly numExamples: number;
-  /** True if long texts are not folded. */
   readonly isFull: boolean;
 }
 
@@ -97,7 +96,6 @@ async function openReader(run: RunFolder | null, { settings }: JournalHeader): P
   return (texts) => measureReadTexts(tokenizer, texts, { tokenization, maxLength });
 }
 
-/** One example: what the model said before and after, and the text with its changes. */
 function formatResult(
   io: Io,
   result: AttackResult,

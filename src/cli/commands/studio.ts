@@ -26,7 +26,6 @@ export function define(command: Command, io: Io): void {
   });
 }
 
-/** Starts the program of the desktop that opens addresses. */
 function openBrowser(url: string, onFailure: () => void): void {
   const programs: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
     darwin: ["open"],

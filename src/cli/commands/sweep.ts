@@ -127,7 +127,6 @@ async function execute(io: Io, request: SweepRequest, options: SweepCommandOptio
   if (failures.length > 0) throw new ExitCode(1);
 }
 
-/** This command line with --resume. */
 function formatResumeCommand(): string {
   const words = process.argv.slice(2).filter((word) => word !== "--detach");
   return formatCommandLine(["temper", ...words, ...(words.includes("--resume") ? [] : ["--resume"])]);

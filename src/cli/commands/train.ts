@@ -110,7 +110,6 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   return { base: { value, locate: () => out, trust, folder: "." }, set };
 }
 
-/** The arguments of the program, from the name of the command on. */
 function readArguments(command: Command): readonly string[] {
   return (command.parent as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
 }

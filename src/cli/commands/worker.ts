@@ -16,7 +16,6 @@ import { ExitCode } from "../command.js";
 import { type Io, removeControls } from "../io.js";
 import { createIntegerParser } from "../options.js";
 
-/** The command is hidden. */
 export const examples = [];
 
 /**
