@@ -46,7 +46,10 @@ function formatDefault(value: unknown): string {
 /** Reads the schema of a key. If it can be null, its other type is described. */
 export function readKeySchema(schema: z.ZodType): JsonSchema {
   const { anyOf, ...rest } = toJsonSchema(schema);
-  return { ...anyOf?.[0], ...rest };
+  const found = { ...anyOf?.[0], ...rest };
+  // A boolean that can be null has both types.
+  const [type] = [found.type ?? []].flat();
+  return { ...found, ...(type !== undefined && { type }) };
 }
 
 /** Limits of flags that are stricter than the schemas. */
@@ -59,11 +62,51 @@ const limits: Readonly<Record<string, Pick<JsonSchema, "minimum" | "maximum">>> 
   gpus: { maximum: 64 },
 };
 
+/** What stands for the value of a flag, if its type says too little. */
+const placeholders: Readonly<Record<string, readonly string[]>> = {
+  "<address>": ["host"],
+  "<column>": ["textColumn", "labelColumn", "sliceColumn", "slices"],
+  "<file>": ["trainData", "validationData", "testData", "lmConstraint", "vectors", "saveDataset", "lock", "vocabulary"],
+  "<folder>": ["out"],
+  "<fraction>": ["maxModificationRate"],
+  "<journal>": ["transferFrom"],
+  "<key=value>": ["set"],
+  "<key>": ["apiKey"],
+  "<kind>": ["protectedText"],
+  "<label>": ["positiveLabel", "attackedLabel"],
+  "<limit>": ["time"],
+  "<model>": ["sentenceEncoder", "maskedLm"],
+  "<name[:key=value,…]>": ["kind", "method"],
+  "<number>": ["seed", "port"],
+  "<path>": ["data", "scores"],
+  "<percent>": ["minRobust", "minCertified"],
+  "<points>": ["maxDrop", "maxCleanDrop"],
+  "<probability>": ["threshold"],
+  "<queries>": ["queryBudget", "queriesPerWord"],
+  "<rate>": ["learningRate", "fpr"],
+  "<reference>": ["model"],
+  "<regex>": ["protect"],
+  "<seconds>": ["timeout"],
+  "<size>": ["memory"],
+  "<table>": ["substitutions"],
+  "<text>": ["title", "message"],
+  "<texts>": ["budget"],
+  "<tokens>": ["maxLength"],
+  "<value=label,…>": ["labelMap"],
+  "<words>": ["windows"],
+};
+const typePlaceholders: Readonly<Record<string, string>> = { boolean: "", integer: "<count>", number: "<number>" };
+
+function getPlaceholder(key: string, type = "string"): string {
+  const [named] = Object.entries(placeholders).find(([, keys]) => keys.includes(key)) ?? [];
+  return named ?? typePlaceholders[type] ?? "<name>";
+}
+
 /**
  * Creates the flag of a key from its schema, so that descriptions, defaults and limits are written
- * once. `flags` is the placeholder of the value, or the complete flag if its name is not the key's.
+ * once. `flag` replaces a flag with the name of the key: "--attack <name>" of "attacks".
  */
-export function createOption(key: string, schema: z.ZodType, flags: string): Option {
+export function createOption(key: string, schema: z.ZodType, flag?: string): Option {
   const found = { ...readKeySchema(schema), ...limits[key] };
   const { type, items, enum: choices, description = "", default: standard, whenNull } = found;
   const isEmpty = standard == null || (Array.isArray(standard) && standard.length === 0);
@@ -73,7 +116,7 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
     .map(formatDefault);
   const isRepeatable = items !== undefined && items.type !== "integer";
   const option = new Option(
-    flags.startsWith("--") ? flags : `${toFlag(key)} ${flags}`.trim(),
+    flag ?? `${toFlag(key)} ${getPlaceholder(key, type)}`.trim(),
     `${description}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
   );
   option.attributeName = () => key;
@@ -86,39 +129,39 @@ export function createOption(key: string, schema: z.ZodType, flags: string): Opt
   return option;
 }
 
-/** Adds the flags of some keys of a request, each with the placeholder of its value. */
+/** Adds the flags of a request, except for keys that the command sets in another way. */
 export function addOptions<
   Args extends unknown[],
   Options extends OptionValues,
   Shape extends z.ZodRawShape,
-  Key extends string & keyof Shape,
->(command: Command<Args, Options>, shape: Shape, flags: Readonly<Record<Key, string>>) {
-  for (const key of Object.keys(flags) as Key[])
-    command.addOption(createOption(key, shape[key] as unknown as z.ZodType, flags[key]));
-  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
+  Omitted extends string & keyof Shape = never,
+>(
+  command: Command<Args, Options>,
+  shape: Shape,
+  omitted: readonly Omitted[] = [],
+  flags?: Readonly<Partial<Record<string & keyof Shape, string>>>,
+) {
+  for (const [key, schema] of Object.entries(shape))
+    if (!omitted.includes(key as Omitted))
+      command.addOption(createOption(key, schema as unknown as z.ZodType, flags?.[key]));
+  return command as unknown as Command<
+    Args,
+    Options & { [Key in Exclude<keyof Shape & string, Omitted>]?: z.input<Shape[Key]> }
+  >;
 }
 
-/** Puts the flags that the short help of a request shows into their groups. */
+/** Puts the flags that the short help of a request shows into their groups, in the order of the groups. */
 export function groupOptions(options: readonly Option[], request: z.ZodType): void {
   const groups = Object.entries((request.meta()?.helpGroups ?? {}) as Readonly<Record<string, readonly string[]>>);
+  const keys = groups.flatMap(([, own]) => own);
   for (const option of options) {
-    const [group] = groups.find(([, keys]) => keys.includes(option.attributeName())) ?? [];
+    const [group] = groups.find(([, own]) => own.includes(option.attributeName())) ?? [];
     if (group !== undefined) option.helpGroup(`${group}:`);
   }
+  (options as Option[]).sort((a, b) => keys.indexOf(a.attributeName()) - keys.indexOf(b.attributeName()));
 }
 
-/** The flags of keys that say where and how precisely a model is computed. */
-export const runtimeFlags = { device: "<name>", precision: "<name>", threads: "<count>" };
-
-/** The flags of keys that say which data a command reads. */
-export const dataFlags = {
-  task: "<name>",
-  data: "<path>",
-  textColumn: "<column>",
-  labelColumn: "<column>",
-  labelMap: "<value=label,…>",
-  skipBadRows: "",
-};
+export const attackFlag = "--attack <name[:key=value,…]>";
 
 export const splitOption = (standard = "test") =>
   new Option("--split <name>", `dataset split to use: train, validation or test (default: ${standard})`).argParser(
@@ -127,9 +170,9 @@ export const splitOption = (standard = "test") =>
 
 /** The attacks of a command. An unknown name is an error of the attack. */
 export const attackOption = (description: string) =>
-  new Option("--attack <name[:key=value,…]>", `${description}; repeatable (default: pwws)`).argParser<
-    AttackReference[]
-  >((name, before = []) => [...before, name as AttackReference]);
+  new Option(attackFlag, `${description}; repeatable (default: pwws)`).argParser<AttackReference[]>(
+    (name, before = []) => [...before, name as AttackReference],
+  );
 
 export const quietOption = () => new Option("--quiet", "print no progress and no warnings");
 

@@ -17,11 +17,9 @@ import {
   addOptions,
   appendValue,
   attackOption,
-  dataFlags,
   endpointOption,
   groupOptions,
   quietOption,
-  runtimeFlags,
   splitOption,
 } from "../options.js";
 import { formatNext, formatPath, formatTable } from "../output.js";
@@ -51,44 +49,9 @@ export function define(command: Command, io: Io): void {
     .addOption(splitOption().helpGroup("Data:"))
     .addOption(new Option("--json", "print the report as JSON").helpGroup("Result:"))
     .addOption(quietOption().helpGroup("Result:"));
-  const withRequest = addOptions(withAttack, shape, {
-    // The options of the short help come first.
-    substitutions: "<table>",
-    minContextSimilarity: "<number>",
-    queryBudget: "<queries>",
-    ...dataFlags,
-    numExamples: "<count>",
-    attackedLabel: "<label>",
-    seed: "<number>",
-    out: "<folder>",
-    resume: "",
-    checks: "",
-    ...runtimeFlags,
-    inVocabSubstitutes: "",
-    caseSensitiveSubstitutes: "",
-    lmConstraint: "<file>",
-    sampling: "<name>",
-    maxModificationRate: "<fraction>",
-    queriesPerWord: "<queries>",
-    maxLikelihoodDrop: "<number>",
-    protectStopWords: "",
-    matchPartOfSpeech: "",
-    protectedText: "<kind>",
-    protect: "<regex>",
-    vectors: "<file>",
-    sentenceEncoder: "<model>",
-    maskedLm: "<model>",
-    transferFrom: "<journal>",
-    saveDataset: "<file>",
-    windows: "<words>",
-    positiveLabel: "<label>",
-    calibrated: "",
-    concurrency: "<count>",
-    tokenization: "<name>",
-    maxLength: "<tokens>",
-  });
+  const withRequest = addOptions(withAttack, shape, ["model", "attacks", "split", "cache", "endpoint"]);
   groupOptions(withRequest.options, attackRequestSchema);
-  addOptions(withRequest, shardOptions, { processes: "<count>" })
+  addOptions(withRequest, shardOptions)
     .option("--no-checks", "leave out these checks")
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")

@@ -4,7 +4,7 @@ import { audit } from "../../audit/audit.js";
 import { auditRequestSchema } from "../../audit/audit-request.js";
 import { type AuditResult, auditFiles } from "../../audit/audit-result.js";
 import { getColors, type Io } from "../io.js";
-import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, attackFlag, endpointOption, quietOption } from "../options.js";
 import { formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { listenForStop } from "../signals.js";
@@ -23,22 +23,8 @@ export const examples = [
 
 export function define(command: Command, io: Io): void {
   const { shape } = auditRequestSchema;
-  addOptions(command.argument("<model>", shape.model.description), shape, {
-    ...dataFlags,
-    trainData: "<file>",
-    sliceColumn: "<column>",
-    positiveLabel: "<label>",
-    minutes: "<number>",
-    attacks: "--attack <name[:key=value,…]>",
-    numExamples: "<count>",
-    queryBudget: "<count>",
-    maxChanges: "<count>",
-    substitutions: "<source>",
-    minContextSimilarity: "<number>",
-    seed: "<number>",
-    out: "<folder>",
-    ...runtimeFlags,
-  })
+  const withModel = command.argument("<model>", shape.model.description);
+  addOptions(withModel, shape, ["model", "endpoint"], { attacks: attackFlag })
     .addOption(endpointOption())
     .option("--json", "print verdict, findings, clean and underAttack as JSON")
     .addOption(quietOption())

@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { calibrate, calibrateRequestSchema } from "../../actions/calibrate.js";
 import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import type { Io } from "../io.js";
-import { addOptions, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, quietOption } from "../options.js";
 import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
 
@@ -18,13 +18,7 @@ export function define(command: Command, io: Io): void {
   const withRun = command
     .argument("<run>", shape.model.description)
     .requiredOption("--benign <file>", shape.benign.description);
-  addOptions(withRun, shape, {
-    textColumn: "<column>",
-    fpr: "<rate>",
-    positiveLabel: "<label>",
-    windows: "<words>",
-    ...runtimeFlags,
-  })
+  addOptions(withRun, shape, ["model", "benign"])
     .option("--json", "print threshold, fpr and examples as JSON")
     .addOption(quietOption())
     .action((model, { json, quiet, ...request }) =>

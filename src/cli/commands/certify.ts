@@ -5,7 +5,7 @@ import { formatCount, formatInterval, formatPercent } from "../../base/format.js
 import { certificates, describeEdits, describeGuard } from "../../proofs/certificates/index.js";
 import type { CertificateReport } from "../../runs/certificate-folder.js";
 import type { Io } from "../io.js";
-import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, quietOption, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { listenForStop } from "../signals.js";
@@ -28,18 +28,8 @@ export const examples = [
 
 export function define(command: Command, io: Io): void {
   const { shape } = certifyRequestSchema;
-  const withKind = addOptions(command.argument("<run>", shape.model.description), shape, {
-    kind: "<name[:key=value,…]>",
-  });
-  addOptions(withKind.addOption(splitOption()), shape, {
-    ...dataFlags,
-    numExamples: "<count>",
-    seed: "<number>",
-    edits: "<count>",
-    out: "<folder>",
-    resume: "",
-    ...runtimeFlags,
-  })
+  const withSplit = command.argument("<run>", shape.model.description).addOption(splitOption());
+  addOptions(withSplit, shape, ["model", "split"])
     .option("--json", "print kind, examples, clean accuracy and certified accuracy by edits as JSON")
     .addOption(quietOption())
     .action((model, { json, quiet, ...request }) =>

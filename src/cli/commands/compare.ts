@@ -23,7 +23,7 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = compareRequestSchema;
   const withRuns = command.argument("<runs...>", shape.runs.description);
-  addOptions(withRuns, shape, { seed: "<number>" })
+  addOptions(withRuns, shape, ["runs"])
     .option("--column <name>", "compare only this column of a sweep, or this task of a folder of runs")
     .option("--json", "print the comparisons as JSON")
     .action(async (folders, { json, column, ...request }) => {

@@ -7,7 +7,7 @@ import { computePrecision } from "../../evaluation/operating-points.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import type { Io } from "../io.js";
-import { addOptions, createOption, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, createOption, quietOption, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatTable } from "../output.js";
 import { type CommandCallbacks, createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
@@ -23,17 +23,8 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = evaluateRequestSchema;
   const withSplit = command.argument("<model>", shape.model.description).addOption(splitOption());
-  addOptions(withSplit, shape, {
-    ...dataFlags,
-    maxSamples: "<count>",
-    seed: "<number>",
-    threshold: "<probability>",
-    slices: "<column>",
-    windows: "<words>",
-    positiveLabel: "<label>",
-    ...runtimeFlags,
-  })
-    .addOption(createOption("benign", shape.benign, "<name=file>").argParser(parseBenignOption))
+  addOptions(withSplit, shape, ["model", "split", "benign"])
+    .addOption(createOption("benign", shape.benign, "--benign <name=file>").argParser(parseBenignOption))
     .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
     .addOption(quietOption())
     .action((model, { json, quiet, task, split, ...request }) =>

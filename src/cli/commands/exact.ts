@@ -5,15 +5,7 @@ import { formatCount, formatNumber, formatPercent } from "../../base/format.js";
 import { createPartRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { tabulateExact } from "../../runs/exact-folder.js";
 import type { Io } from "../io.js";
-import {
-  addOptions,
-  attackOption,
-  dataFlags,
-  endpointOption,
-  quietOption,
-  runtimeFlags,
-  splitOption,
-} from "../options.js";
+import { addOptions, attackOption, endpointOption, quietOption, splitOption } from "../options.js";
 import { formatDegeneracyLine, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { listenForStop } from "../signals.js";
@@ -36,25 +28,8 @@ export function define(command: Command, io: Io): void {
     .argument("<model>", shape.model.description)
     .addOption(attackOption(shape.attacks.description!))
     .addOption(splitOption());
-  const withRequest = addOptions(withSplit, shape, {
-    maxChanges: "<count>",
-    decidedMargin: "<number>",
-    budget: "<texts>",
-    substitutions: "<table>",
-    inVocabSubstitutes: "",
-    caseSensitiveSubstitutes: "",
-    minContextSimilarity: "<number>",
-    sentenceEncoder: "<model>",
-    ...dataFlags,
-    numExamples: "<count>",
-    sampling: "<name>",
-    seed: "<number>",
-    out: "<folder>",
-    tokenization: "<name>",
-    maxLength: "<tokens>",
-    ...runtimeFlags,
-  });
-  addOptions(withRequest, shardOptions, { processes: "<count>" })
+  const withRequest = addOptions(withSplit, shape, ["model", "attacks", "split", "endpoint"]);
+  addOptions(withRequest, shardOptions)
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .addOption(endpointOption())

@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { type ExportComparison, type ExportReport, exportModel, exportRequestSchema } from "../../actions/export.js";
 import { formatBytes, formatNumber, formatPercent } from "../../base/format.js";
 import type { Io } from "../io.js";
-import { addOptions, dataFlags, quietOption } from "../options.js";
+import { addOptions, quietOption } from "../options.js";
 import { formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
@@ -17,8 +17,7 @@ export const examples = [
 
 export function define(command: Command, io: Io): void {
   const { shape } = exportRequestSchema;
-  const flags = { to: "<format>", quantize: "<type>", ...dataFlags, numExamples: "<count>", threads: "<count>" };
-  addOptions(command.argument("<model>", shape.model.description), shape, flags)
+  addOptions(command.argument("<model>", shape.model.description), shape, ["model", "out"])
     .requiredOption("--out <folder>", shape.out.description)
     .option("--json", "print the files and the comparison as JSON")
     .addOption(quietOption())

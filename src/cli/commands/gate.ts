@@ -6,7 +6,7 @@ import { describeGate, type GateReport } from "../../actions/gate/report.js";
 import { UserError } from "../../base/errors.js";
 import { ExitCode } from "../command.js";
 import { type Io, removeControls } from "../io.js";
-import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { addOptions, attackFlag, endpointOption, quietOption, splitOption } from "../options.js";
 import { formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
@@ -26,25 +26,8 @@ const internalError = 3;
 
 export function define(command: Command, io: Io): void {
   const { shape } = gateRequestSchema;
-  const flags = {
-    attacks: "--attack <name>",
-    substitutions: "<source>",
-    ...dataFlags,
-    numExamples: "<count>",
-    seed: "<number>",
-    minContextSimilarity: "<number>",
-    queryBudget: "<count>",
-    maxDrop: "<points>",
-    maxCleanDrop: "<points>",
-    minRobust: "<percent>",
-    minCertified: "<percent>",
-    edits: "<count>",
-    lock: "<file>",
-    out: "<folder>",
-    ...runtimeFlags,
-    allowCode: "",
-  };
-  addOptions(command.argument("<model>", shape.model.description), shape, flags)
+  const withModel = command.argument("<model>", shape.model.description);
+  addOptions(withModel, shape, ["model", "baseline", "split", "endpoint"], { attacks: attackFlag })
     .requiredOption("--baseline <model>", shape.baseline.description)
     .addOption(splitOption())
     .addOption(endpointOption())

@@ -6,7 +6,7 @@ import type { HardenPlan, HardenTime } from "../../harden/harden.js";
 import { type HardenCallbacks, type HardenResult, hardenFromFlags } from "../../harden/harden.js";
 import { hardenRequestSchema } from "../../harden/harden-request.js";
 import { getColors, type Io } from "../io.js";
-import { addOptions, dataFlags, groupOptions, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, attackFlag, groupOptions, quietOption } from "../options.js";
 import { formatPath, formatTable } from "../output.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
@@ -23,32 +23,7 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  const { data, textColumn, labelColumn, labelMap, task, skipBadRows } = dataFlags;
-  const withRequest = addOptions(command, hardenRequestSchema.shape, {
-    // The flags of the short help come first.
-    ...{ data, textColumn, labelColumn, labelMap, task },
-    minutes: "<number>",
-    model: "<reference>",
-    method: "<name[:key=value,…]>",
-    epochs: "<number>",
-    attacks: "--attack <name[:key=value,…]>",
-    numExamples: "<count>",
-    attackedLabel: "<label>",
-    out: "<folder>",
-    resume: "",
-    skipBadRows,
-    validationData: "<file>",
-    testData: "<file>",
-    tokenization: "<name>",
-    substitutions: "<table>",
-    maxLength: "<tokens>",
-    maxTrainSamples: "<count>",
-    batchSize: "<count>",
-    learningRate: "<rate>",
-    minContextSimilarity: "<number>",
-    seed: "<number>",
-    ...runtimeFlags,
-  });
+  const withRequest = addOptions(command, hardenRequestSchema.shape, [], { attacks: attackFlag });
   groupOptions(withRequest.options, hardenRequestSchema);
   withRequest
     .option("--no-resume", "stop with an error if the folder already has runs")

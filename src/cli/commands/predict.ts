@@ -9,7 +9,7 @@ import {
 } from "../../actions/predict/write-predictions.js";
 import { readTexts } from "../../tasks/read-texts.js";
 import { type Io, write } from "../io.js";
-import { addOptions, appendValue, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, appendValue, quietOption } from "../options.js";
 import { printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 
@@ -30,12 +30,7 @@ export function define(command: Command, io: Io): void {
     .argument("[file]", textsArgument, "-")
     .addOption(textColumn.argParser(appendValue))
     .option("--out <file>", "write a table (.csv, .tsv or .jsonl): the columns of the input and the predictions");
-  addOptions(withTexts, shape, {
-    windows: "<words>",
-    positiveLabel: "<label>",
-    rejectHidden: "",
-    ...runtimeFlags,
-  })
+  addOptions(withTexts, shape, ["model", "flushWhenIdle"])
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
     .action(async (model, file, { json, quiet, out, textColumn: given = [], ...request }) => {

@@ -11,7 +11,7 @@ export const examples = ["temper prune runs --dry-run", "temper prune runs/sst2-
 
 export function define(command: Command, io: Io): void {
   const { shape } = pruneRequestSchema;
-  addOptions(command.argument("<folders...>", shape.folders.description), shape, { checkpoints: "", dryRun: "" })
+  addOptions(command.argument("<folders...>", shape.folders.description), shape, ["folders"])
     .option("--json", "print the runs as JSON")
     .action(async (folders, { json, ...options }) => {
       const pruned = await prune({ folders, ...options });

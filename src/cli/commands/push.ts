@@ -18,7 +18,7 @@ export function define(command: Command, io: Io): void {
   const withArguments = command
     .argument("<run>", shape.run.description)
     .argument("<repository>", shape.repository.description);
-  addOptions(withArguments, shape, { public: "", message: "<text>", dryRun: "" })
+  addOptions(withArguments, shape, ["run", "repository"])
     .option("--json", "print the address, the files and the commit as JSON")
     .action(async (run, repository, { json, ...options }) => {
       const report = await push({ run, repository, ...options });

@@ -13,7 +13,7 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = reportRequestSchema;
   const withRuns = command.argument("<runs...>", shape.runs.description);
-  addOptions(withRuns, shape, { out: "<file>", title: "<text>" })
+  addOptions(withRuns, shape, ["runs"], { out: "--out <file>" })
     .option("--json", "print the counts of the report as JSON")
     .action(async (runs, { json, ...request }) => {
       const result = await report({ runs, ...request });

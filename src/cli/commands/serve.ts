@@ -2,7 +2,7 @@ import type { Command } from "@commander-js/extra-typings";
 import type { LoggedRequest } from "../../serve/serve-model.js";
 import { serve, serveRequestSchema } from "../../serve/serve-model.js";
 import { type Io, write } from "../io.js";
-import { addOptions, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, quietOption } from "../options.js";
 import { createCallbacks } from "../progress.js";
 import { waitForSignal } from "../signals.js";
 
@@ -18,23 +18,7 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = serveRequestSchema;
   const withModel = command.argument("<model>", shape.model.description);
-  addOptions(withModel, shape, {
-    port: "<number>",
-    host: "<address>",
-    allowedHosts: "<name>",
-    apiKey: "<key>",
-    maxTexts: "<count>",
-    maxBatchTexts: "<count>",
-    maxPasses: "<count>",
-    maxClientPasses: "<count>",
-    maxQueuedPasses: "<count>",
-    maxConnections: "<count>",
-    maxCharacters: "<count>",
-    windows: "<words>",
-    positiveLabel: "<label>",
-    rejectHidden: "",
-    ...runtimeFlags,
-  })
+  addOptions(withModel, shape, ["model"])
     .option("--log-requests", "print one JSON line per request to standard error")
     .addOption(quietOption())
     .action(async (model, { quiet, logRequests, ...request }) => {

@@ -14,7 +14,7 @@ export const examples = ["temper studio --open", "temper studio runs/sst2 runs/r
 export function define(command: Command, io: Io): void {
   const { shape } = studioRequestSchema;
   const withFolders = command.argument("[folders...]", `${shape.folders.description} (default: runs)`);
-  const withOptions = addOptions(withFolders, shape, { port: "<number>" });
+  const withOptions = addOptions(withFolders, shape, ["folders"]);
   withOptions.option("--open", "open the page in the browser of this desktop").action(async (folders, given) => {
     const { open, ...request } = given;
     const callbacks = createCallbacks(io, false);

@@ -30,13 +30,7 @@ function defineBuild(command: Command, io: Io): void {
     .description("build a substitution table from word vectors, such as counter-fitted vectors")
     .showHelpAfterError("Run `temper substitutions build --help` to see its options.")
     .requiredOption("--vectors <file>", shape.vectors.description);
-  addOptions(build, shape, {
-    vocabulary: "<file>",
-    maxNeighbors: "<count>",
-    maxDistance: "<number>",
-    out: "<file>",
-    threads: "<count>",
-  })
+  addOptions(build, shape, ["vectors"], { out: "--out <file>" })
     .option("--json", "print the result as JSON")
     .addOption(quietOption())
     .addHelpText("after", formatHelp([buildExample], "Run the same command again to continue a stopped one."))
@@ -58,16 +52,7 @@ function defineLmConstraint(command: Command, io: Io): void {
     .description("build the file of the substitutes that a language model allows, for the genetic attack")
     .showHelpAfterError("Run `temper substitutions lm-constraint --help` to see its options.")
     .requiredOption("--out <file>", shape.out.description);
-  addOptions(constraint, shape, {
-    scores: "<file>",
-    maskedLm: "<model>",
-    data: "<file>",
-    substitutions: "<table>",
-    minDifference: "<number>",
-    maxLength: "<tokens>",
-    device: "<name>",
-    threads: "<count>",
-  })
+  addOptions(constraint, shape, ["out"])
     .option("--json", "print the result as JSON")
     .addOption(quietOption())
     .addHelpText(

@@ -35,27 +35,9 @@ export const examples = [
 
 function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
-  const withRequest = addOptions(command.argument("[file]", `${shape.file.description}; none: list those`), shape, {
-    out: "<folder>",
-    profile: "<name>",
-    set: "<key=value>",
-    jobs: "<count>",
-    trainJobs: "<count>",
-    attackProcesses: "<count>",
-    resume: "",
-    allowManyRuns: "--yes",
-    allowCode: "",
-    backend: "<name>",
-    detach: "",
-  });
-  return addOptions(withRequest, slurmKeys, {
-    partition: "<name>",
-    gpus: "<count>",
-    cpus: "<count>",
-    time: "<limit>",
-    memory: "<size>",
-    options: "--sbatch <option>",
-  })
+  const withFile = command.argument("[file]", `${shape.file.description}; none: list those`);
+  const withRequest = addOptions(withFile, shape, ["file", "estimate", "slurm"], { allowManyRuns: "--yes" });
+  return addOptions(withRequest, slurmKeys, [], { options: "--sbatch <option>" })
     .option("--dry-run", "print the plan and its cost; write nothing")
     .option("--no-estimate", "skip measuring how long it will take")
     .option("--json", "print the plan or the table as JSON")

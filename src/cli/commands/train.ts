@@ -14,7 +14,7 @@ import { type ConfigSources, type ResolvedRun, readRun } from "../../settings/re
 import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import type { Io } from "../io.js";
-import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, appendValue, quietOption } from "../options.js";
 import { formatNext, formatPath, formatTable } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
@@ -37,29 +37,14 @@ export function addTrainOptions(command: Command) {
       new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(appendValue),
     )
     .option("--allow-code", "run the custom methods (.js) that the file names");
-  const withSettings = addOptions(withSources, runConfigSchema.shape, {
-    model: "<reference>",
-    ...dataFlags,
-    validationData: "<file>",
-    testData: "<file>",
+  const unusual = ["headInit", "maxValidationSamples", "maxTestSamples", "train", "cudaGraphs"] as const;
+  const withSettings = addOptions(withSources, runConfigSchema.shape, unusual, {
     methods: "--method <name[:key=value,…]>",
-    tokenization: "<name>",
-    normalize: "<name>",
-    head: "<name>",
-    headFromModel: "",
-    pooling: "<name>",
-    maxLength: "<tokens>",
-    maxTrainSamples: "<count>",
-    seed: "<number>",
     tags: "--tag <word>",
-    substitutions: "<table>",
-    inVocabSubstitutes: "",
-    caseSensitiveSubstitutes: "",
-    ...runtimeFlags,
   });
-  const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
-  const withTraining = addOptions(withSettings, trainSettingsSchema.shape, trainFlags);
-  return addOptions(withTraining, processOptions, { processes: "<count>", timeout: "<seconds>" })
+  const { epochs, batchSize, learningRate, saveTotalLimit } = trainSettingsSchema.shape;
+  const withTraining = addOptions(withSettings, { epochs, batchSize, learningRate, saveTotalLimit });
+  return addOptions(withTraining, processOptions)
     .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")

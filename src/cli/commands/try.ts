@@ -14,7 +14,7 @@ export const note =
 export const examples = ["temper try", "temper try --seed 3"];
 
 export function define(command: Command, io: Io): void {
-  addOptions(command, tryRequestSchema.shape, { seed: "<number>" })
+  addOptions(command, tryRequestSchema.shape)
     .option("--json", "print the attacks on both filters as JSON")
     .addOption(quietOption())
     .action(({ json, quiet, ...request }) =>

@@ -4,7 +4,7 @@ import { verify } from "../../audit/verify-audit.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import type { VerifiedClass } from "../../base/verification.js";
 import type { Io } from "../io.js";
-import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, endpointOption, quietOption } from "../options.js";
 import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
 
@@ -31,14 +31,7 @@ export const examples = [
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withJournals = command.argument("<journals...>", shape.journals.description);
-  addOptions(withJournals, shape, {
-    model: "<reference>",
-    substitutions: "<table>",
-    repeat: "<count>",
-    blocks: "<count>",
-    seed: "<number>",
-    ...runtimeFlags,
-  })
+  addOptions(withJournals, shape, ["journals", "endpoint"])
     .addOption(endpointOption())
     .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())
