@@ -11,13 +11,10 @@ export interface CommandModule {
   readonly note?: string;
 }
 
-/** The groups of commands, in the order of the help. */
-export type CommandGroup = "Start" | "Attack" | "Prove" | "Compare" | "Ship" | "Research";
-
 export interface CommandEntry {
-  readonly group: CommandGroup;
+  readonly group: string;
   readonly summary: string;
-  readonly hidden?: boolean;
+  readonly hidden: boolean;
   load(): Promise<CommandModule>;
 }
 

@@ -61,7 +61,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
       "after",
       "\nExamples:\n  $ temper try\n  $ temper harden --data reviews.csv\n  $ temper attack exported-model --task sst2\n",
     );
-  for (const [name, { group, summary, hidden = false, load }] of Object.entries(commands)) {
+  for (const [name, { group, summary, hidden, load }] of Object.entries(commands)) {
     // A command inherits the settings of the program when it is created.
     const command = program
       .command(name, { hidden })
