@@ -10,15 +10,7 @@ import { hashExamples } from "../runs/environment.js";
 import { getRunPath, isRunFolder } from "../runs/run-files.js";
 import type { HardenPlan } from "./plan.js";
 import type { HardenData } from "./read-data.js";
-import type { Sizes } from "./sizes.js";
-
-const sizesSchema = z.object({
-  steps: z.number(),
-  trainTexts: z.number(),
-  maxTokens: z.number(),
-  innerSteps: z.number(),
-  attackedTexts: z.number(),
-}) satisfies z.ZodType<Sizes>;
+import { sizesSchema } from "./sizes.js";
 
 /** harden.json: what the folder was started with. The same command continues it. */
 const attemptSchema = z.object({

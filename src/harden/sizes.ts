@@ -1,15 +1,17 @@
+import { z } from "zod";
 import { formatSpec, parseSpec } from "../base/spec.js";
 
-export interface Sizes {
+export const sizesSchema = z.object({
   /** Optimizer steps of each training, if a batch has 32 texts. */
-  readonly steps: number;
-  readonly trainTexts: number;
-  readonly maxTokens: number;
+  steps: z.number(),
+  trainTexts: z.number(),
+  maxTokens: z.number(),
   /** Steps of the adversary of the default method per optimizer step. */
-  readonly innerSteps: number;
+  innerSteps: z.number(),
   /** Attacked texts of that length. Of shorter ones, more are attacked. */
-  readonly attackedTexts: number;
-}
+  attackedTexts: z.number(),
+});
+export type Sizes = Readonly<z.output<typeof sizesSchema>>;
 
 /** Sizes from the least work to the most. With fewer than 75 steps, the small model learns little. */
 export const sizeLadder: readonly Sizes[] = [

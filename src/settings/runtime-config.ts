@@ -104,13 +104,12 @@ export function resolveRuntime(options: RuntimeOptions = {}, needs: PrecisionNee
   const { device: wanted = "auto", precision = null } = options;
   const threads = resolveThreads(options.threads);
   const device = chooseDevice(wanted === "auto" ? undefined : wanted);
-  if (device === "cpu") {
-    const used = chooseCpuPrecision(precision, needs);
-    const computeDtype = used === "bf16" ? "bfloat16" : "float32";
-    return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
-  }
-  const used = chooseGpuPrecision(precision === "auto" ? null : precision, needs.requiresFloat32 ?? false);
-  return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
+  const used =
+    device === "cpu"
+      ? chooseCpuPrecision(precision, needs)
+      : chooseGpuPrecision(precision === "auto" ? null : precision, needs.requiresFloat32 ?? false);
+  const computeDtype = used === "bf16" ? "bfloat16" : "float32";
+  return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
 }
 
 /**

@@ -1,8 +1,6 @@
 import { rm } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { z } from "zod";
-import { attackOutputOptions } from "../actions/attack/attack-outputs.js";
 import { claim, waitForClaim } from "../base/claim.js";
 import { UserError } from "../base/errors.js";
 import { createFolder, exists, writeFileAtomic } from "../base/files.js";
@@ -139,10 +137,10 @@ export function listOutdatedAttacks(
   request: Extract<WorkRequest, { kind: "attack" }>,
 ): string[] {
   const { attacks } = request;
-  // More examples extend a journal, and other outputs are written from it.
+  // More examples extend a journal, and another dataset is written from it.
   const numExamples = Math.max(earlier.numExamples, request.numExamples);
-  const outputs = z.object(attackOutputOptions).parse(request);
-  const canContinue = hashRequest({ ...earlier, ...outputs, attacks, numExamples }) === hashRequest(request);
+  const { saveDataset } = request;
+  const canContinue = hashRequest({ ...earlier, saveDataset, attacks, numExamples }) === hashRequest(request);
   const hasSameExamples = canContinue && earlier.numExamples === request.numExamples;
   const unchanged = new Set(canContinue ? attacks.map((spec) => JSON.stringify(spec)) : []);
   return earlier.attacks

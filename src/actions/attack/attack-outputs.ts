@@ -1,15 +1,9 @@
 import { dirname, extname } from "node:path";
-import { z } from "zod";
 import { readJournal } from "../../attacks/journal.js";
 import { UserError } from "../../base/errors.js";
 import { checkWritable, createFolder, writeFileAtomic } from "../../base/files.js";
-import { orNull } from "../../base/validate.js";
 import { getJournalPath } from "../../runs/attack-folder.js";
 import type { Task } from "../../tasks/index.js";
-
-export const attackOutputOptions = {
-  saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
-};
 
 /** Rejects a dataset that cannot be written, before the attack. */
 export function checkDatasetPath(path: string): void {

@@ -12,7 +12,6 @@ import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.j
 import { tokenizations } from "../../text/encoding.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { guardOptions } from "../predict/certified-model.js";
-import { attackOutputOptions } from "./attack-outputs.js";
 import { constraintOptions } from "./request-constraints.js";
 
 const shape = {
@@ -56,7 +55,7 @@ const shape = {
   ),
   lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
   ...recipeResourceOptions,
-  ...attackOutputOptions,
+  saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
   ...guardOptions,
   calibrated: z
     .boolean()

@@ -5,31 +5,22 @@ import { runConfigSchema } from "../../settings/config.js";
 
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** Settings of `temper train` that have their own flag. `--set` reaches all others. */
-const trainFlags: ReadonlySet<string> = new Set([
-  ...[
-    "task",
-    "data",
-    "validationData",
-    "testData",
-    "labelColumn",
-    "tokenization",
-    "normalize",
-    "head",
-    "pooling",
-    "maxLength",
-    "maxTrainSamples",
-  ],
-  ...["substitutions", "seed", "device", "precision", "threads"],
-  ...["train.epochs", "train.batchSize", "train.learningRate"],
-]);
+/** Settings of `temper train` without a flag of their own. `--set` reaches them. */
+export const unusualSettings = ["headInit", "maxValidationSamples", "maxTestSamples", "train", "cudaGraphs"] as const;
+const trainFlags = ["train.epochs", "train.batchSize", "train.learningRate", "train.saveTotalLimit"];
+
+function hasFlag(key: string): boolean {
+  return key.startsWith("train.") ? trainFlags.includes(key) : !unusualSettings.some((unusual) => unusual === key);
+}
 
 /** The command that repeats a run, with every setting that is not the default. */
 export function formatTrainCommand({ config, folder }: Pick<RunFolder, "config" | "folder">): string {
   const { model, train, textColumn, methods, ...rest } = config;
   const defaults = runConfigSchema.parse({ model });
   const format = (key: string, value: unknown): string[] =>
-    trainFlags.has(key) && value !== null ? [toFlag(key), String(value)] : ["--set", `${key}=${JSON.stringify(value)}`];
+    hasFlag(key) && ["string", "number"].includes(typeof value)
+      ? [toFlag(key), String(value)]
+      : ["--set", `${key}=${JSON.stringify(value)}`];
   return formatCommandLine([
     ...["temper", "train", "--model", model],
     ...textColumn.flatMap((column) => ["--text-column", column]),

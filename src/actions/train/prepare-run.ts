@@ -147,17 +147,12 @@ export async function loadExamples(
 }
 
 export async function describeEnvironment(
-  {
-    job: { model, task },
-    runtime,
-    examples: { train, validation },
-  }: Pick<PreparedRun, "runtime"> & {
-    readonly job: Pick<PreparedRun["job"], "model" | "task">;
-    readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
-  },
-  substitutions: string | null,
+  { job, runtime, examples }: PreparedRun,
   dataFile: string | null,
 ): Promise<Environment> {
+  const { model, task } = job;
+  const { train, validation } = examples;
+  const table = await job.loadSubstitutions?.();
   return {
     temper: readPackageVersion(),
     commit: readGitCommit(packageRoot),
@@ -176,7 +171,7 @@ export async function describeEnvironment(
       file: dataFile,
       source: task.source ? { repository: task.source.repository, revision: task.source.revision } : null,
     },
-    substitutions,
+    substitutions: table?.hash ?? null,
   };
 }
 

@@ -29,16 +29,12 @@ import { Run } from "../run.js";
 import { describeEnvironment, findPreparedModel, type PreparedRun, prepareRun } from "./prepare-run.js";
 
 const trainOptionsSchema = z.strictObject({
+  /** The run folder. Default: runs/TASK-METHOD-seedN. */
   out: z.string().optional(),
+  /** Continue the run in the folder. A finished run is only read. */
   resume: z.boolean().default(false),
 });
-
-interface TrainOptions {
-  /** The run folder. Default: runs/TASK-METHOD-seedN. */
-  readonly out?: string | undefined;
-  /** Continue the run in the folder. A finished run is only read. */
-  readonly resume?: boolean | undefined;
-}
+type TrainOptions = z.input<typeof trainOptionsSchema>;
 
 /**
  * The settings of a run, and where it is stored.
@@ -118,8 +114,7 @@ async function trainPreparedRun(training: {
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   writer.checkDiskSpace(estimateDiskBytes(countModelParameters(model.architecture), config.train, before !== null));
-  const table = await job.loadSubstitutions?.();
-  const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
+  const environment = await describeEnvironment(prepared, dataHash);
   checkSameInputs(ranks, environment, examples.test);
   const earlier = await before?.environment();
   if (earlier) compareEnvironments(writer.folder, earlier, environment, (message) => warn(callbacks, message));
@@ -193,8 +188,7 @@ export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Ca
   const prepared = await prepareRun(run);
   const { job, examples } = prepared;
   try {
-    const table = await job.loadSubstitutions?.();
-    checkSameInputs(ranks, await describeEnvironment(prepared, table?.hash ?? null, null), examples.test);
+    checkSameInputs(ranks, await describeEnvironment(prepared, null), examples.test);
     const attackTexts = deferTextAttack(prepared, callbacks);
     await runTraining({ ...job, ...callbacks, attackTexts, files: null, resume: false }, ranks);
   } finally {

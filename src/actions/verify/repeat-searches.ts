@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { z } from "zod";
 import { type JournalHeader, readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import type { RepeatedSearches } from "../../attacks/verify.js";
@@ -16,7 +15,6 @@ import { hashExamples } from "../../runs/environment.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import { createTask } from "../../tasks/task.js";
 import { attack } from "../attack/attack.js";
-import { attackOutputOptions } from "../attack/attack-outputs.js";
 import { type AttackRequest, attackRequestSchema, toBudgetKeys } from "../attack/attack-request.js";
 
 interface RepeatOptions extends Pick<RuntimeOptions, "device" | "threads"> {
@@ -69,7 +67,7 @@ export async function repeatSearches(
     const repeated = {
       ...Object.fromEntries(known),
       // No other file is written.
-      ...z.object(attackOutputOptions).parse({}),
+      saveDataset: null,
       model,
       out,
       resume: false,

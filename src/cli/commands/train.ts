@@ -1,6 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
 import { estimateResolved, type RunEstimate } from "../../actions/train/estimate-run.js";
+import { unusualSettings } from "../../actions/train/format-train-command.js";
 import { trainResolved } from "../../actions/train/train.js";
 import { UserError } from "../../base/errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../base/format.js";
@@ -37,8 +38,7 @@ export function addTrainOptions(command: Command) {
       new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(appendValue),
     )
     .option("--allow-code", "run the custom methods (.js) that the file names");
-  const unusual = ["headInit", "maxValidationSamples", "maxTestSamples", "train", "cudaGraphs"] as const;
-  const withSettings = addOptions(withSources, runConfigSchema.shape, unusual, {
+  const withSettings = addOptions(withSources, runConfigSchema.shape, unusualSettings, {
     methods: "--method <name[:key=value,…]>",
     tags: "--tag <word>",
   });
