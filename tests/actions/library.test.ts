@@ -45,21 +45,8 @@ const scaledLoss = defineMethod({
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const substitutions = join(folder, "substitutions.json");
-  writeFileSync(
-    substitutions,
-    JSON.stringify({
-      good: ["dull"],
-      fine: ["cold"],
-      bright: ["grey"],
-      warm: ["cold"],
-      bad: ["warm"],
-      dull: ["good"],
-      grey: ["fine"],
-      film: ["plot"],
-      was: ["it"],
-      the: ["a"],
-    }),
-  );
+  const swaps = { good: ["dull"], fine: ["cold"], bright: ["grey"], warm: ["cold"], bad: ["warm"], dull: ["good"] };
+  writeFileSync(substitutions, JSON.stringify({ ...swaps, grey: ["fine"], film: ["plot"], was: ["it"], the: ["a"] }));
   config = {
     model: await writeTinyBert(join(folder, "tiny-bert")),
     data: examples,
@@ -157,11 +144,6 @@ describe("a program without the CLI", () => {
     const { path } = await writeReport({ runs: [join(folder, "runs")], out: join(folder, "report.html") });
     expect(readFileSync(path, "utf8")).toContain("pwws");
     expect(getMemoryStats().tensors).toBe(before);
-  });
-
-  test("temper runs shows the runs", async () => {
-    const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/runs\/reviews +\S+ +data +standard +0 +finished/);
   });
 });
 

@@ -30,8 +30,10 @@ const genetic = "genetic:population=6,iterations=4";
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
 const own = (made: TinyVictim): string[] => ["--data", made.data, ...columns];
 
+/** Flags are separated by spaces. */
 async function attack(made: TinyVictim, ...more: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  return invoke(["attack", made.run, ...own(made), "--out", out, ...cpu, ...more]);
+  const flags = more.flatMap((words) => words.split(" "));
+  return invoke(["attack", made.run, ...own(made), "--out", out, ...cpu, ...flags]);
 }
 
 async function report(made: TinyVictim, ...more: string[]): Promise<AttackReport> {
@@ -44,17 +46,7 @@ describe("temper attack", () => {
   test("writes one journal per attack and a report with the worst case over all attacks", async () => {
     const countTensors = (): number => (isOnnxSuite ? 0 : getMemoryStats().tensors);
     const before = countTensors();
-    const found = await report(
-      victim,
-      "--attack",
-      "pwws",
-      "--attack",
-      genetic,
-      "--attack",
-      "random",
-      "--num-examples",
-      "40",
-    );
+    const found = await report(victim, `--attack pwws --attack ${genetic} --attack random --num-examples 40`);
     expect(countTensors()).toBe(before);
     expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
     expect(Object.keys(found.attacks)).toEqual(["pwws", "genetic", "random"]);
@@ -127,15 +119,7 @@ describe("temper attack", () => {
       "pwws",
     ]);
     // Journals of another attack space are not included.
-    const narrow = await report(
-      victim,
-      "--attack",
-      "random",
-      "--num-examples",
-      "30",
-      "--resume",
-      "--protect-stop-words",
-    );
+    const narrow = await report(victim, "--attack random --num-examples 30 --resume --protect-stop-words");
     expect(Object.keys(narrow.attacks)).toEqual(["random"]);
   });
 
@@ -174,18 +158,8 @@ describe("temper attack", () => {
   });
 
   test("respects constraints and the query budget", async () => {
-    const found = await report(
-      victim,
-      "--attack",
-      "pwws",
-      "--num-examples",
-      "20",
-      "--query-budget",
-      "4",
-      "--max-modification-rate",
-      "0.2",
-      "--protect-stop-words",
-    );
+    const constraints = "--query-budget 4 --max-modification-rate 0.2 --protect-stop-words";
+    const found = await report(victim, "--attack pwws --num-examples 20", constraints);
     expect(found.attacks.pwws!.queries.p95).toBeLessThanOrEqual(4);
     const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);
     for (const line of lines) {
@@ -259,27 +233,8 @@ describe("temper attack", () => {
       unknown
     >;
     writeFileSync(join(foreign, "config.json"), JSON.stringify(config));
-    const flags = [
-      ...own(victim),
-      "--substitutions",
-      victim.substitutions,
-      "--attack",
-      "greedy",
-      "--num-examples",
-      "10",
-      "--out",
-      out,
-      ...cpu,
-    ];
-    const { code, stdout } = await invoke([
-      "attack",
-      foreign,
-      ...flags,
-      "--tokenization",
-      "word",
-      "--max-length",
-      "10",
-    ]);
+    const flags = `--substitutions ${victim.substitutions} --attack greedy --num-examples 10`;
+    const { code, stdout } = await attack({ ...victim, run: foreign }, flags, "--tokenization word --max-length 10");
     expect(code).toBe(0);
     expect(stdout).toContain("The model was trained with subword tokenization, but attacked with word tokenization.");
     expect(await invoke(["verify", join(out, "greedy.jsonl"), "--model", foreign, ...cpu])).toMatchObject({ code: 0 });
@@ -302,14 +257,8 @@ describe("temper attack", () => {
       const journal = join(where, "greedy.jsonl");
       const common = ["--attack", "greedy", "--num-examples", "20", "--out", where];
       expect(await attack(word, ...common, ...flags)).toMatchObject({ code: 0 });
-      const verified = await invoke([
-        "verify",
-        journal,
-        "--model",
-        word.run,
-        ...flags.filter((flag) => flag !== "--in-vocab-substitutes"),
-        ...cpu,
-      ]);
+      const table = flags.filter((flag) => flag !== "--in-vocab-substitutes");
+      const verified = await invoke(["verify", journal, "--model", word.run, ...table, ...cpu]);
       expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every substitute is in") });
       expect(verified.stdout.includes("vocabulary")).toBe(flags.includes("--in-vocab-substitutes"));
       return readFileSync(journal, "utf8")
@@ -334,18 +283,7 @@ describe("temper attack", () => {
       label === "positive" ? "negative" : "positive",
     );
     writeFileSync(labels, text);
-    const { code, stdout } = await invoke([
-      "attack",
-      victim.run,
-      "--data",
-      labels,
-      ...columns,
-      "--out",
-      out,
-      ...cpu,
-      "--attack",
-      "greedy",
-    ]);
+    const { code, stdout } = await attack({ ...victim, data: labels }, "--attack greedy");
     expect(code).toBe(0);
     expect(stdout).toContain("Check the order of the labels.");
   });

@@ -105,7 +105,6 @@ describe("train", () => {
 
   test.each<[string, string[], RegExp]>([
     ["no model", ["--data", "x.tsv"], /config: model: expected a model \(--model\)/],
-    ["an unknown task", ["--model", "m", "--task", "sst3"], /Unknown task "sst3" \(did you mean "sst2"\?\)/],
     ["an unknown setting", ["--model", "m", "--set", "train.lr=1"], /--set: unknown key train\.lr/],
     ["a value that is not a number", ["--learning-rate", "fast"], /Expected a number\./],
     [
@@ -130,31 +129,15 @@ describe("train", () => {
     };
     const good = reviews(60, "rows").map(({ text, label }) => `${text}\t${label}`);
 
-    test.each<[string, string, string, RegExp]>([
-      [
-        "a wrong column",
-        "column.tsv",
-        `sentence\tlabel\n${good.join("\n")}`,
-        /has no column "text".*Its columns are sentence, label/,
-      ],
-      ["an empty file", "empty.tsv", "", /has no rows/],
-      [
-        "one label only",
-        "single.tsv",
-        `text\tlabel\na film\tgood\nit was\tgood`,
-        /has 1 different value\. A task needs at least two labels/,
-      ],
-      [
-        "a missing field",
-        "missing.tsv",
-        `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`,
-        /1 of 61 rows cannot be used: line 7 has no "text"\. .*--skip-bad-rows/,
-      ],
-    ])("%s", async (_name, file, text, expected) => {
-      const { code, stderr } = await invoke(table(file, text));
+    test("a row without a text is named, and leaves no folder", async () => {
+      const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
+      const { code, stderr } = await invoke(table("missing.tsv", text));
       expect(code).toBe(2);
-      expect(stderr).toMatch(expected);
-      expect(existsSync(join(folder, `out-${file}`))).toBe(false);
+      expect(stderr).toMatch(/1 of 61 rows cannot be used: line 7 has no "text"\. .*--skip-bad-rows/);
+      expect(existsSync(join(folder, "out-missing.tsv"))).toBe(false);
+      const skipped = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
+      expect(skipped.code).toBe(0);
+      expect(skipped.stderr).toMatch(/warning: .*skipped 1 of 61 rows: line 7 has no "text"/);
     });
 
     test("an unknown label in a split", async () => {
@@ -164,13 +147,6 @@ describe("train", () => {
       const { code, stderr } = await invoke(["train", ...flags, "--data", data, "--out", join(folder, "out-split")]);
       expect(code).toBe(2);
       expect(stderr).toContain('line 6 has the label "mixed", expected one of negative, positive');
-    });
-
-    test("--skip-bad-rows skips them with a warning", async () => {
-      const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
-      const { code, stderr } = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
-      expect(code).toBe(0);
-      expect(stderr).toMatch(/warning: .*skipped 1 of 61 rows: line 7 has no "text"/);
     });
   });
 });
@@ -189,17 +165,7 @@ describe("evaluate", () => {
     expect(report).toMatchObject({ task: "more", split: "test", examples: 50, labels: ["negative", "positive"] });
     expect(report.interval.low).toBeLessThan(report.accuracy);
     expect(report.interval.high).toBeGreaterThanOrEqual(report.accuracy);
-    expect(Object.keys(report.metrics)).toEqual([
-      "accuracy",
-      "f1",
-      "macro-f1",
-      "balanced-accuracy",
-      "matthews",
-      "log-loss",
-      "calibration-error",
-      "recall:negative",
-      "recall:positive",
-    ]);
+    expect(report.metrics).toMatchObject({ f1: expect.any(Number), "recall:negative": expect.any(Number) });
     const shifted = JSON.parse((await invoke([...args, "--threshold", "0", "--json"])).stdout) as typeof report;
     expect(shifted.metrics).toMatchObject({ "recall:positive": 1, "recall:negative": 0 });
     const outside = await invoke([...args, "--threshold", "1.5"]);
@@ -292,25 +258,9 @@ describe("evaluate", () => {
     "prints AdvGLUE next to GLUE, and the drop (needs AdvGLUE in TEMPER_DATA)",
     async () => {
       const sst2 = join(folder, "sst2");
-      const args = [
-        "--task",
-        "sst2",
-        "--data",
-        shared,
-        "--max-train-samples",
-        "32",
-        "--epochs",
-        "1",
-        "--set",
-        "maxValidationSamples=20",
-        "--out",
-        sst2,
-      ];
-      expect(
-        await invoke(["train", "--model", join(folder, "tiny-bert"), "--device", "cpu", "--max-length", "12", ...args]),
-      ).toMatchObject({
-        code: 0,
-      });
+      const settings = "--max-train-samples 32 --epochs 1 --set maxValidationSamples=20 --device cpu --max-length 12";
+      const flags = ["--model", join(folder, "tiny-bert"), "--task", "sst2", "--data", shared, "--out", sst2];
+      expect(await invoke(["train", ...flags, ...settings.split(" ")])).toMatchObject({ code: 0 });
       const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
       expect(code).toBe(0);
       expect(stdout).toMatch(
@@ -357,15 +307,8 @@ describe("evaluate", () => {
     expect(advglue.stderr).toContain(
       "advglue: expected a model trained on one of sst2, qqp, qnli, rte, mnli, mnli-mm, received one trained on reviews",
     );
-    const split = await invoke([
-      "evaluate",
-      out,
-      "--data",
-      join(folder, "more.tsv"),
-      ...columns,
-      "--split",
-      "validation",
-    ]);
+    const more = ["--data", join(folder, "more.tsv"), ...columns];
+    const split = await invoke(["evaluate", out, ...more, "--split", "validation"]);
     expect(split.stderr).toMatch(/more has no validation split\. It has: test\./);
   });
 });
@@ -436,20 +379,5 @@ describe("predict", () => {
     const { stderr } = await invoke(["predict", out], `${"good ".repeat(30)}\nbad`);
     expect(getMemoryStats().tensors).toBe(before);
     expect(stderr).toBe("warning: 1 text was truncated to 12 tokens.\n");
-  });
-});
-
-describe("runs", () => {
-  test("prints a table or JSON", async () => {
-    const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/^run +model +task +method +seed +state +steps +accuracy \([^)]+\) +started/);
-    expect(stdout).toMatch(/runs\/reviews +tiny-bert +reviews +standard +0 +finished +96 +\d+\.\d% /);
-    const { stdout: json } = await invoke(["runs", join(folder, "runs"), "--json"]);
-    expect(JSON.parse(json)).toMatchObject([{ state: "finished", step: 96, steps: 96, method: "standard" }]);
-  });
-
-  test("reports that there are no runs, and rejects a folder that does not exist", async () => {
-    expect((await invoke(["runs", join(folder, "tiny-bert")])).stdout).toContain("No runs in ");
-    expect(await invoke(["runs", join(folder, "absent")])).toMatchObject({ code: 2 });
   });
 });

@@ -133,24 +133,6 @@ describe("temper verify", () => {
     );
   });
 
-  test("verifies a journal that was extended from 40 to 60 examples, which equals one of 60", async () => {
-    const attack = (to: string, count: number, ...more: string[]) =>
-      invoke([
-        ...["attack", victim.run, "--data", victim.data, ...columns, "--attack", "pwws", "--out", join(folder, to)],
-        ...["--num-examples", String(count), ...cpu, ...more],
-      ]);
-    const [extended, whole] = ["extended", "whole"].map((name) => join(folder, name, "pwws.jsonl")) as [string, string];
-    expect(await attack("extended", 40)).toMatchObject({ code: 0 });
-    const before = readFileSync(extended, "utf8").split("\n");
-    expect(await attack("extended", 60, "--resume")).toMatchObject({ code: 0 });
-    expect(await attack("whole", 60)).toMatchObject({ code: 0 });
-    expect(before).toHaveLength(42);
-    expect(readFileSync(extended, "utf8")).toBe(readFileSync(whole, "utf8"));
-    const { code, stdout, stderr } = await verify(extended);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toContain(" 60 lines whose queries and search space are recorded");
-  });
-
   test("rejects the journal after any single edit", async () => {
     const bytes = readFileSync(journal);
     const edited = join(folder, "edited.jsonl");
