@@ -10,35 +10,14 @@ import { expectClose, float64 } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
-const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 let trained: TinyVictim;
 let untrained: TinyVictim;
 
-async function attack(made: TinyVictim, out: string, examples = "60"): Promise<void> {
-  const flags = [
-    "--data",
-    trained.data,
-    ...columns,
-    "--num-examples",
-    examples,
-    "--attack",
-    "greedy",
-    "--attack",
-    "random",
-  ];
-  const { code, stderr } = await invoke([
-    "attack",
-    made.run,
-    ...flags,
-    "--out",
-    out,
-    "--device",
-    "cpu",
-    "--threads",
-    "1",
-    "--quiet",
-  ]);
+async function attack(made: TinyVictim, out: string): Promise<void> {
+  const data = ["--data", trained.data, "--text-column", "text", "--label-column", "label", "--num-examples", "60"];
+  const flags = "--attack greedy --attack random --device cpu --threads 1 --quiet".split(" ");
+  const { code, stderr } = await invoke(["attack", made.run, ...data, "--out", out, ...flags]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 }
 
@@ -103,12 +82,9 @@ test("a model does not differ from itself, and the power of the test is stated",
 });
 
 test("folders of several runs are compared over seeds and examples", async () => {
-  for (const [side, made] of [
-    ["a", trained],
-    ["b", untrained],
-  ] as const)
-    for (const seed of ["1", "2"])
-      cpSync(join(made.run, "attacks"), join(folder, side, `seed${seed}`), { recursive: true });
+  for (const [side, made] of Object.entries({ a: trained, b: untrained }))
+    for (const seed of ["seed1", "seed2"])
+      cpSync(join(made.run, "attacks"), join(folder, side, seed), { recursive: true });
   const [clean] = await compare(join(folder, "a"), join(folder, "b"));
   expect(clean).toMatchObject({
     seeds: 2,
