@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
-import { computeOperatingPoints, type LabeledScore } from "../../src/evaluation/operating-points.js";
+import { computeOperatingPoints, computePrecision, type LabeledScore } from "../../src/evaluation/operating-points.js";
 import { expectClose, float64 } from "../rounding.js";
 
 /** Scores with many ties, which the definition counts by pairs. */
@@ -28,6 +28,11 @@ test("the area is the fraction of pairs in the right order, and points are the b
       const allowed = thresholds.filter((each) => rate(others!, each) <= Number(limit));
       expect(recall).toBe(Math.max(0, ...allowed.map((each) => rate(positives!, each))));
       expect(falsePositiveRate).toBe(threshold === null ? 0 : rate(others!, threshold));
+    }
+    for (const point of result.curve) {
+      const flagged = texts.filter(({ score }) => score >= point.threshold!);
+      const precision = flagged.filter(({ isPositive }) => isPositive).length / flagged.length;
+      expectClose(computePrecision(point, result), precision, float64);
     }
     const enough = thresholds.filter((each) => rate(positives!, each) >= 0.95);
     expect(result.fprAtRecall["0.95"]).toBe(Math.min(...enough.map((each) => rate(others!, each))));
