@@ -96,7 +96,7 @@ export async function certify(
   const { model } = classifier;
   const task = await loadRequestedTask(parsed, model, run, callbacks);
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const certificate = await chooseCertificate({ ...kind, edits }, run, classifier, task);
+  const certificate = await chooseCertificate(kind, edits, run, classifier, task);
   const { options } = certificate;
   const out = parsed.out ?? run?.path("certificates");
   if (out === undefined)
@@ -149,15 +149,8 @@ export async function certify(
 
 /** Creates a certificate with the options of a request, and with those that the model was trained with. */
 export async function chooseCertificate(
-  {
-    definition,
-    options,
-    edits,
-  }: {
-    readonly definition: CertificateDefinition;
-    readonly options: unknown;
-    readonly edits: number;
-  },
+  { definition, options }: { readonly definition: CertificateDefinition; readonly options: unknown },
+  edits: number,
   run: RunFolder | null,
   { model, runtime }: Pick<TextClassifier, "model" | "runtime">,
   { modifiableFields, fields }: Pick<Task, "modifiableFields" | "fields">,

@@ -5,7 +5,7 @@ import { countSchema, orNull, seedSchema, validate } from "../base/validate.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, checkMaxLength, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import { createModelPredictor, type EncodedText, type Predictor } from "../models/inference/predictor.js";
-import type { CertifiedModel, Guard } from "../proofs/certificates/index.js";
+import type { CertifiedModel } from "../proofs/certificates/index.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../runs/results.js";
 import { RunFolder } from "../runs/run-folder.js";
@@ -16,7 +16,7 @@ import { type Example, formatSplit, loadTask, type Split, type Task } from "../t
 import { drawRandomly } from "../tasks/sample.js";
 import { readBenign } from "./calibrate.js";
 import { loadRequestedTask } from "./load/load-task.js";
-import { summarizeAnswers } from "./measure/clean.js";
+import { type AnswerUse, summarizeAnswers } from "./measure/clean.js";
 import { guardOptions, wrapUse } from "./predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "./predict/text-classifier.js";
 
@@ -150,17 +150,11 @@ export async function evaluateExamples(
     guard = null,
     threshold = null,
     positiveLabel = null,
-  }: {
-    /** The probability of the positive label from which it is predicted; null: the largest one decides. */
-    readonly threshold?: number | null;
-    /** The label of F1, the threshold and the curves; null: that of the guard, or the second of two. */
-    readonly positiveLabel?: string | null;
+  }: AnswerUse & {
     /** The numbers of texts, or of their parts that a certified model classifies. */
     readonly onProgress?: (done: number, total: number) => void;
     /** The certified model that answers; null if complete texts are classified. */
     readonly certified?: CertifiedModel | null;
-    /** The guard of the run; null if it has no threshold. */
-    readonly guard?: Guard | null;
   } = {},
 ): Promise<EvaluationResult> {
   if (threshold !== null && model.labels.length !== 2)

@@ -140,7 +140,7 @@ async function certifyTexts(
   const run = await RunFolder.containing(classifier.model.folder);
   const facts = { modifiableFields: [0], fields: ["text"] };
   const parsed = definition.options.parse(options);
-  const certificate = await chooseCertificate({ definition, options: parsed, edits: maxEdits }, run, classifier, facts);
+  const certificate = await chooseCertificate({ definition, options: parsed }, maxEdits, run, classifier, facts);
   const lines = await runScoring(
     texts.map((text, i) =>
       certificate.certify({ id: String(i), label: 0, texts: [text] }, new Rng(seed).fork("certify", i)),

@@ -384,8 +384,7 @@ export const targets = {
     async ({ folder, load }) => {
       const { readGateLock } = await load("actions/gate/gate-lock");
       const { readPackageVersion } = await load("runs/environment");
-      const options = { trust: "data", version: readPackageVersion() };
-      const { attack, examples, task } = await readGateLock(join(folder, "gate.lock"), options);
+      const { attack, examples, task } = await readGateLock(join(folder, "gate.lock"), "data", readPackageVersion());
       for (const { label, baseline } of examples) {
         expect(Object.keys(baseline.attacks).length === attack.attacks.length, "a check was dropped");
         expect(task.labels[label] !== undefined, `label ${label}`);

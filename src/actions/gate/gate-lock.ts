@@ -78,16 +78,7 @@ export function isLockFile(reference: string): boolean {
 }
 
 /** Reads a lock. The path of a table of substitutions is relative to the lock. */
-export async function readGateLock(
-  path: string,
-  {
-    trust,
-    version,
-  }: {
-    readonly trust: Trust;
-    readonly version: string;
-  },
-): Promise<GateLock> {
+export async function readGateLock(path: string, trust: Trust, version: string): Promise<GateLock> {
   if (!(await exists(path)))
     throw new UserError(
       `${path}: there is no such lock. Write one with: temper gate MODEL --baseline RUN --lock ${path}`,

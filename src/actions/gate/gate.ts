@@ -106,7 +106,7 @@ function selectRuntime({ device, threads, endpoint }: ParsedGateRequest, model: 
 /** Reads a lock. It pins what is measured, so settings that contradict it are mistakes. */
 async function openLock(request: ParsedGateRequest): Promise<GateLock> {
   const trust = request.allowCode ? "user" : "data";
-  const lock = await readGateLock(request.baseline, { trust, version: readPackageVersion() });
+  const lock = await readGateLock(request.baseline, trust, readPackageVersion());
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
     ...attack,

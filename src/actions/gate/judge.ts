@@ -44,22 +44,19 @@ export interface GateFacts {
   readonly degeneracy: { readonly reason: string; readonly isCertain: boolean } | null;
 }
 
+/** The requirements of a gate, as fractions. */
+interface GateLimits {
+  readonly maxDrop: number;
+  readonly maxCleanDrop: number;
+  readonly minRobust: number | null;
+  readonly minCertified: number | null;
+}
+
 /** Judges clean text and each attack. A degenerate candidate fails whatever its accuracy is. */
 export function judgeGate(
   pairs: Pairs,
   attacks: readonly string[],
-  {
-    maxDrop,
-    maxCleanDrop,
-    minRobust,
-    minCertified,
-  }: {
-    /** As fractions. */
-    readonly maxDrop: number;
-    readonly maxCleanDrop: number;
-    readonly minRobust: number | null;
-    readonly minCertified: number | null;
-  },
+  { maxDrop, maxCleanDrop, minRobust, minCertified }: GateLimits,
   { clean, certified, degeneracy }: GateFacts,
 ): GateCheck[] {
   const select = (attack: string | null): PairedOutcome[] =>

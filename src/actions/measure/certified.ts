@@ -28,7 +28,7 @@ export async function measureCertified(
   });
   const { definition } = run.certificate!;
   const options = definition.options.parse({});
-  const certificate = await chooseCertificate({ definition, options, edits }, run, classifier, task);
+  const certificate = await chooseCertificate({ definition, options }, edits, run, classifier, task);
   const lines = [];
   for await (const round of certifyInRounds(certificate, examples, {
     scoreTexts: classifier.score.bind(classifier),

@@ -99,11 +99,7 @@ async function openReader(run: RunFolder | null, { settings }: JournalHeader): P
 function formatResult(
   io: Io,
   result: AttackResult,
-  {
-    labels,
-    reader,
-    isFull,
-  }: { readonly labels: readonly string[]; readonly reader: TextReader | null; readonly isFull: boolean },
+  { labels, reader, isFull }: Readonly<{ labels: readonly string[]; reader: TextReader | null; isFull: boolean }>,
 ): string {
   const { bold, dim, red, green } = getColors(io.stdout);
   const describe = (probabilities: readonly number[]): string => {
