@@ -14,7 +14,7 @@ import { toPredictions } from "../../evaluation/metrics.js";
 import type { Task } from "../../tasks/index.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
-import { equipAttacks, openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
+import { openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
 
 /** The state of an attack after one call of the victim. */
 export interface SearchStep {
@@ -77,9 +77,8 @@ export async function createTextAttacker(
     const trained = victim.local?.run?.config.substitutions;
     const substitutions = parsed.substitutions ?? trained ?? "wordnet";
     const task = { labels, modifiableFields };
-    const prepared = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
+    const { attacks } = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
     const pool = new SearchPool(victim.victim, { maxCallSize });
-    const attacks = equipAttacks(prepared);
     return {
       labels,
       async attack(texts, options = {}) {

@@ -41,7 +41,7 @@ import {
   readBudget,
 } from "./attack-request.js";
 import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
-import { type LoadedRequest, listReadyAttacks, openAttackedVictim, prepareAttack } from "./prepare-attack.js";
+import { type LoadedRequest, openAttackedVictim, prepareAttack } from "./prepare-attack.js";
 import { getJournalSettings, runJournal } from "./run-journal.js";
 
 export type { AttackReport };
@@ -85,16 +85,11 @@ export async function attackShards(request: AttackRequest, callbacks: Callbacks 
   const prepared = await prepareAttack(parsed, victim, callbacks, null);
   using pool = createPool(prepared);
   const { signal } = callbacks;
-  await attackOpenShards(prepared, pool, await listReadyAttacks(prepared), signal ? { signal } : {});
+  await attackOpenShards(prepared, pool, signal ? { signal } : {});
 }
 
-async function attackOpenShards(
-  prepared: LoadedRequest,
-  pool: SearchPool,
-  readyAttacks: readonly ReadyAttack[],
-  callbacks: Callbacks,
-): Promise<void> {
-  for (const ready of readyAttacks)
+async function attackOpenShards(prepared: LoadedRequest, pool: SearchPool, callbacks: Callbacks): Promise<void> {
+  for (const ready of prepared.attacks)
     for (const shard of await listOpenShards(prepared, ready))
       await attackShard(prepared, pool, ready, shard, callbacks);
 }
@@ -140,23 +135,21 @@ function createPool({ request, victim }: LoadedRequest): SearchPool {
 async function mergeShards(
   prepared: LoadedRequest,
   pool: SearchPool,
-  readyAttacks: readonly ReadyAttack[],
   runShards: NonNullable<AttackCallbacks["runShards"]>,
   callbacks: AttackCallbacks,
 ): Promise<void> {
-  const { request, out } = prepared;
-  for (const ready of readyAttacks) {
-    const path = getJournalPath(out, ready.name);
-    if (request.resume) continue;
+  const { request, out, attacks } = prepared;
+  for (const { name } of request.resume ? [] : attacks) {
+    const path = getJournalPath(out, name);
     if (existsSync(path))
       throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
-    await removeShards(out, ready.name);
+    await removeShards(out, name);
   }
-  const shards = await Promise.all(readyAttacks.map((ready) => listOpenShards(prepared, ready)));
+  const shards = await Promise.all(attacks.map((ready) => listOpenShards(prepared, ready)));
   const countOpenShards = async (): Promise<number> =>
     (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
   if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
-  for (const [i, ready] of readyAttacks.entries())
+  for (const [i, ready] of attacks.entries())
     await runJournal(prepared, pool, createShardReader(ready, shards[i]!), callbacks);
   await rm(getShardFolder(out), { recursive: true, force: true });
 }
@@ -172,25 +165,24 @@ function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
 }
 
 async function runAttacks(prepared: LoadedRequest, callbacks: AttackCallbacks): Promise<AttackReport> {
-  const { request, victim, task, out } = prepared;
+  const { request, victim, task, out, attacks } = prepared;
   using pool = createPool(prepared);
-  const readyAttacks = await listReadyAttacks(prepared);
   const release = lockAttackFolder(out);
   try {
     const dropoutOn = await isNondeterministic(prepared);
     // Processes that a disappeared host had may have left shards.
     const hasShards = request.resume && existsSync(getShardFolder(out));
     const { onAttackStart: _, ...rest } = callbacks;
-    const runHere = (): Promise<void> => attackOpenShards(prepared, pool, readyAttacks, rest);
+    const runHere = (): Promise<void> => attackOpenShards(prepared, pool, rest);
     const runShards = callbacks.runShards ?? (hasShards ? runHere : null);
-    if (runShards) await mergeShards(prepared, pool, readyAttacks, runShards, callbacks);
-    else for (const each of readyAttacks) await runJournal(prepared, pool, each, callbacks);
+    if (runShards) await mergeShards(prepared, pool, runShards, callbacks);
+    else for (const each of attacks) await runJournal(prepared, pool, each, callbacks);
     const journals = new Map<string, JournalSummary>();
-    for (const ready of readyAttacks) journals.set(ready.name, await summarizeJournal(getJournalPath(out, ready.name)));
+    for (const { name } of attacks) journals.set(name, await summarizeJournal(getJournalPath(out, name)));
     await addEarlierJournals(prepared, journals);
     // Answers that may change are asked for again, so that a guard with a memory is noticed.
     using fresh = victim.victim.isDeterministic ? null : createPool(prepared);
-    for (const ready of readyAttacks)
+    for (const ready of attacks)
       await runControls(prepared, fresh ?? pool, ready, journals.get(ready.name)!, callbacks);
     const summary = summarizeAttacks(journals, await readAllControls(out, journals.keys()));
     if (!victim.victim.returnsLogits) warnAboutTies(summary, callbacks);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import type { Attack, ReadyAttack } from "../../attacks/define-attack.js";
+import type { ReadyAttack } from "../../attacks/define-attack.js";
 import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { equipAttack } from "../../attacks/load-attack.js";
 import type { Constraint } from "../../attacks/protocol.js";
@@ -41,20 +41,13 @@ export async function prepareAttacks(
   for (const { name, definition } of attacks)
     if (definition.optional?.includes("lmConstraint") && request.lmConstraint === null)
       warn(callbacks, `${name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
-  return { attacks, resources, constraints };
-}
-
-export function equipAttacks({
-  attacks,
-  resources,
-  constraints,
-}: Pick<LoadedRequest, "attacks" | "resources" | "constraints">): ReadyAttack[] {
-  return attacks.map((attack) => equipAttack(attack, resources, constraints));
+  return { attacks: attacks.map((attack) => equipAttack(attack, resources, constraints)), resources, constraints };
 }
 
 /** Everything an attack request names, loaded. */
 export interface LoadedRequest {
-  readonly attacks: readonly Attack[];
+  /** The attacks with their resources, and texts of other models as attacks. */
+  readonly attacks: readonly ReadyAttack[];
   readonly resources: Partial<AttackResources>;
   readonly constraints: readonly Constraint[];
   readonly request: ParsedAttackRequest;
@@ -74,9 +67,18 @@ export async function prepareAttack(
   if (request.saveDataset !== null) checkDatasetPath(request.saveDataset);
   const sample = await victim.loadExamples(request, given);
   const out = request.out ?? getModelFolder("attacks", request.model, victim.local?.run ?? null);
-  const attacks = await prepareAttacks(request, victim, sample.task, callbacks);
-  warnOfEnglishResources(attacks, sample.examples, callbacks);
-  return { ...attacks, ...sample, request, victim, out };
+  const prepared = await prepareAttacks(request, victim, sample.task, callbacks);
+  warnOfEnglishResources(prepared, sample.examples, callbacks);
+  const attacks = [...prepared.attacks];
+  for (const journal of request.transferFrom)
+    attacks.push(await createTransferAttack(journal, sample.examples, prepared.constraints));
+  const names = attacks.map(({ name }) => name);
+  const repeated = names.find((name, i) => names.indexOf(name) < i);
+  if (repeated !== undefined)
+    throw new UserError(
+      `--attack ${repeated} is given twice, and both would write ${repeated}.jsonl. Use another --out for one.`,
+    );
+  return { ...prepared, ...sample, attacks, request, victim, out };
 }
 
 /** Warns if English resources meet texts that do not look English: the model would seem robust. */
@@ -107,17 +109,4 @@ export function getModelFolder(kind: "attacks" | "exact", reference: string, run
     .replace(/[^\w.-]+/g, "-")
     .replace(/^[-.]+|-+$/g, "");
   return join(kind, name);
-}
-
-export async function listReadyAttacks(prepared: LoadedRequest): Promise<ReadyAttack[]> {
-  const { request, examples, constraints } = prepared;
-  const attacks = equipAttacks(prepared);
-  for (const journal of request.transferFrom) attacks.push(await createTransferAttack(journal, examples, constraints));
-  const names = attacks.map(({ name }) => name);
-  const repeated = names.find((name, i) => names.indexOf(name) < i);
-  if (repeated !== undefined)
-    throw new UserError(
-      `--attack ${repeated} is given twice, and both would write ${repeated}.jsonl. Use another --out for one.`,
-    );
-  return attacks;
 }
