@@ -1,5 +1,6 @@
 import { maxWordsChanged, onlyFields } from "../../attacks/constraints/words.js";
 import type { Attack } from "../../attacks/define-attack.js";
+import type { JournalHeader } from "../../attacks/journal.js";
 import { equipAttack } from "../../attacks/load-attack.js";
 import { SearchPool } from "../../attacks/pool.js";
 import type { AttackResources } from "../../attacks/resources.js";
@@ -29,12 +30,14 @@ export interface PreparedExact {
   readonly texts: readonly ExactText[];
   readonly attacks: readonly Attack[];
   readonly resources: Partial<AttackResources>;
+  /** The file of the proof, and its first line. */
+  readonly path: string;
+  readonly header: JournalHeader;
 }
 
 /** Attacks all examples, because levels from a success on need no enumeration. */
 export async function runAttacks(
-  { request, victim, task, examples, attacks, resources }: PreparedExact,
-  proofPath: string,
+  { request, victim, task, examples, attacks, resources, path }: PreparedExact,
   callbacks: ExactCallbacks,
 ): Promise<void> {
   const { maxChanges, seed, split } = request;
@@ -57,7 +60,7 @@ export async function runAttacks(
       pool,
       examples,
       seed,
-      journalPath: getAttackPath(proofPath, name),
+      journalPath: getAttackPath(path, name),
       resume: true,
       hashFirst: (count) => hashExamples(examples.slice(0, count)),
       settings: { task: task.name, split, ...victim.settings, maxChanges },
@@ -71,9 +74,9 @@ export async function runAttacks(
   }
 }
 
-export async function readAttacks({ request, attacks }: PreparedExact, proofPath: string): Promise<FoundText[][]> {
+export async function readAttacks({ request, attacks, path }: PreparedExact): Promise<FoundText[][]> {
   if (request.maxChanges === 0) return [];
-  return Promise.all(attacks.map(({ name }) => readFoundTexts(proofPath, name)));
+  return Promise.all(attacks.map(({ name }) => readFoundTexts(path, name)));
 }
 
 /**

@@ -71,7 +71,7 @@ export async function exactParts(request: ExactRequest, callbacks: Callbacks = {
   await using victim = await openExactVictim(request.model, parsed, callbacks);
   const prepared = await prepareExact(parsed, victim, null);
   const stop = (): void => stopIfAborted(callbacks, 0, prepared.examples);
-  await computeParts(await createPartedProof(prepared, planProof(prepared), stop));
+  await computeParts(await createPartedProof(prepared, stop));
 }
 
 function parseRequest({ model, ...request }: Parameters<typeof exact>[0]): ParsedExactRequest {
@@ -100,7 +100,11 @@ async function prepareExact(
   const { modifiableFields } = task;
   const texts = await prepareTexts(examples, victim, resources, { modifiableFields, maxChanges });
   const measured = await withDecidedMargin(victim, request, texts, examples);
-  return { request, victim: measured, task, examples, texts, attacks, resources };
+  const prepared = { request, victim: measured, task, examples, texts, attacks, resources };
+  const header = createHeader(prepared);
+  const out = request.out ?? getModelFolder("exact", request.model, victim.local?.run ?? null);
+  createFolder(out);
+  return { ...prepared, header, path: getProofPath(out, maxChanges, header) };
 }
 
 /** A victim with rough scores, with the margin of the request, or with the one that it needs for these texts. */
@@ -118,28 +122,10 @@ async function withDecidedMargin(
   return { ...loaded, victim: { ...victim, ...victim.changeMargin(used) } };
 }
 
-/** A proof before its first line: its file and its first line. */
-interface ProofPlan {
-  readonly path: string;
-  readonly header: JournalHeader;
-}
-
-function planProof(prepared: PreparedExact): ProofPlan {
-  const { request, victim } = prepared;
-  const out = request.out ?? getModelFolder("exact", request.model, victim.local?.run ?? null);
-  const header = createHeader(prepared);
-  createFolder(out);
-  return { path: getProofPath(out, request.maxChanges, header), header };
-}
-
-async function createPartedProof(
-  prepared: PreparedExact,
-  { path }: ProofPlan,
-  onCall: (count: number) => void,
-): Promise<PartedProof> {
-  const { request, victim, examples, texts } = prepared;
+async function createPartedProof(prepared: PreparedExact, onCall: (count: number) => void): Promise<PartedProof> {
+  const { request, victim, examples, texts, path } = prepared;
   const { maxChanges, budget } = request;
-  const found = await readAttacks(prepared, path);
+  const found = await readAttacks(prepared);
   return {
     victim: victim.victim,
     problems: texts.map((text, index) => ({
@@ -157,8 +143,7 @@ async function createPartedProof(
 const pollMilliseconds = 5000;
 
 async function runInProcesses(
-  { request, victim, examples }: PreparedExact,
-  path: string,
+  { request, victim, examples, path }: PreparedExact,
   parted: PartedProof,
   { runParts, ...callbacks }: ExactCallbacks,
 ): Promise<void> {
@@ -176,14 +161,13 @@ async function runInProcesses(
 }
 
 async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Promise<ExactReport> {
-  const plan = planProof(prepared);
-  const { path } = plan;
+  const { path } = prepared;
   const release = acquireLock(`${path}.lock`);
   try {
-    await runAttacks(prepared, path, callbacks);
-    const parted = await createPartedProof(prepared, plan, () => undefined);
-    if (callbacks.runParts) await runInProcesses(prepared, path, parted, callbacks);
-    const textsPerSecond = await writeProof(prepared, plan, parted, callbacks);
+    await runAttacks(prepared, callbacks);
+    const parted = await createPartedProof(prepared, () => undefined);
+    if (callbacks.runParts) await runInProcesses(prepared, parted, callbacks);
+    const textsPerSecond = await writeProof(prepared, parted, callbacks);
     const summary = (await summarizeProof(path))!;
     const details = await describeProof(path, prepared.victim.victim, prepared.task.labels);
     const report: ExactReport = { ...summary, ...details, textsPerSecond };
@@ -195,7 +179,14 @@ async function runExact(prepared: PreparedExact, callbacks: ExactCallbacks): Pro
 }
 
 /** Everything that decides the lines of a proof. */
-function createHeader({ request, victim, task, examples, attacks, resources }: PreparedExact): JournalHeader {
+function createHeader({
+  request,
+  victim,
+  task,
+  examples,
+  attacks,
+  resources,
+}: Omit<PreparedExact, "header" | "path">): JournalHeader {
   const { maxChanges, budget, seed, split } = request;
   const { substitutions, context } = resources;
   const { decidedMargin, hash } = victim.victim;
@@ -224,8 +215,7 @@ function createHeader({ request, victim, task, examples, attacks, resources }: P
 }
 
 async function writeProof(
-  { examples }: PreparedExact,
-  { path, header }: ProofPlan,
+  { examples, path, header }: PreparedExact,
   parted: PartedProof,
   callbacks: ExactCallbacks,
 ): Promise<ExactReport["textsPerSecond"]> {
