@@ -82,10 +82,9 @@ describe("a degenerate model with the best numbers", () => {
     const [constant, sound] = await writePair("marked", ["pwws"], 40);
     const listed = await listRuns(join(folder, "marked"));
     expect(listed.map(({ degeneracy }) => degeneracy)).toEqual([expect.stringMatching(reason), null]);
-    const { stdout } = await invoke(["runs", join(folder, "marked"), "--sort", "accuracy"]);
+    const { stdout } = await invoke(["runs", join(folder, "marked")]);
     expect(stdout).toMatch(/constant.* degenerate /);
     expect(stdout).toMatch(/constant is degenerate: it predicts spam/);
-    expect(stdout.indexOf("sound")).toBeLessThan(stdout.indexOf("constant"));
     const row = await readRunRow({ id: "x", name: "x", folder: constant });
     expect(row.degeneracy).toMatch(reason);
     const { html } = await createReport([constant, sound]);

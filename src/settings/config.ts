@@ -158,7 +158,7 @@ export const runConfigSchema = z.strictObject({
     .describe("fine-tuning method, innermost first; none: standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
   seed: seedSchema.default(0).describe("random seed"),
-  tags: z.array(z.string().min(1)).default([]).describe("word by which temper runs finds the run"),
+  tags: z.array(z.string().min(1)).default([]).describe("word that temper runs shows"),
   ...runtimeOptions,
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });

