@@ -69,10 +69,6 @@ export interface MeasuredSeed {
   readonly degeneracy: string | null;
 }
 
-/**
- * Collects the input of `compareModels` for a model. Seeds without metrics, such as unfinished ones, are
- * left out.
- */
 export function toModelOutcomes(name: string, seeds: readonly MeasuredSeed[]): ModelOutcomes {
   const measured = seeds.filter(({ metrics }) => metrics.size > 0);
   const known = measured.flatMap(({ seed }) => seed ?? []);

@@ -24,10 +24,6 @@ interface CardMetric {
   readonly examples: number;
 }
 
-/**
- * The accuracy on the test split, then the numbers of attacks: each with the texts that it is about,
- * and the accuracy of the same texts before the attacks.
- */
 function listMetrics({ test }: Results, attacks: AttackFolder, calibration: Calibration | null): CardMetric[] {
   const { journals } = attacks;
   const found = readAttackMetrics(attacks).filter(([id, { isPaired }]) => isPaired || isAttackMetric(id));

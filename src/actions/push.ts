@@ -68,10 +68,6 @@ export interface PushedFile {
   readonly content: URL | Blob;
 }
 
-/**
- * Returns everything that `push` uploads: the model, its card, its results for leaderboards, and the model as an ONNX
- * file, which transformers.js reads and which has the heads that transformers does not have.
- */
 export async function createPushedFiles(run: RunFolder, results: Results): Promise<PushedFile[]> {
   const folder = run.path("model");
   const names = (await readFolder(folder)).flatMap((entry) =>

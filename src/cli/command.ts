@@ -1,10 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Io } from "./io.js";
 
-/**
- * The exports of a command's file. It adds arguments, options, examples and an action to its
- * command.
- */
 export interface CommandModule {
   define(command: Command, io: Io, all: Readonly<Record<string, CommandEntry>>): void;
   readonly examples: readonly string[];

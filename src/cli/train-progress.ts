@@ -3,10 +3,6 @@ import { formatCount, formatNumber, formatPercent } from "../base/format.js";
 import type { Io } from "./io.js";
 import { createCallbacks, createProgress, type Progress } from "./progress.js";
 
-/**
- * Shows a training on stderr: a bar for the steps, a line per evaluation, and bars for other long
- * work.
- */
 export function createTrainProgress(io: Io, options: { quiet?: boolean | undefined; onStart?: () => void }) {
   const { quiet } = options;
   const other = createCallbacks(io, quiet);

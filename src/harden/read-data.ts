@@ -152,10 +152,6 @@ async function findLeadingFile(data: string): Promise<string | null> {
   return groupFilesBySplit((await readdir(data)).map((name) => join(data, name))).train?.[0] ?? null;
 }
 
-/**
- * Rejects labels that have too few texts or look like typos of others: all at once, with their lines
- * and what was probably meant.
- */
 function checkLabels(task: Task, examples: readonly Example[]): void {
   const byLabel = groupBy(examples, ({ label }) => label);
   const counts = task.labels.map((label, i) => ({ label, texts: byLabel.get(i) ?? [] }));

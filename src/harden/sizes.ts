@@ -37,10 +37,6 @@ export function countAttackedTexts({ attackedTexts, maxTokens }: Sizes, length: 
 /** More texts than this sharpen a comparison only a little. */
 const maxShortTexts = 200;
 
-/**
- * Chooses the largest sizes whose work takes at most so many seconds. If none do, those are chosen
- * that take the least.
- */
 export async function chooseSizes(seconds: number, estimate: (sizes: Sizes) => Promise<number>): Promise<Sizes> {
   let best = { sizes: sizeLadder[0]!, seconds: Number.POSITIVE_INFINITY };
   for (const sizes of sizeLadder) {

@@ -120,9 +120,6 @@ export async function removeControls(folder: string, attack: string): Promise<vo
   }
 }
 
-/**
- * The journals in a folder, by attack, whether they have results or not. Other files are skipped.
- */
 export async function findJournals(folder: string): Promise<string[]> {
   if (!(await exists(folder))) return [];
   const names = (await readFolder(folder)).map(({ name }) => name);

@@ -8,19 +8,11 @@ import type { RunEvent } from "./run-folder.js";
 /** Predictions whose log-loss is this many times that of guessing are confident and often wrong. */
 const divergedRatio = 3;
 
-/**
- * The log-loss of a guess that knows only how frequent each label is: the entropy of the gold
- * labels.
- */
 function computeLabelEntropy(counts: readonly number[]): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   return counts.reduce((sum, count) => (count === 0 ? sum : sum - (count / total) * Math.log(count / total)), 0);
 }
 
-/**
- * Signs that a result is misleading: the model is degenerate, or its log-loss is far above a
- * guess's.
- */
 export function listResultWarnings(result: EvaluationResult): string[] {
   const { confusionMatrix, labels, metrics, task, split, hiddenTexts, examples } = result;
   const warnings: string[] = [];
@@ -67,10 +59,6 @@ export function computeGuessLoss({ counts, settings, classWeights }: LossBaselin
   return masses.reduce((sum, value) => (value === 0 ? sum : sum - value * Math.log(value / mass)), 0);
 }
 
-/**
- * Compares the loss of the last steps with that of guessing: the model diverged, or hardly
- * learned.
- */
 export function listLossWarnings(events: readonly RunEvent[], baseline: LossBaseline): string[] {
   const losses = events.flatMap((event) => {
     const loss = event["loss.task"] ?? event.loss;

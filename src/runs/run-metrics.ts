@@ -116,10 +116,6 @@ function countMetricExamples({ examples, labels, confusionMatrix }: EvaluationRe
   return confusionMatrix[labels.indexOf(label)]?.reduce((sum, count) => sum + count, 0) ?? examples;
 }
 
-/**
- * Explains why a run's model is degenerate, by its predictions on the test split; null if it is
- * not, or if the run has not finished.
- */
 export async function readDegeneracy(run: RunFolder): Promise<string | null> {
   const results = await run.results();
   return results && describeDegeneracy(results.test.confusionMatrix, results.test.labels);

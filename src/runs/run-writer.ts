@@ -28,10 +28,6 @@ export class RunWriter {
   readonly wasEmpty: boolean;
   readonly #unlock: () => void;
 
-  /**
-   * Locks the folder. Two processes in one folder are rejected, as is a folder that already
-   * contains a run.
-   */
   constructor(folder: string, resume: boolean) {
     this.folder = folder;
     if (!resume && existsSync(this.path("events")))

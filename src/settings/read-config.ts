@@ -44,10 +44,6 @@ export interface ConfigSources {
   readonly set?: readonly string[];
 }
 
-/**
- * Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or
- * the flag.
- */
 export async function readRun({
   file,
   trust = "data",
@@ -76,10 +72,6 @@ export async function readRun({
   });
 }
 
-/**
- * Reads the config of a run folder as it was written: complete, with methods that need not be known
- * here.
- */
 export async function readConfigFile(path: string): Promise<RunConfig> {
   const { value, locate } = await readYaml(path, { kind: "settings" });
   return validate(runConfigSchema, dropRemovedSettings(wrapStrings(value)), locate);

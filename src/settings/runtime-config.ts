@@ -15,10 +15,6 @@ import {
 } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 
-/**
- * The keys of every request that computes something: where, how precisely and with how many
- * threads.
- */
 export const runtimeOptions = {
   device: z
     .string()

@@ -12,10 +12,6 @@ export function checkDatasetPath(path: string): void {
   checkWritable(path);
 }
 
-/**
- * Writes the texts that fooled the model as a dataset that `temper evaluate --data` reads. Returns the
- * number of texts.
- */
 export async function saveDataset(
   path: string,
   folder: string,

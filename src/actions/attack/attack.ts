@@ -75,10 +75,6 @@ export async function attack(
   return await runAttacks(await prepareAttack(parsed, victim, callbacks, given), callbacks);
 }
 
-/**
- * The part of a worker in an attack with several processes: takes one shard after the other that
- * nobody else works on, until none is left.
- */
 export async function attackShards(request: AttackRequest, callbacks: Callbacks = {}): Promise<void> {
   const parsed = validate(attackRequestSchema, request, "attack");
   await using victim = await openAttackedVictim(parsed.model, parsed, callbacks);

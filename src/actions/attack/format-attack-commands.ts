@@ -7,10 +7,6 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import { listChanges, type Settings } from "../train/format-train-command.js";
 import { attackRequestSchema, toBudgetKeys } from "./attack-request.js";
 
-/**
- * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
- * by its request.
- */
 export function formatAttackCommands({ folder, config }: RunFolder, { journals, report }: AttackFolder): string[] {
   const requested = readSpecs(report?.request.attacks);
   const earlier = [...journals].filter(
@@ -22,10 +18,6 @@ export function formatAttackCommands({ folder, config }: RunFolder, { journals, 
   ];
 }
 
-/**
- * The request of one journal. Its header has only the hash of the substitutions, so they are those
- * of training.
- */
 function toAttackRequest(header: JournalHeader, model: string, substitutions: string | null): Settings {
   const { attack, options, settings, seed, examples } = header;
   const { task, split, budget, maxModificationRate, protectStopWords, matchPartOfSpeech } = settings;

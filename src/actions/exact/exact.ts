@@ -62,10 +62,6 @@ export async function exact(
   return await runExact(await prepareExact(parsed, victim, given), callbacks);
 }
 
-/**
- * The part of a worker in an evaluation with several processes: proves texts that nobody else works
- * on, until none is left.
- */
 export async function exactParts(request: ExactRequest, callbacks: Callbacks = {}): Promise<void> {
   const parsed = parseRequest(request);
   await using victim = await openExactVictim(request.model, parsed, callbacks);

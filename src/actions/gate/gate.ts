@@ -125,10 +125,6 @@ async function openLock(request: ParsedGateRequest): Promise<GateLock> {
   return lock;
 }
 
-/**
- * Samples texts and attacks the baseline. The result is what a lock contains, and the examples of the
- * whole split.
- */
 async function measureBaseline(
   request: ParsedGateRequest,
   baseline: string,

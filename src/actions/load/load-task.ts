@@ -13,10 +13,6 @@ import {
 } from "../../tasks/index.js";
 import { sampleExamples } from "../../tasks/sample.js";
 
-/**
- * Loads the task that a request names; without one, the task of the model's run or the one in the
- * model's config.
- */
 export async function loadRequestedTask(
   requested: DataRequest & SliceRequest,
   model: Pick<Model, "task" | "labels"> | null,

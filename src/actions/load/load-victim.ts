@@ -56,10 +56,6 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
 /** Enough searches to fill batches; more would only make progress coarser. */
 const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
 
-/**
- * Loads a model (a folder, npm:PACKAGE or a Hugging Face model ID), connects to an endpoint (a URL),
- * or takes a function.
- */
 export async function loadVictim(
   reference: string | PredictProbabilities,
   options: LoadVictimOptions = {},

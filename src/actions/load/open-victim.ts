@@ -17,10 +17,6 @@ export interface GivenExamples {
   readonly examples: readonly Example[];
 }
 
-/**
- * A model that is open for attacks and proofs. Closing it frees everything that was loaded for it,
- * the last first.
- */
 export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   checkTask(task: Pick<Task, "name" | "labels">): void;
   /** Loads the task of a request, which the model must have the labels of. */

@@ -26,10 +26,6 @@ export interface CertifiedUse {
   readonly guard: Guard | null;
 }
 
-/**
- * Finds the use of a run's model. A run with hash-vote votes. With windows, or with a calibrated
- * threshold, it is a guard.
- */
 export async function findCertifiedUse(
   { folder, labels }: Pick<Model, "folder" | "labels">,
   { precision }: Pick<RuntimeConfig, "precision">,

@@ -181,10 +181,6 @@ const fewPerLabel = 20;
 /** A label with less than this fraction of an equal share is easily ignored. */
 const imbalancedShare = 0.2;
 
-/**
- * Lists what is suspicious about training data: rare labels, contradictions, too few examples. Nothing is
- * said about an imbalance that the settings take care of.
- */
 export function listTrainingDataWarnings(
   task: Pick<Task, "name" | "labels">,
   train: readonly Example[],

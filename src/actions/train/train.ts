@@ -179,10 +179,6 @@ async function trainPreparedRun(training: {
   }
 }
 
-/**
- * The part of the other processes in `trainResolved` of process 0: the same data, model and steps,
- * but no files and no test.
- */
 export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Callbacks): Promise<void> {
   if (checkSameSettings(ranks, run.config, false)) return;
   const prepared = await prepareRun(run);
@@ -228,10 +224,6 @@ export function checkBatchSize(size: number, { train: { batchSize } }: Pick<RunC
   );
 }
 
-/**
- * Compares the settings of all processes, before anything is loaded. Returns whether process 0
- * found a finished run.
- */
 function checkSameSettings(ranks: Ranks, config: RunConfig, isFinished: boolean): boolean {
   rejectDifferences(ranks.exchange(Object.fromEntries(flattenConfig(config))));
   return ranks.exchange(isFinished)[0]!;

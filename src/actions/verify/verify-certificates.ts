@@ -22,10 +22,6 @@ export interface CertificateVerification {
   readonly classes: readonly VerifiedClass[];
 }
 
-/**
- * Computes every certificate of a journal again, and the summary beside it. A UserError names the
- * first line that is not confirmed.
- */
 export async function verifyCertificates(
   journal: string,
   reference: string,

@@ -25,10 +25,6 @@ export interface ResultVerification {
   readonly classes: readonly VerifiedClass[];
 }
 
-/**
- * Classifies the test texts of a run again, and compares every number of its test results. A UserError names
- * the first one that does not hold.
- */
 export async function verifyResults(
   run: RunFolder,
   { device, threads }: Pick<RuntimeOptions, "device" | "threads">,

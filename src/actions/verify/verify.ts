@@ -119,10 +119,6 @@ interface ListedJournal {
   readonly tested?: RunFolder;
 }
 
-/**
- * The journals that a path means: attacks, proofs, certificates and test results of a run or of all in a folder,
- * or the journal itself.
- */
 async function listJournals(path: string): Promise<ListedJournal[]> {
   const runs = await findRunsAt(path);
   if (runs.length === 0) return [{ journal: path, canRepeat: true }];

@@ -163,9 +163,6 @@ function formatReport(io: Io, report: AttackReport): string {
   return `${formatTable(io.stdout, head)}\n\n${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
 }
 
-/**
- * The limits of the numbers: the sample, unproven results and near ties.
- */
 function listRemarks({ attacks, examples, worstCase, coverage }: AttackReport): string[] {
   return [
     describePower(examples, { accuracy: worstCase }),

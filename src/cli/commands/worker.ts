@@ -18,10 +18,6 @@ import { createIntegerParser } from "../options.js";
 
 export const examples = [];
 
-/**
- * A worker process: executes the requests that its parent process sends, one request, or the items of
- * a phase of a sweep.
- */
 export function define(command: Command, io: Io): void {
   command
     .argument("[file]", "the request (JSON)")
