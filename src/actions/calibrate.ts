@@ -75,7 +75,6 @@ export async function calibrate(
   return calibration;
 }
 
-/** Reads benign texts. The text columns of a table are those of the request, or the known ones. */
 export async function readBenign(
   request: Pick<z.output<typeof calibrateRequestSchema>, "benign" | "textColumn">,
   known: readonly string[],

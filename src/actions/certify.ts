@@ -147,7 +147,6 @@ export async function certify(
   }
 }
 
-/** Creates a certificate with the options of a request, and with those that the model was trained with. */
 export async function chooseCertificate(
   { definition, options }: { readonly definition: CertificateDefinition; readonly options: unknown },
   edits: number,

@@ -62,7 +62,6 @@ export async function compare(request: CompareRequest, callbacks: Callbacks = {}
   };
 }
 
-/** One seed of a model: what was measured, and why the model is degenerate, if it is. */
 export interface MeasuredSeed {
   readonly seed: number | null;
   readonly metrics: ReadonlyMap<string, MetricValue>;

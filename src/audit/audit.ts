@@ -206,7 +206,6 @@ async function runStep(step: AuditStep, context: AuditContext, stop?: AbortSigna
   }
 }
 
-/** Puts together what the steps found. Everything here follows from them and from the journals. */
 export async function createResult(
   context: AuditContext,
   found: readonly StepResult[],

@@ -93,7 +93,6 @@ export function selectSettings({ request }: AuditContext) {
   return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
 }
 
-/** A command line on the training texts; null if they are those of a program. Empty flags are left out. */
 function formatRemedy(
   { request }: AuditContext,
   command: string,

@@ -24,7 +24,6 @@ export function renderAuditParts(result: AuditResult): { readonly lead: Html; re
   return { lead: renderCurve(result), findings: findings.length === 0 ? none : html`${sorted}` };
 }
 
-/** Renders an audit as one self-contained page: the verdict, a chart, the findings, and everything they follow from. */
 export function renderAudit(result: AuditResult): string {
   const { subject, verdict, findings, claims, notMeasured, notCovered, threatModel, temper } = result;
   const parts = renderAuditParts(result);

@@ -56,7 +56,6 @@ export async function openProgress(
   return progress;
 }
 
-/** The result of a step that an earlier call has carried out with the same sizes; null if none did. */
 export function findResult({ plan, steps }: AuditProgress, { name, uses }: AuditStep): StepResult | null {
   const found = steps[name];
   return found?.uses === describeUse(plan, uses) ? found : null;

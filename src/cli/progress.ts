@@ -153,7 +153,6 @@ export function createTextProgress(io: Io, label: string, quiet: boolean | undef
   return createProgress({ label, unit: "texts", quiet: isQuiet, stream: io.stderr, silence: io.silence });
 }
 
-/** Callbacks for a library function that show its progress, downloads and warnings on stderr. */
 export interface CommandCallbacks {
   onEvent(event: TemperEvent): void;
   /** Starts the bar of a stage of which some work is already done. */

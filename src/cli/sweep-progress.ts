@@ -16,7 +16,6 @@ const phaseUnits: Readonly<Record<WorkPhase["kind"], string>> = {
 const maxNamedItems = 2;
 const refreshMilliseconds = 1000;
 
-/** One progress line for all work items of a sweep: what is done, what runs, and how far it is. */
 export function createSweepProgress(
   io: Io,
   out: string,

@@ -108,7 +108,6 @@ export async function hardenFromFlags(request: HardenRequest, callbacks: HardenC
   }
 }
 
-/** Chooses the sizes, says how long they take, and makes the folder ready for them. */
 async function preparePlan(
   request: ParsedHardenRequest,
   data: HardenData,

@@ -120,7 +120,6 @@ async function loadSplits(task: Task): Promise<HardenData["examples"]> {
 
 type NamedColumns = Pick<ParsedHardenRequest, "textColumn" | "labelColumn"> & { readonly choices: DataChoices };
 
-/** The columns of a file or folder: those of the request, and a guess for the others. */
 async function nameColumns({
   task,
   data,
@@ -143,7 +142,6 @@ async function nameColumns({
   };
 }
 
-/** The file whose columns decide: the data itself, or the training texts in a folder. */
 async function findLeadingFile(data: string): Promise<string | null> {
   const entry = await stat(data).catch((error: unknown) => {
     throw createFileError(error, data, "read");

@@ -173,7 +173,6 @@ export async function writeAttackReport(folder: string, report: AttackReport): P
   await writeJson(getAttackReportPath(folder), report);
 }
 
-/** Creates a folder for journals and keeps other processes out until the returned function is called. */
 export function lockAttackFolder(folder: string): () => void {
   return lockFolder(folder, files.lock, "create the folder of the journals");
 }

@@ -42,7 +42,6 @@ export async function writeCertificateReport(report: CertificateReport): Promise
 
 const sampleSchema = z.looseObject({ task: z.string(), split: z.string() });
 
-/** Computes what a journal proves from its lines; null if lines are missing. `labels` are the names of the classes. */
 export async function summarizeCertificates(
   journal: string,
   definition: CertificateDefinition,
@@ -85,7 +84,6 @@ export async function readCertificateReports(folder: string, labels: readonly st
   return found;
 }
 
-/** Creates a folder for certificates and keeps other processes out until the returned function is called. */
 export function lockCertificateFolder(folder: string): () => void {
   return lockFolder(folder, "certify.lock", "create the folder of the certificates");
 }

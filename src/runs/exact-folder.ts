@@ -31,7 +31,6 @@ export async function summarizeProofs(folder: string): Promise<ProofSummary[]> {
   return found.filter((each) => each !== null);
 }
 
-/** Tabulates how accuracy falls with the number of substitutions, from 0 to the largest one that was asked for. */
 export function tabulateExact({ bracket, distribution, exact }: ProofSummary): { head: string[]; rows: string[][] } {
   const rows = bracket.map(({ changes, proven, provenInterval, unbroken, unbrokenInterval }) => [
     formatCount(changes),

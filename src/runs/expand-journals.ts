@@ -12,7 +12,6 @@ export async function findRunsAt(path: string): Promise<RunFolder[]> {
   return isFolder ? Promise.all((await findRunFolders(path)).map(RunFolder.open)) : [];
 }
 
-/** The journals that a path means: those of a run, those of all runs in a folder, or the journal itself. */
 export async function expandJournals(path: string): Promise<string[]> {
   const runs = await findRunsAt(path);
   // A folder of journals alone is no run: its reader says what it expected.

@@ -60,7 +60,6 @@ export function createConfigFile(
   return { path: files.config, content: formatConfig(folder, config) };
 }
 
-/** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
 export async function removeOptimizerState(folder: string): Promise<void> {
   await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
 }
@@ -87,7 +86,6 @@ export async function findRunFolders(folder: string): Promise<string[]> {
   return found.sort();
 }
 
-/** The folders of all runs at or below a folder, or those that `isWanted` accepts, each as soon as it is found. */
 export async function* walkRunFolders(
   folder: string,
   isWanted = isRunFolder,

@@ -121,7 +121,6 @@ export async function readDegeneracy(run: RunFolder): Promise<string | null> {
   return results && describeDegeneracy(results.test.confusionMatrix, results.test.labels);
 }
 
-/** The numbers of finished journals: clean, each attack and the worst case over all of them. */
 export function readAttackMetrics({ journals }: AttackFolder): [string, MetricValue][] {
   const finished = new Map([...journals].filter(([, journal]) => journal.finished));
   const attackedLabel = findAttackedLabel(finished.values());

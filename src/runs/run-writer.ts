@@ -47,7 +47,6 @@ export class RunWriter {
     return (await exists(this.path("config"))) ? RunFolder.open(this.folder) : null;
   }
 
-  /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */
   async writeData(examples: readonly InMemoryExample[]): Promise<string> {
     const [path, fresh] = [this.path("data"), join(this.folder, freshDataFile)];
     await writeExamplesFile(fresh, examples);

@@ -135,7 +135,6 @@ async function attackText(
   throw new Error("a search ends with a result");
 }
 
-/** Returns a function that adds the texts of a call to what was known, and describes it. */
 function createFollower(label: number): (scored: readonly ScoredCandidate[]) => SearchStep {
   let queries = 0;
   let best: ScoredCandidate | null = null;

@@ -98,7 +98,6 @@ function warnOfEnglishResources(
     );
 }
 
-/** The folder of a kind of result in the run of the model, or one named after the model. */
 export function getModelFolder(kind: "attacks" | "exact", reference: string, run: RunFolder | null): string {
   if (run) return run.path(kind);
   // A URL can contain secrets, which must not become the name of a folder.

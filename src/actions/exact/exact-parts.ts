@@ -28,7 +28,6 @@ export function countMaxCandidates({ words, attack }: TextProblem, { maxChanges,
   return Math.min(budget, countCandidates(words, findLastLevel({ attack }, maxChanges)));
 }
 
-/** Proves texts until none is left that nobody works on, the longest ones first, so that all processes end together. */
 export async function computeParts(proof: PartedProof): Promise<void> {
   const { victim, problems, options, folder } = proof;
   createFolder(folder);

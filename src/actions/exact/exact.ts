@@ -103,7 +103,6 @@ async function prepareExact(
   return { ...prepared, header, path: getProofPath(out, maxChanges, header) };
 }
 
-/** A victim with rough scores, with the margin of the request, or with the one that it needs for these texts. */
 async function withDecidedMargin(
   loaded: LoadedVictim,
   { decidedMargin, maxChanges }: ParsedExactRequest,

@@ -257,7 +257,6 @@ function findDegeneracy(
   return reason === null ? null : { reason, isCertain: split !== null || predicted.length === 1 };
 }
 
-/** The texts that only the candidate gets wrong, the largest losses of probability first. */
 function listFailures(lock: GateLock, { measurements, results }: MeasuredModel): GateFailure[] {
   const failures = lock.examples.flatMap(({ id, label, baseline }): GateFailure[] => {
     const candidate = measurements.get(id)!;

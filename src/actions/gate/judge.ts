@@ -160,7 +160,6 @@ function requireAccuracy(name: string, count: number, total: number, limit: numb
   };
 }
 
-/** A check as cells: name, baseline, candidate, texts, bounds, requirement and verdict. */
 export function formatCheck({ name, baseline, candidate, examples, low, high, limit, verdict }: GateCheck): string[] {
   const texts = formatCount(examples);
   if (candidate === null || low === null || high === null || limit === null)

@@ -119,7 +119,6 @@ export async function loadLockedSplit(
   }
 }
 
-/** Evaluates the calibrated guard of a candidate on the texts of a gate; null if it has none. */
 export async function measureGuard(
   model: string,
   { task, examples }: GivenExamples,

@@ -24,7 +24,6 @@ export interface LocalModel {
   readonly runtime: RuntimeConfig;
 }
 
-/** Loads a model on libtorch, or on ONNX Runtime if that is what it has or what the user wants. */
 export async function loadLocalModel(
   reference: string,
   options: RuntimeOptions & ModelRequest,

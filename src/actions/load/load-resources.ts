@@ -50,7 +50,6 @@ export interface WantedResources {
   readonly cache?: boolean;
 }
 
-/** Loads the resources that attacks need, and those that they can use, if the request names them. */
 export async function loadAttackResources(
   needs: readonly ResourceName[],
   request: WantedResources,
@@ -123,7 +122,6 @@ function requireLibtorch(option: string): void {
   }
 }
 
-/** The table of the request, of the run, or WordNet, as it says and for words in any letter case. */
 async function loadTables(
   request: WantedResources,
   victim: LoadedVictim | null,
@@ -143,7 +141,6 @@ async function loadTables(
   return { substitutions: caseSensitive ? await load(true) : caseInsensitiveSubstitutes, caseInsensitiveSubstitutes };
 }
 
-/** The vectors of the request, its table, the table of the run, or WordNet. */
 async function loadNeighbors(request: WantedResources, local: LoadedVictim["local"]): Promise<NeighborTable> {
   const { vectors = null } = request;
   if (vectors !== null) {
@@ -200,7 +197,6 @@ async function loadSentenceEncoder(
   };
 }
 
-/** The similarities of substitutes in context that earlier attacks computed with an encoder. */
 function openContextCache({ hash }: SentenceEncoder): ResultCache<readonly number[]> | undefined {
   try {
     return openResultCache(join(getCacheFolder(), "context-substitutes", `${hash}.jsonl`));

@@ -71,7 +71,6 @@ export function loadConfiguredTask(
   });
 }
 
-/** A class-balanced sample of `count` examples; all if there are no more or `count` is null. */
 export function limitExamples(
   task: Task,
   examples: readonly Example[],

@@ -17,14 +17,12 @@ import type { Example, Split } from "../../tasks/index.js";
 import { findHiddenText } from "../../text/hidden-text.js";
 import { findPositiveLabel, type UsedAnswer } from "../predict/certified-model.js";
 
-/** The measured texts: the name of their task, their split, and the labels in the order of the model. */
 interface MeasuredTexts {
   readonly name: string;
   readonly split: Split;
   readonly labels: readonly string[];
 }
 
-/** The answers that count: those of a threshold, of a label that is flagged, or of a guard. */
 export interface AnswerUse {
   readonly threshold?: number | null;
   readonly positiveLabel?: string | null;
@@ -78,7 +76,6 @@ export function summarizeAnswers(
   };
 }
 
-/** The index of the label whose curves are computed; null if there are more than two and none is named. */
 function findEvaluatedLabel(labels: readonly string[], given: string | null): number | null {
   return given === null && labels.length !== 2 ? null : findPositiveLabel(labels, given);
 }

@@ -55,7 +55,6 @@ export interface UsedAnswer extends Score {
   readonly hidden?: HiddenText;
 }
 
-/** Wraps the predictor of a model as it is used: the certified model answers, and the guard flags. */
 export function wrapUse(base: Predictor, { certified, guard }: CertifiedUse): Predictor<PreparedText, UsedAnswer> {
   const used: Predictor<PreparedText, UsedAnswer> = certified
     ? predictByParts(base, { split: certified.split, combine: certified.answer })
@@ -63,7 +62,6 @@ export function wrapUse(base: Predictor, { certified, guard }: CertifiedUse): Pr
   return guard ? flagAnswers(used, guard) : used;
 }
 
-/** Wraps a predictor so that its answers say whether the score of a label is above a threshold. */
 function flagAnswers(
   predictor: Predictor<PreparedText, UsedAnswer>,
   { positiveLabel, threshold }: Pick<Guard, "positiveLabel" | "threshold">,
@@ -109,7 +107,6 @@ export const hiddenOptions = {
     .describe("refuse texts with hidden text, such as Unicode tags, which a language model reads and nobody sees"),
 };
 
-/** The choice of a guard: its windows and label, and whether it must be the one that was calibrated. */
 export type GuardChoice = z.input<z.ZodObject<typeof guardOptions>> & { readonly calibrated?: boolean | undefined };
 
 export function findPositiveLabel(labels: readonly string[], given: string | null): number {

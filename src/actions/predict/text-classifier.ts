@@ -149,7 +149,6 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
   );
 }
 
-/** The text columns that the run of a model was trained with; none if they are unknown. */
 export async function findTextColumns(reference: string): Promise<readonly string[]> {
   const run = await RunFolder.containing(reference);
   return run?.config.task === null ? run.config.textColumn : [];

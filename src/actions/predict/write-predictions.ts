@@ -10,7 +10,6 @@ export type InputPrediction = Prediction & { readonly input: TextInput };
 const separators: Readonly<Record<string, string>> = { ".csv": ",", ".tsv": "\t" };
 const extensions: readonly string[] = [...Object.keys(separators), ".jsonl"];
 
-/** Rejects the file of the input, and an extension that predictions cannot be written in. */
 export function checkPredictionsPath(path: string, input?: string): void {
   if (input !== undefined && resolve(path) === resolve(input))
     throw new UserError(`--out ${path}: this is the input. Choose another file.`);

@@ -67,7 +67,6 @@ export async function buildLmConstraint(
   return path === null ? buildWithMaskedLm(parsed, callbacks) : buildFromScores(path, parsed, callbacks);
 }
 
-/** Reads the released scores. Finished texts are kept in OUT.part. */
 async function buildFromScores(
   path: string,
   { substitutions, minDifference, out }: ParsedLmRequest,
@@ -100,7 +99,6 @@ async function buildFromScores(
   });
 }
 
-/** Scores the substitutes with a masked language model. Finished texts are kept in OUT.part. */
 async function buildWithMaskedLm(
   { maskedLm, data, substitutions, maxLength, minDifference, out, device, threads }: ParsedLmRequest,
   callbacks: Callbacks,

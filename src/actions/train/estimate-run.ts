@@ -42,7 +42,6 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
   return estimateResolved(await resolveRun(input, userModules), callbacks);
 }
 
-/** Estimates a run whose settings were checked. Its largest batch is measured, too. */
 export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = {}): Promise<RunEstimate> {
   const { works, sample } = await countWork([run], callbacks);
   const { examples, steps, stepsPerEpoch, evaluations, diskBytes } = works[0]!;

@@ -72,7 +72,6 @@ export async function countWork(runs: readonly ResolvedRun[], callbacks: TaskCal
 
 type Transform = (sample: readonly Example[]) => readonly Example[];
 
-/** A random sample of a split, tokenized. */
 function sampleSplit(
   model: Parameters<typeof toDataset>[0],
   examples: readonly Example[],

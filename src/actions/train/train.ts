@@ -192,7 +192,6 @@ export async function joinTraining(run: ResolvedRun, ranks: Ranks, callbacks: Ca
   }
 }
 
-/** Attacks training texts. The attacks are only loaded for methods that use them. */
 export function deferTextAttack(prepared: PreparedRun, callbacks: Callbacks): FindAdversarialTexts {
   return async (request) => {
     const { createTextAttack } = await import("./attack-training-texts.js");
@@ -229,7 +228,6 @@ function checkSameSettings(ranks: Ranks, config: RunConfig, isFinished: boolean)
   return ranks.exchange(isFinished)[0]!;
 }
 
-/** Compares what all processes have loaded, by hash. */
 function checkSameInputs(ranks: Ranks, environment: Environment, test: readonly Example[]): void {
   if (ranks.size === 1) return;
   const { temper, libtorch, precision, model, tokenizer, data, substitutions } = environment;

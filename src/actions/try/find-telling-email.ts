@@ -15,7 +15,6 @@ export const tryRequestSchema = z.strictObject({
 });
 export type TryRequest = z.input<typeof tryRequestSchema>;
 
-/** A spam email that fools the standard filter with few changes, and not the robust one with any. */
 export interface TellingEmail {
   readonly id: string;
   readonly labels: readonly string[];

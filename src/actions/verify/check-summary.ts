@@ -33,7 +33,6 @@ const writtenSchema = z.object({
   attacks: z.record(z.string(), z.object({ validity: z.unknown().optional(), density: z.unknown().optional() })),
 });
 
-/** Computes report.json beside the journal of an attack again. Returns false if it has no numbers of this journal. */
 export async function checkAttackReport(journal: string): Promise<boolean> {
   const folder = dirname(journal);
   const report = await readAttackReport(folder);

@@ -153,7 +153,6 @@ function shiftRow(row: Float32Array, gold: number, shift: number): ArrayLike<num
   });
 }
 
-/** Compares numbers with their bounds, and the points of curves with the counts around their thresholds. */
 function checkWithin(
   path: string,
   recorded: Partial<EvaluationResult>,

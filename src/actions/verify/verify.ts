@@ -115,7 +115,6 @@ interface ListedJournal {
   readonly journal: string;
   /** True if `--repeat` can run its searches again. */
   readonly canRepeat: boolean;
-  /** The run whose test results these are; missing if this is a journal. */
   readonly tested?: RunFolder;
 }
 
@@ -185,7 +184,6 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
   return { journal, substitutions: substitutions?.name ?? null, ...verification, classes, repeated };
 }
 
-/** Scores random blocks of a proof again, after its candidates were listed again. */
 async function verifyExact(
   path: string,
   header: JournalHeader,

@@ -89,7 +89,6 @@ function listCurve(results: readonly AttackResult[], target: number | null, budg
   });
 }
 
-/** Everything that the journals of an audit say: the numbers of each attack, and signs that they mislead. */
 export async function summarizeAttacked(context: AuditContext): Promise<{
   readonly attacks: Record<string, AttackedModel>;
   readonly underAttack: number | null;

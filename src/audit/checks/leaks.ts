@@ -70,7 +70,6 @@ class TextIndex {
 
 const method = `equal without case, punctuation and spaces, or a Jaccard similarity of at least ${minSimilarity} of ${shingleWords}-word shingles`;
 
-/** Finds test texts that are in the training data, and repeated texts, also with another label. */
 export function checkLeaks(context: AuditContext): Claim[] {
   const { examples, train, task } = context;
   const [known, own] = [new TextIndex(), new TextIndex()];

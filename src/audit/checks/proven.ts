@@ -14,7 +14,6 @@ export function getProofFolder({ request, plan }: Pick<AuditContext, "request" |
 
 const maxScored = 50_000;
 
-/** Proves which texts no substitutions of up to k words fool. On a replay, the proof is only read. */
 export async function checkExact(context: AuditContext): Promise<Claim[]> {
   const { plan, task, model, callbacks, victim } = context;
   const { maxChanges } = plan;
@@ -59,7 +58,6 @@ function describeLevel(
   });
 }
 
-/** Certifies the texts with the certificate that the run was trained for. */
 export async function checkCertificates(context: AuditContext): Promise<Claim> {
   const { request, victim, callbacks, task, plan } = context;
   const { device, threads } = request;

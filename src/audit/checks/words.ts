@@ -155,7 +155,6 @@ const rareStrings = [
 ];
 const letters = [..."abcdefghijklmnopqrstuvwxyz"];
 
-/** The words to search: rare strings, pairs of letters, the words of the data and of the vocabulary. */
 function listCandidates({ examples, train, victim, request, plan }: AuditContext): string[] {
   const known = [...(train ?? []), ...examples].flatMap(({ texts }) => texts.flatMap(listWords));
   const tokenizer = victim.local?.model.tokenizer;

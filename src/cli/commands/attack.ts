@@ -94,7 +94,6 @@ export function createAttackProgress(
   let [stage, examples, isOther] = ["", 0, false];
   let show: ((done: number) => void) | undefined;
   const timer = setInterval(() => show?.(done), refreshMilliseconds).unref();
-  /** Shows a phase that counts other things, such as the ranking of substitutes, until it ends. */
   const showOther = (event: Extract<TemperEvent, { type: "progress" }>): void => {
     isOther = event.done < event.total;
     display.onEvent(event);

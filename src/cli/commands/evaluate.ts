@@ -66,7 +66,6 @@ function formatDetails(io: Io, result: EvaluationResult): string {
 
 const shownRecalls = [0.5, 0.8, 0.9, 0.95, 0.99];
 
-/** The precision that each recall of the positive label costs, and the threshold that gives it. */
 function formatThresholds(io: Io, { operatingPoints, positiveLabel }: EvaluationResult): string {
   if (!operatingPoints) return "";
   // With few texts, one threshold can be the first for several recalls.
@@ -89,7 +88,6 @@ function parseBenignOption(assignment: string, before: Record<string, string> = 
   return { ...before, [name]: file };
 }
 
-/** The recall of the positive label that each rate of false alarms allows. */
 function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign }: EvaluationResult): string {
   if (!operatingPoints) return "";
   const { positives, negatives, auc, aucInterval, pointAtFpr, fprAtRecall } = operatingPoints;

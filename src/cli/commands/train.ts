@@ -67,7 +67,6 @@ export function define(command: Command, io: Io): void {
   });
 }
 
-/** Reads the settings of a run from flags, and from a file or a run to resume. */
 export async function readTrainRun(options: TrainCommandOptions): Promise<ResolvedRun> {
   const { config, set, allowCode, out, resume, processes, timeout, dryRun, json, quiet, ...flags } = options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
@@ -84,7 +83,6 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
   });
 }
 
-/** The settings that flags override: a file, or the config of the run to resume. */
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   const { config: file, allowCode, set = [], model, resume, out } = options;
   const trust = allowCode ? "user" : "data";

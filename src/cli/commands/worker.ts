@@ -38,7 +38,6 @@ export function define(command: Command, io: Io): void {
 
 const progressMilliseconds = 500;
 
-/** Writes how far a request is, again and again. Returns functions that take its news, and one that ends it. */
 function recordProgress(path: string) {
   let progress: WorkProgress = { stage: "", done: 0, total: 0, unit: "texts" };
   let written = progress;
@@ -126,7 +125,6 @@ function getStack(cause: unknown): string {
   return (cause instanceof Error && cause.stack) || String(cause);
 }
 
-/** Executes the items of one phase of a sweep that nobody else works on, as a task of a Slurm job. */
 async function runSweepPhase(io: Io, out: string, phase: number, trust: Trust): Promise<void> {
   const { runPhase } = await import("../../sweeps/index.js");
   const stop = new AbortController();
