@@ -81,7 +81,7 @@ const method = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
 temper(["train", ...settings, "--method", method, "--out", robust, "--resume"]);
 
 // Only people who write spam attack a spam filter. They may use every synonym, as in the paper of PWWS.
-const synonyms = ["--min-context-similarity", "-1", "--min-similarity", "0.9"];
+const synonyms = ["--min-context-similarity", "-1"];
 const sample = ["--attacked-label", "spam", "--num-examples", numExamples, "--seed", seed];
 const attack = ["--attack", "pwws", ...synonyms, ...sample, "--resume"];
 announce("Attack the standard filter: replace words of the test spam with WordNet synonyms until it passes (PWWS).");

@@ -147,7 +147,7 @@ it.each(["SIGINT", "SIGTERM"] as const)("an estimate ends at %s and leaves nothi
   });
   const [status] = await once(child, "close");
   expect(status).toBe(130);
-  expect(stderr).toMatch(/Stopped during the estimate\. No run was started\.\n$/);
+  expect(stderr).toMatch(/Stopped during the estimate\. No run was started\.\nContinue with: temper sweep /);
   expect(readdirSync(temporary)).toEqual([]);
   expect(existsSync(out)).toBe(false);
 });
