@@ -82,10 +82,7 @@ export const certifyRequestSchema = z.strictObject({
  */
 export async function certify(
   request: z.input<typeof certifyRequestSchema>,
-  callbacks: Callbacks & {
-    /** Called before the first text, with the number of texts that are already in the journal. */
-    readonly onStart?: (stage: string, done: number, total: number) => void;
-  } = {},
+  callbacks: Callbacks = {},
 ): Promise<CertificateReport> {
   const parsed = validate(certifyRequestSchema, request, "certify");
   const { model: reference, kind, edits, seed, split, device, threads } = parsed;
@@ -118,7 +115,7 @@ export async function certify(
     try {
       const [stage, total] = [`certify ${options.kind}`, examples.length];
       let done = Math.min(journal.count, total);
-      callbacks.onStart?.(stage, done, total);
+      if (done < total) reportProgress(callbacks, stage, done, total);
       const stopIfAborted = (): void => {
         if (callbacks.signal?.aborted)
           throw new Interrupted(`Stopped after ${done} of ${total} texts. Every finished text is in the journal.`);

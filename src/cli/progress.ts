@@ -186,7 +186,8 @@ export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "exam
     return progress;
   };
   const show = (stage: string, done: number, total: number, counted: string, details?: ProgressDetails): void => {
-    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, counted);
+    // What the first event counts was done before it, by an earlier process or without a bar.
+    const progress = current?.stage === stage ? current.progress : start(stage, done, total, counted);
     progress.update(done, details);
     // The next pass of the same stage is timed separately.
     if (done === total) end();

@@ -49,6 +49,4 @@ export type ParsedExactRequest = z.output<typeof exactRequestSchema>;
 export interface ExactCallbacks extends Callbacks {
   /** Lets other processes prove texts. `folder` is for their files. */
   readonly runParts?: RunParts<ParsedExactRequest & { readonly out: string }> | undefined;
-  /** Called before the enumeration with the texts that an earlier call scored, and with all. */
-  readonly onStart?: ((done: number, total: number) => void) | undefined;
 }

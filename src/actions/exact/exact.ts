@@ -223,8 +223,10 @@ async function writeProof(
     const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
     const total = sum(sizes);
     const isFinished = (index: number): boolean => written.get(index)?.at(-1)?.kind === "result";
-    callbacks.onStart?.(sum(sizes.filter((_, index) => isFinished(index))), total);
-    let [results, finished, scored] = [0, 0, 0];
+    // Scores of an earlier call count as done.
+    let finished = sum(sizes.filter((_, index) => isFinished(index)));
+    if (finished < total) reportProgress(callbacks, "exact", finished, total, "texts");
+    let [results, scored] = [0, 0];
     const start = performance.now();
     for (const problem of problems) {
       const { index } = problem;
@@ -236,7 +238,7 @@ async function writeProof(
       const onCall = (count: number): void => {
         scored += count;
         inText += count;
-        reportProgress(callbacks, "exact", Math.min(finished + inText, total), total);
+        reportProgress(callbacks, "exact", Math.min(finished + inText, total), total, "texts");
         stopIfAborted(callbacks, results, examples);
       };
       let position = 0;
@@ -245,8 +247,8 @@ async function writeProof(
         if (position++ >= lines.length) writer.append(proofLineSchema.parse(line));
         if (line.kind === "result") results++;
       }
-      finished += sizes[index]!;
-      reportProgress(callbacks, "exact", finished, total);
+      if (!isFinished(index)) finished += sizes[index]!;
+      reportProgress(callbacks, "exact", finished, total, "texts");
       stopIfAborted(callbacks, results, examples);
     }
     await removeParts(parted);

@@ -35,19 +35,8 @@ export function define(command: Command, io: Io): void {
     .action((model, { json, quiet, ...request }) =>
       runWork(
         io,
-        { display: createCallbacks(io, quiet), stop: listenForStop(io), json },
-        (callbacks) =>
-          certify(
-            { model, ...request },
-            {
-              ...callbacks,
-              onStart(stage, done, total) {
-                if (done > 0)
-                  callbacks.printLine(`${stage}: ${formatCount(done)} of ${formatCount(total)} texts are already done`);
-                if (done < total) callbacks.start(stage, done, total, "texts");
-              },
-            },
-          ),
+        { display: createCallbacks(io, quiet, "texts"), stop: listenForStop(io), json },
+        (callbacks) => certify({ model, ...request }, callbacks),
         (report) => formatReport(io, report),
       ),
     );

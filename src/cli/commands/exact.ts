@@ -40,15 +40,10 @@ export function define(command: Command, io: Io): void {
       return runWork(
         io,
         { display: createCallbacks(io, quiet), stop, json },
-        (callbacks) =>
-          exact(
-            { model, attacks, ...request },
-            {
-              ...callbacks,
-              runParts: createPartRunner("exact-parts", processes, stop.signal),
-              onStart: (done, total) => callbacks.start("exact", done, total, "texts"),
-            },
-          ),
+        (callbacks) => {
+          const runParts = createPartRunner("exact-parts", processes, stop.signal);
+          return exact({ model, attacks, ...request }, { ...callbacks, runParts });
+        },
         (report) => formatReport(io, report),
       );
     });

@@ -5,7 +5,7 @@ import { formatCount, formatPercent } from "../../base/format.js";
 import { formatHelp } from "../command.js";
 import type { Io } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
-import { type CommandCallbacks, createCallbacks } from "../progress.js";
+import { createCallbacks } from "../progress.js";
 import { listenForStop } from "../signals.js";
 import { runWork } from "../work.js";
 
@@ -37,7 +37,7 @@ function defineBuild(command: Command, io: Io): void {
     .action(({ json, quiet, ...request }) =>
       runWork(
         io,
-        { display: createStageProgress(io, quiet), stop: listenForStop(io), json },
+        { display: createCallbacks(io, quiet, "texts"), stop: listenForStop(io), json },
         (callbacks) => substitutions(request, callbacks),
         ({ out, words, wordsWithSubstitutes }) =>
           `${out}: ${formatCount(words)} words, ${formatCount(wordsWithSubstitutes)} with substitutes\n`,
@@ -62,29 +62,10 @@ function defineLmConstraint(command: Command, io: Io): void {
     .action(({ json, quiet, ...request }) =>
       runWork(
         io,
-        { display: createStageProgress(io, quiet), stop: listenForStop(io), json },
+        { display: createCallbacks(io, quiet, "texts"), stop: listenForStop(io), json },
         (callbacks) => buildLmConstraint(request, callbacks),
         ({ out, texts, scored, allowed }) =>
           `${out}: ${formatCount(texts)} texts; ${formatPercent(scored === 0 ? 0 : allowed / scored)} of the substitutes are allowed\n`,
       ),
     );
-}
-
-/** Units of the stages, if they do not count texts. */
-const stageUnits: Readonly<Record<string, string>> = { read: "bytes", scores: "bytes", neighbors: "words" };
-
-/** The progress of stages that count different things. */
-function createStageProgress(io: Io, quiet: boolean | undefined): CommandCallbacks {
-  const display = createCallbacks(io, quiet, "texts");
-  let current = "";
-  return {
-    ...display,
-    onEvent(event) {
-      if (event.type === "progress" && event.stage !== current) {
-        current = event.stage;
-        display.start(current, 0, event.total, stageUnits[current] ?? "texts");
-      }
-      display.onEvent(event);
-    },
-  };
 }
