@@ -6,7 +6,7 @@ import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
 import { readJson, sha256File } from "../base/files.js";
 import { validate } from "../base/validate.js";
-import { describeDifference, findDifference, type VerifiedClass } from "../base/verification.js";
+import { describeDifference, type FileVerification, findDifference, type VerifiedClass } from "../base/verification.js";
 import { checksFolder } from "../runs/attack-folder.js";
 import { createContext, createResult, openAudit } from "./audit.js";
 import { auditRequestSchema } from "./audit-request.js";
@@ -14,24 +14,14 @@ import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.
 import type { StepResult } from "./context.js";
 import { listSteps } from "./steps.js";
 
-export interface AuditVerification {
-  readonly journal: string;
-  readonly classes: readonly VerifiedClass[];
-}
-
-type ReplayedJournal = Awaited<ReturnType<typeof verifyJournals>>[number];
-
 /**
  * Replays journals, proofs, certificates and audits. Of an audit, every claim is computed again from the model, the
  * data and its journals, whose lines are replayed, too.
  *
  *     await verify({ journals: ["audits/spam/audit.json"] });
  */
-export async function verify(
-  request: VerifyRequest,
-  callbacks: Callbacks = {},
-): Promise<(ReplayedJournal | AuditVerification)[]> {
-  const done: (ReplayedJournal | AuditVerification)[] = [];
+export async function verify(request: VerifyRequest, callbacks: Callbacks = {}): ReturnType<typeof verifyJournals> {
+  const done: Awaited<ReturnType<typeof verifyJournals>> = [];
   for (const path of validate(verifyRequestSchema, request, "verify").journals) {
     const audit = await findAudit(path);
     if (audit !== null) done.push(await verifyAudit(audit, request, callbacks));
@@ -46,7 +36,7 @@ async function findAudit(path: string): Promise<string | null> {
   return (await stat(inside).catch(() => null))?.isFile() ? inside : null;
 }
 
-async function verifyAudit(path: string, request: VerifyRequest, callbacks: Callbacks): Promise<AuditVerification> {
+async function verifyAudit(path: string, request: VerifyRequest, callbacks: Callbacks): Promise<FileVerification> {
   const recorded = validate(auditResultSchema, await readJson(path, "the audit"), path);
   const folder = dirname(path);
   for (const [file, hash] of Object.entries(recorded.files)) {
@@ -85,12 +75,9 @@ async function verifyAudit(path: string, request: VerifyRequest, callbacks: Call
   const difference = findDifference(selectClaims(recorded), [selectClaims(computed)]);
   if (difference)
     throw new UserError(`${path}: ${describeDifference(difference, "the model and the data", "the audit")}.`);
-  const claims = {
-    count: recorded.claims.length,
-    what: "claims recomputed from the model, the data and the journals",
-    isVerified: true,
-  };
-  return { journal: path, classes: [claims, ...lines] };
+  const count = recorded.claims.length;
+  const claims = { count, what: "claims recomputed from the model, the data and the journals", isVerified: true };
+  return { journal: path, lines: count, classes: [claims, ...lines] };
 }
 
 /** Everything that follows from the model and the data. The last digits of a number may be others on another host. */

@@ -7,6 +7,15 @@ export interface VerifiedClass {
   readonly isVerified: boolean;
 }
 
+/** A file whose content was computed again. */
+export interface FileVerification {
+  readonly journal: string;
+  readonly header?: object;
+  /** The texts or claims that it is about. */
+  readonly lines: number;
+  readonly classes: readonly VerifiedClass[];
+}
+
 /** A header that only names its data: another file with the same texts could name them otherwise. */
 export const namedDataClass: VerifiedClass = {
   count: 1,

@@ -5,7 +5,6 @@ import {
   attack,
   certify,
   compare,
-  estimateRun,
   evaluate,
   exact,
   gate,
@@ -107,12 +106,6 @@ describe("a program without the CLI", () => {
     await expect(evaluate({ model: reviewsRun, data: { path, columns: [] } as never })).rejects.toThrow(
       /evaluate: .*columns/,
     );
-  });
-
-  test("estimates a run on an array without writing anything", async () => {
-    const { steps, examples: counts } = await estimateRun({ ...config, methods: [scaledLoss()] });
-    expect({ steps, counts }).toEqual({ steps: 96, counts: { train: 96, validation: 12, test: 12 } });
-    expect(existsSync("runs/data-scaled-loss-seed0")).toBe(false);
   });
 
   test("classifies, attacks, verifies, compares and writes a report", async () => {

@@ -372,53 +372,49 @@ describe("the verdict", () => {
   const sound = { standard: null, robust: null };
   const rest = { attack: "pwws", robustFolder: "runs/robust", epochs: 6 };
 
-  it("names a gain with its cost", () => {
-    const verdict = describeHardening({
-      ...rest,
+  const [ham, spam] = ["it predicts ham for 180 of 180 texts", "it predicts spam for 180 of 180 texts"];
+
+  it.each([
+    {
+      title: "names a gain with its cost",
       clean: comparison("accuracy", "second", 0.7, 0.75),
       attacked: comparison("pwws", "first", 0.6, 0.45),
       degeneracy: sound,
-    });
-    expect(verdict).toContain("Gained: under pwws, the robust model is right on 60.0% instead of 45.0% of 180 texts");
-    expect(verdict).toContain("15.0 points (95% CI 10.0 to 20.0; p < 0.001)");
-    expect(verdict).toContain("It cost accuracy without an attack: 70.0% instead of 75.0%");
-    expect(verdict).toContain("temper attack runs/robust --attack textfooler");
-  });
-
-  it("claims neither a gain nor a cost that is not significant", () => {
-    const verdict = describeHardening({
-      ...rest,
+      expected: [
+        "Gained: under pwws, the robust model is right on 60.0% instead of 45.0% of 180 texts",
+        "15.0 points (95% CI 10.0 to 20.0; p < 0.001)",
+        "It cost accuracy without an attack: 70.0% instead of 75.0%",
+        "temper attack runs/robust --attack textfooler",
+      ],
+      unexpected: /degenerate/,
+    },
+    {
+      title: "claims neither a gain nor a cost that is not significant",
       clean: comparison("accuracy", null, 0.7, 0.75),
       attacked: comparison("pwws", null, 0.6, 0.55),
       degeneracy: sound,
-    });
-    expect(verdict).toContain("No significant difference under pwws");
-    expect(verdict).toContain("No significant cost");
-    expect(verdict).not.toMatch(/Gained|deploy/);
-  });
-
-  it("names a degenerate robust model", () => {
-    const verdict = describeHardening({
-      ...rest,
+      expected: ["No significant difference under pwws", "No significant cost"],
+      unexpected: /Gained|deploy/,
+    },
+    {
+      title: "names a degenerate robust model",
       clean: comparison("accuracy", null, 0.5, 0.75),
       attacked: comparison("pwws", null, 0.5, 0.3),
-      degeneracy: { standard: null, robust: "it predicts ham for 180 of 180 texts" },
-    });
-    expect(verdict).toContain("the robust model is degenerate. The reason: it predicts ham for 180 of 180 texts.");
-    expect(verdict).toContain("--epochs 12");
-    expect(verdict).not.toContain("Gained");
-  });
-
-  it("says in few words that the standard and the robust model are degenerate, without numbers of theirs", async () => {
-    const verdict = describeHardening({
-      ...rest,
+      degeneracy: { standard: null, robust: ham },
+      expected: [`the robust model is degenerate. The reason: ${ham}.`, "--epochs 12"],
+      unexpected: /Gained/,
+    },
+    {
+      title: "says in few words that both models are degenerate, without numbers of theirs",
       clean: comparison("accuracy", null, 0.5, 0.75),
       attacked: comparison("pwws", null, 0.5, 0.3),
-      degeneracy: { standard: "it predicts spam for 180 of 180 texts", robust: "it predicts ham for 180 of 180 texts" },
-    });
-    expect(verdict).toMatch(
-      /^Nothing can be claimed under pwws: the standard and the robust model are degenerate\. The reason of the standard one: it predicts spam for 180 of 180 texts\. Next: /,
-    );
-    expect(verdict).not.toMatch(/50\.0%|75\.0%|30\.0%/);
+      degeneracy: { standard: spam, robust: ham },
+      expected: [`the standard and the robust model are degenerate. The reason of the standard one: ${spam}. Next: `],
+      unexpected: /50\.0%|75\.0%|30\.0%/,
+    },
+  ])("$title", ({ clean, attacked, degeneracy, expected, unexpected }) => {
+    const verdict = describeHardening({ ...rest, clean, attacked, degeneracy });
+    for (const text of expected) expect(verdict).toContain(text);
+    expect(verdict).not.toMatch(unexpected);
   });
 });

@@ -1,7 +1,7 @@
 import { readHeader } from "../../base/checked-lines.js";
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
-import { describeDifference, findDifference, namedDataClass, type VerifiedClass } from "../../base/verification.js";
+import { describeDifference, type FileVerification, findDifference, namedDataClass } from "../../base/verification.js";
 import { hashModelFolder } from "../../models/index.js";
 import { checkInRounds, createCertificate, findCertificate, getTieMargin } from "../../proofs/certificates/index.js";
 import { type CertificateHeader, certificateFormat, readCertificates } from "../../proofs/index.js";
@@ -14,20 +14,12 @@ import { findTraining } from "../certify.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 import { checkSummary, summaryClass } from "./check-summary.js";
 
-export interface CertificateVerification {
-  readonly journal: string;
-  readonly header: CertificateHeader;
-  readonly lines: number;
-  /** The fields that were computed again, and those that were not. */
-  readonly classes: readonly VerifiedClass[];
-}
-
 export async function verifyCertificates(
   journal: string,
   reference: string,
   runtime: Pick<RuntimeOptions, "device" | "threads">,
   callbacks: Callbacks,
-): Promise<CertificateVerification> {
+): Promise<FileVerification> {
   const header = await readHeader(journal, certificateFormat);
   const location = `${journal}:1: certificate`;
   const definition = findCertificate(header.certificate.kind, location);

@@ -4,7 +4,12 @@ import { UserError } from "../../base/errors.js";
 import type { Callbacks } from "../../base/events.js";
 import { readJson } from "../../base/files.js";
 import { readJsonIfExists } from "../../base/read-json.js";
-import { describeDifference, findDifference, type VerifiedClass } from "../../base/verification.js";
+import {
+  describeDifference,
+  type FileVerification,
+  findDifference,
+  type VerifiedClass,
+} from "../../base/verification.js";
 import { type LabeledScore, scoreLabel } from "../../evaluation/operating-points.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { getTieMargin } from "../../proofs/certificates/index.js";
@@ -19,17 +24,11 @@ import { askModel, summarizeAnswers } from "../measure/clean.js";
 import { wrapUse } from "../predict/certified-model.js";
 import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
 
-export interface ResultVerification {
-  readonly journal: string;
-  readonly lines: number;
-  readonly classes: readonly VerifiedClass[];
-}
-
 export async function verifyResults(
   run: RunFolder,
   { device, threads }: Pick<RuntimeOptions, "device" | "threads">,
   callbacks: Callbacks,
-): Promise<ResultVerification[]> {
+): Promise<FileVerification[]> {
   const { config } = run;
   const results = await run.results();
   if (!results) return [];
@@ -55,7 +54,7 @@ export async function verifyResults(
     { count: 1, what: "validation result, with what training says of itself", isVerified: false },
     { count: analyses.length, what: "files of analyses", isVerified: false },
   ];
-  const found: ResultVerification[] = [{ journal: path, lines: texts.length, classes }];
+  const found: FileVerification[] = [{ journal: path, lines: texts.length, classes }];
   const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
   if (adversarial) {
     const tasks = await loadAdvglueTasks(classifier.model, null, callbacks);

@@ -7,6 +7,7 @@ import { isHeaderOf, isLineFile, parseHeader, readLineEntries } from "../../base
 import { UserError } from "../../base/errors.js";
 import { type Callbacks, reportProgress } from "../../base/events.js";
 import { countSchema, orNull, seedSchema, validate } from "../../base/validate.js";
+import type { FileVerification } from "../../base/verification.js";
 import {
   certificateFormat,
   describeProof,
@@ -32,8 +33,8 @@ import type { LoadedVictim } from "../load/load-victim.js";
 import { type OpenVictim, openVictim } from "../load/open-victim.js";
 import { checkAttackReport, checkSummary, summaryClass } from "./check-summary.js";
 import { repeatSearches } from "./repeat-searches.js";
-import { type CertificateVerification, verifyCertificates } from "./verify-certificates.js";
-import { type ResultVerification, verifyResults } from "./verify-results.js";
+import { verifyCertificates } from "./verify-certificates.js";
+import { verifyResults } from "./verify-results.js";
 
 export const verifyRequestSchema = z.strictObject({
   journals: z
@@ -88,9 +89,9 @@ const otherPrecisionTolerance = 0.03;
 export async function verify(
   request: VerifyRequest,
   callbacks: Callbacks = {},
-): Promise<(Verification | CertificateVerification | ResultVerification)[]> {
+): Promise<(Verification | FileVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
-  const done: (Verification | CertificateVerification | ResultVerification)[] = [];
+  const done: (Verification | FileVerification)[] = [];
   const journals = (await Promise.all(parsed.journals.map(listJournals))).flat();
   const { device, threads } = parsed;
   for (const [i, { journal, canRepeat, tested }] of journals.entries()) {
