@@ -68,19 +68,13 @@ export function define(command: Command, io: Io): void {
 }
 
 export async function readTrainRun(options: TrainCommandOptions): Promise<ResolvedRun> {
-  const { config, set, allowCode, out, resume, processes, timeout, dryRun, json, quiet, ...flags } = options;
-  const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
-  return readRun({
-    ...(await findBase(options)),
-    flags: {
-      ...settings,
-      cudaGraphs: cudaGraphs ? undefined : false,
-      "train.epochs": epochs,
-      "train.batchSize": batchSize,
-      "train.learningRate": learningRate,
-      "train.saveTotalLimit": saveTotalLimit,
-    },
+  const { cudaGraphs, ...given } = options;
+  const flags = Object.entries(given).flatMap(([key, value]): [string, unknown][] => {
+    if (key in runConfigSchema.shape) return [[key, value]];
+    return key in trainSettingsSchema.shape ? [[`train.${key}`, value]] : [];
   });
+  const graphs = { cudaGraphs: cudaGraphs ? undefined : false };
+  return readRun({ ...(await findBase(options)), flags: { ...Object.fromEntries(flags), ...graphs } });
 }
 
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
