@@ -27,7 +27,6 @@ const evidenceSchema = z.object({
   command: z.string().nullable().default(null),
 });
 
-/** A property that a model or its data should have, and what was found about it. */
 export const claimSchema = z.object({
   id: z.string(),
   area: z.enum(["clean", "attacked", "proven", "input", "data"]),
@@ -77,7 +76,6 @@ export function showExample({ id, texts }: Pick<Example, "id" | "texts">, note: 
   return { id, text: texts.join(" | "), note };
 }
 
-/** The severity of a rate from its limits for low, medium and high; null below all. */
 export function rateSeverity(rate: number, [low, medium, high]: readonly [number, number, number]): Severity | null {
   return rate >= high ? "high" : rate >= medium ? "medium" : rate >= low ? "low" : null;
 }

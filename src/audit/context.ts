@@ -68,7 +68,6 @@ function getField({ task }: Pick<AuditContext, "task">): number {
   return task.modifiableFields[0] ?? 0;
 }
 
-/** The texts of an example with another text in the field that may be changed. */
 export function replaceText(context: Pick<AuditContext, "task">, { texts }: Example, text: string): string[] {
   return texts.map((each, i) => (i === getField(context) ? text : each));
 }
@@ -77,7 +76,6 @@ export function getText(context: Pick<AuditContext, "task">, { texts }: Example)
   return texts[getField(context)]!;
 }
 
-/** Draws correctly classified examples, in an order that a check's name decides. */
 export function drawCorrect({ examples, answers, request }: AuditContext, name: string): Example[] {
   const predicted = toPredictions(answers);
   const right = examples.filter(({ label }, i) => predicted[i] === label);
@@ -114,7 +112,6 @@ export function suggestHarden(context: AuditContext, remedy: string): Remedy {
   return { remedy, command: formatRemedy(context, "harden", null, { attackedLabel, out: "runs/hardened" }) };
 }
 
-/** Suggests a training with other settings, from the base model of `harden`. */
 export function suggestTraining(
   context: AuditContext,
   remedy: string,

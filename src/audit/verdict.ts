@@ -33,7 +33,6 @@ export function describeThreat({ victim, plan, request, task }: AuditContext): R
   };
 }
 
-/** Three sentences: how good the model is, what is wrong, and what to do next. */
 export function describeVerdict({
   clean,
   underAttack,

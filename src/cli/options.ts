@@ -43,7 +43,6 @@ function formatDefault(value: unknown): string {
   return typeof value === "number" && value > 0 && value < 1e-3 ? value.toExponential() : String(value);
 }
 
-/** Reads the schema of a key. If it can be null, its other type is described. */
 export function readKeySchema(schema: z.ZodType): JsonSchema {
   const { anyOf, ...rest } = toJsonSchema(schema);
   const found = { ...anyOf?.[0], ...rest };
@@ -129,7 +128,6 @@ export function createOption(key: string, schema: z.ZodType, flag?: string): Opt
   return option;
 }
 
-/** Adds the flags of a request, except for keys that the command sets in another way. */
 export function addOptions<
   Args extends unknown[],
   Options extends OptionValues,

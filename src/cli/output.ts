@@ -6,12 +6,10 @@ import { formatCommandLine } from "../base/shell.js";
 import { formatDegeneracy } from "../evaluation/degenerate.js";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
 
-/** Prints a value as indented JSON: the complete output of a command with --json. */
 export async function printJson(io: Io, value: unknown): Promise<void> {
   await write(io.stdout, `${escapeControls(JSON.stringify(value, null, 2))}\n`);
 }
 
-/** Prints a value as one line of JSON, for commands that stream their output. */
 export async function printJsonLine(io: Io, value: unknown): Promise<void> {
   await write(io.stdout, `${escapeControls(JSON.stringify(value))}\n`);
 }

@@ -147,7 +147,6 @@ export function createProgress(options: ProgressOptions): Progress {
   };
 }
 
-/** The progress of a stream of texts. On a terminal, the output itself shows it. */
 export function createTextProgress(io: Io, label: string, quiet: boolean | undefined): Progress {
   const isQuiet = quiet || io.stdout.isTTY === true;
   return createProgress({ label, unit: "texts", quiet: isQuiet, stream: io.stderr, silence: io.silence });

@@ -55,7 +55,6 @@ export function formatSideBySide(
   return `${[dim("original"), ...before, "", ...rows].join("\n")}\n`;
 }
 
-/** Breaks words into lines and marks some of them. Punctuation stays with its word. */
 function wrap(
   words: readonly string[],
   marked: ReadonlySet<number>,

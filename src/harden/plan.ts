@@ -53,7 +53,6 @@ export function warnAboutData(request: ParsedHardenRequest, { examples }: Harden
     );
 }
 
-/** Makes every choice that the request leaves open, for work of this size. */
 export function planHardening(request: ParsedHardenRequest, data: HardenData, sizes: Sizes): HardenPlan {
   const { task, examples } = data;
   const limit = request.maxTrainSamples ?? sizes.trainTexts;

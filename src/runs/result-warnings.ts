@@ -41,7 +41,6 @@ const finalStepFraction = 0.1;
 const divergedLossRatio = 1.5;
 const underfitLossRatio = 0.95;
 
-/** Decides the loss of guessing: the labels that the batches have, and the loss itself. */
 export interface LossBaseline {
   readonly counts: readonly number[];
   readonly settings: Pick<TrainSettings, "batchSampler">;
@@ -49,7 +48,6 @@ export interface LossBaseline {
   readonly classWeights: readonly number[] | null;
 }
 
-/** The training loss of a guess that knows only how much each label counts in the batches. */
 export function computeGuessLoss({ counts, settings, classWeights }: LossBaseline): number {
   const isBalanced = settings.batchSampler === "class-balanced" || settings.batchSampler === "undersampled";
   const present = counts.map((count) => (isBalanced ? Number(count > 0) : count));

@@ -73,7 +73,6 @@ export const evaluationResultSchema = z.object({
  */
 export type EvaluationResult = z.output<typeof evaluationResultSchema>;
 
-/** A model on its GLUE task and on the adversarial texts made against that task. */
 export const advglueResultSchema = z.object({
   task: z.literal("advglue"),
   part: z.string(),

@@ -64,7 +64,6 @@ export async function removeOptimizerState(folder: string): Promise<void> {
   await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
 }
 
-/** Lists what a finished run can do without: the optimizer state, or all of its checkpoints. */
 export async function listPrunable(folder: string, checkpoints: boolean): Promise<string[]> {
   const path = join(folder, files.checkpoints);
   // A link may lead to files that the run did not write.

@@ -33,7 +33,6 @@ export type RunStatus = z.output<typeof statusSchema>;
 
 export type RunState = "running" | "stopped" | "finished" | "failed";
 
-/** One line of a run's events: an optimizer step with its numbers, or an evaluation. */
 export interface RunEvent {
   readonly step: number;
   readonly best?: boolean;
@@ -230,7 +229,6 @@ export class RunFolder {
   }
 }
 
-/** The title and the summary of a figure. Damaged data loses them, not the report. */
 async function readTexts(root: string, path: string): Promise<Partial<Pick<SavedFigure, "title" | "summary">>> {
   try {
     const { title, summary } = (await readJson(path, "the data of the figure", { kind: "figure", root })) as Record<

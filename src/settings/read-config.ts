@@ -85,7 +85,6 @@ function dropRemovedSettings(tree: unknown): unknown {
   return { ...tree, train };
 }
 
-/** Turns a string into a list of one where a list is expected, as on the command line. */
 function wrapStrings(tree: unknown): unknown {
   if (typeof tree !== "object" || tree === null) return tree;
   const entries = Object.entries(tree).map(([key, value]) =>
@@ -99,7 +98,6 @@ const givenSchema = z.looseObject({ data: dataOptions.data });
 /** A run before anything is loaded: everything below takes it as it is. */
 export interface ResolvedRun {
   readonly config: RunConfig;
-  /** The methods of the config, with complete options and their definitions. */
   readonly methods: readonly ResolvedMethod[];
   /** The examples themselves, if a program passed an array; otherwise the config names the data. */
   readonly data: readonly InMemoryExample[] | null;

@@ -75,7 +75,6 @@ export function chooseCpuPrecision(
   return wanted ?? "fp32";
 }
 
-/** The threads of a request: those that it names, OMP_NUM_THREADS, or all cores. */
 function resolveThreads(wanted: number | null | undefined): number {
   return wanted ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
 }

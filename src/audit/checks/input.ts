@@ -158,7 +158,6 @@ const [lengthTexts, endWords] = [6, 40];
 /** Answers that differ by less are the same: the end was not read. */
 const sameAnswer = 1e-6;
 
-/** Finds the number of words after which nothing is read, by exchanging the rest of long texts. */
 async function checkLength(context: AuditContext, drawn: readonly Example[]): Promise<Claim> {
   const { examples, task } = context;
   const words = drawn.flatMap((example) => getText(context, example).split(/\s+/).filter(Boolean));

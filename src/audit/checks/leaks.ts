@@ -31,7 +31,6 @@ function computeSimilarity(a: ReadonlySet<number>, b: ReadonlySet<number>): numb
   return common / (a.size + b.size - common);
 }
 
-/** The smallest hashes of the shingles of a text; none if it is too short. */
 function sketch(shingles: ReadonlySet<number>): number[] {
   return shingles.size < minShingles ? [] : [...shingles].sort((a, b) => a - b).slice(0, sketchSize);
 }

@@ -76,14 +76,12 @@ function addWords(text: string, words: string, place: (typeof places)[number]): 
   return [...parts.slice(0, middle), words, ...parts.slice(middle)].join(" ");
 }
 
-/** The texts that words are added to: those of each label, in the order in which they are drawn. */
 type DrawnTexts = readonly (readonly Example[])[];
 
 function addTo(context: AuditContext, example: Example, words: string, place: (typeof places)[number]): string {
   return addWords(getText(context, example), words, place);
 }
 
-/** The rate of each word (or group) for each label. A label without other texts has none. */
 async function measure(
   context: AuditContext,
   used: readonly Example[],
@@ -120,7 +118,6 @@ async function searchTriggers(
   return select((await select(groups)).map((word) => [word]));
 }
 
-/** Measures words on further texts at three places, and keeps those that decide the label. */
 async function confirm(context: AuditContext, drawn: DrawnTexts, words: readonly string[]): Promise<Trigger[]> {
   const further = drawn.map((own) => own.slice(searchTexts, searchTexts + measuredTexts));
   const tables: number[][][] = [];
@@ -172,7 +169,6 @@ function listCandidates({ examples, train, victim, request, plan }: AuditContext
   return [...new Set(all)].slice(0, plan.triggerWords);
 }
 
-/** Words that alone decide a label: those that the data gives away, and those that only a search finds. */
 export async function checkWords(context: AuditContext): Promise<Claim[]> {
   const { task, train, examples } = context;
   const telling = listTellingWords(train ?? examples, task.labels.length);

@@ -83,7 +83,6 @@ export function define(command: Command, io: Io): void {
 /** A hard search can take minutes, so the display is updated between results, too. */
 const refreshMilliseconds = 1000;
 
-/** Shows one bar per attack. `onStart` is called before the first example. */
 export function createAttackProgress(
   io: Io,
   quiet: boolean | undefined,

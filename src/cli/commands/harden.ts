@@ -54,7 +54,6 @@ function selectSummary({ standard, robust, verdict }: HardenResult): object {
   return { standard, robust, verdict };
 }
 
-/** Shows the trainings and the attacks one after the other, each with the display of its own command. */
 function createHardenProgress(io: Io, quiet: boolean | undefined, onStart: () => void) {
   let current: HardenCallbacks & { end(): void } = createTrainProgress(io, { quiet, onStart });
   let stages = 0;

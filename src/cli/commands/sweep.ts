@@ -114,7 +114,6 @@ function formatResumeCommand(): string {
   return formatCommandLine(["temper", ...words, ...(words.includes("--resume") ? [] : ["--resume"])]);
 }
 
-/** Prints what is read and measured for an estimate, and stops it on a signal. */
 function showEstimate(
   io: Io,
   { file, estimate = true, backend }: SweepRequest,
