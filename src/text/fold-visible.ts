@@ -19,13 +19,24 @@ const overlays = /[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20e
 const lettersWithMarks = /([\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Common}])(\p{M}+)/gu;
 /** Classical Greek has letters with three marks, all other languages have at most two. */
 const maxMarks = 3;
+const latinLetter = /\p{Script=Latin}\p{M}*/gu;
+/** Unicode has most letters of languages with their marks. What is left over is one mark, on few letters of a word. */
+const maxLooseMarks = 1;
+const minLooseLetters = 3;
 
-/** Removes the marks of a word if one of its letters has more than any language uses. */
+/** Removes the marks of a word if it has more than any language uses, on one letter or on most letters. */
 function foldMarks(word: string): string {
   if (!/\p{M}/u.test(word)) return word;
   const decomposed = word.normalize("NFD");
   const arePiled = Array.from(decomposed.matchAll(lettersWithMarks)).some(([, , marks]) => marks!.length > maxMarks);
-  return arePiled ? decomposed.replaceAll(lettersWithMarks, "$1").normalize("NFC") : word;
+  if (!arePiled && !hasLooseMarks(word.normalize("NFC"))) return word;
+  return decomposed.replaceAll(lettersWithMarks, "$1").normalize("NFC");
+}
+
+function hasLooseMarks(word: string): boolean {
+  const marks = Array.from(word.matchAll(latinLetter), ([letter]) => [...letter].length - 1);
+  const loose = marks.filter((count) => count > 0).length;
+  return Math.max(...marks) > maxLooseMarks || (loose >= minLooseLetters && loose > (2 / 3) * marks.length);
 }
 
 /** Turned letters that hardly any language uses, and the letters that they show. */

@@ -36,7 +36,10 @@ test.each([
   // Letters that are struck through, piled with marks, framed, small or upside down.
   ["f\u0336r\u0336e\u0336e\u0336 m\u0338o\u0338n\u0338e\u0338y\u0338 a ≠ b", "free money a ≠ b"],
   ["Z\u0338\u0321\u0353\u0344\u0301a\u0300l\u0317g\u030bo\u0323", "Zalgo"],
+  // Two marks on a letter, or one on most letters, which Unicode does not have as one character with it.
+  ["f\u030a\u0324r\u0304\u0323e\u0308\u0330e m\u030bo\u0324n\u030ae\u0325y\u0304", "free money"],
   ["ẹ̀ ọ́ Việt ᾧ שָׁלוֹם", "ẹ̀ ọ́ Việt ᾧ שָׁלוֹם"],
+  ["ọ̀rọ̀ ọ̀tọ̀ọ̀tọ̀ àṣẹ́ ñuqañe g̃uarani ǫ́ m̧ajel̦", "ọ̀rọ̀ ọ̀tọ̀ọ̀tọ̀ àṣẹ́ ñuqañe g̃uarani ǫ́ m̧ajel̦"],
   ["🅵🆁🅴🅴 🅜🅞🅝🅔🅨 🇫🇷🇪🇪 🄵🅁🄴🄴 ❶➁➌", "FREE MONEY FREE FREE 123"],
   ["ꜰʀᴇᴇ ᴍᴏɴᴇʏ", "free money"],
   ["ʎǝuoɯ ǝǝɹɟ", "free money"],
