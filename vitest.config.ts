@@ -33,7 +33,6 @@ const slow = [
   "tests/cli/executable.test.ts",
   "tests/distributed/data-parallel.test.ts",
   "tests/guide-commands.test.ts",
-  "tests/actions/train/kill.test.ts",
   "tests/scripts/chaos.test.ts",
   "tests/scripts/demo.test.ts",
   "tests/sweeps/kill.test.ts",

@@ -3,7 +3,6 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test, vi } from "vitest";
-import { Rng } from "../../src/base/rng.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { chooseExtent } from "../extent.js";
 import { withJitter } from "../rounding.js";
@@ -15,7 +14,6 @@ const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const whole = join(folder, "whole");
 const names = ["pwws", "genetic"];
-const totalKills = chooseExtent(1, 20);
 const examples = chooseExtent(30, 150);
 let victim: TinyVictim;
 
@@ -60,45 +58,6 @@ async function attackHere(out: string, ...more: string[]) {
 const getSize = (out: string): number =>
   names.reduce((sum, name) => sum + (statSync(join(out, `${name}.jsonl`), { throwIfNoEntry: false })?.size ?? 0), 0);
 const journals = (out: string): string[] => names.map((name) => readFileSync(join(out, `${name}.jsonl`), "utf8"));
-
-test(`killed ${totalKills} times and resumed, an attack writes identical journals that verify`, async () => {
-  const total = getSize(whole);
-  const rng = new Rng("kills");
-  let kills = 0;
-  // An attack that ends before its kill is compared, and a new one starts.
-  for (let round = 0; kills < totalKills; round++) {
-    const out = join(folder, `killed-${round}`);
-    kills += await attackAndKill(out, totalKills - kills, total, rng);
-    expect(journals(out)).toEqual(journals(whole));
-    const paths = names.map((name) => join(out, `${name}.jsonl`));
-    expect(await invoke(["verify", ...paths, "--model", victim.run, "--device", "cpu"])).toMatchObject({ code: 0 });
-  }
-});
-
-/** Kills an attack at random moments until it ends. Returns the number of kills. */
-async function attackAndKill(out: string, maxKills: number, total: number, rng: Rng): Promise<number> {
-  for (let kills = 0; ; ) {
-    const resume = kills > 0 ? ["--resume"] : [];
-    const { child, ended } = start(out, ...resume);
-    let over = false;
-    void ended.then(() => {
-      over = true;
-    });
-    if (kills < maxKills) {
-      // Anywhere in the next part of the work, and up to 10 ms later.
-      const target = getSize(out) + rng.integer(Math.ceil(total / (1.5 * maxKills)));
-      while (!over && getSize(out) < target) await delay(1);
-      await delay(rng.integer(10));
-      child.kill("SIGKILL");
-    }
-    const { code, signal } = await ended;
-    if (signal === "SIGKILL") kills++;
-    else {
-      expect(code).toBe(0);
-      return kills;
-    }
-  }
-}
 
 /** Starts an attack and pauses it in the middle of its work. One that ends before that is started again. */
 async function startAndPause() {

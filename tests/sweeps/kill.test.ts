@@ -1,10 +1,8 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
-import { Rng } from "../../src/base/rng.js";
 import { sweep } from "../../src/sweeps/index.js";
 import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
@@ -13,7 +11,7 @@ import { getError, invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
-import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
+import { readTable, startTemper, writeTinySweep } from "./tiny-sweep.js";
 
 const folder = temporaryFolder();
 /** Of two rows. */
@@ -29,45 +27,6 @@ beforeAll(async () => {
     { onEvent: (event) => event.type === "item-start" && started.push(formatWorkItem(event.item)) },
   );
 });
-
-/** The processes that are training runs of a sweep. */
-function findWorkers(out: string): number[] {
-  const runs = existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : [];
-  return runs.flatMap((run) => {
-    try {
-      return [(JSON.parse(readFileSync(join(out, "runs", run, "run.lock"), "utf8")) as { pid: number }).pid];
-    } catch {
-      return [];
-    }
-  });
-}
-
-const finished = (out: string): number =>
-  readdirSync(join(out, "runs")).filter((run) => existsSync(join(out, "runs", run, "results.json"))).length;
-
-it.runIf(chooseExtent(0, 1) === 1)(
-  "a sweep whose processes are killed at random moments and resumed gives the same table",
-  async () => {
-    const rng = new Rng("kills");
-    const out = join(folder, "killed");
-    const args = ["sweep", file, "--out", out, "--jobs", "2", "--no-estimate", "--quiet"];
-    for (const [round, victim] of ["sweep", "run", "sweep"].entries()) {
-      const running = startTemper(existsSync(out) ? [...args, "--resume"] : args);
-      for (let i = 0; i < 100 && findWorkers(out).length === 0; i++) await delay(50);
-      await delay(rng.integer(400));
-      const [worker] = findWorkers(out);
-      if (victim === "run" && worker !== undefined) process.kill(worker, "SIGKILL");
-      else running.kill();
-      if (victim === "run") await delay(rng.integer(800));
-      running.kill();
-      await running.ended;
-      // Otherwise nothing was left to kill.
-      if (round === 0) expect(finished(out)).toBeLessThan(runs);
-    }
-    expect(temper([...args, "--resume"])).toMatchObject({ status: 0, stderr: "" });
-    expect(readTable(out)).toEqual(readTable(join(folder, "whole")));
-  },
-);
 
 it.runIf(chooseExtent(0, 1) === 1)(
   "two concurrent sweeps with one cache give the same table as one sweep",
@@ -95,32 +54,6 @@ it.runIf(chooseExtent(0, 1) === 1)(
     ).toEqual([]);
   },
 );
-
-it.runIf(chooseExtent(0, 1) === 1)("a disk that fills up is reported, and finished work is kept", async (context) => {
-  const disk = join(folder, "disk");
-  mkdirSync(disk);
-  if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status !== 0)
-    context.skip("cannot mount a small disk");
-  try {
-    const out = join(disk, "out");
-    const small = await writeTinySweep(join(folder, "two"), { rows: { standard: null }, seeds: [0, 1] });
-    const running = startTemper(["sweep", small, "--out", out, "--jobs", "1", "--no-estimate", "--quiet"]);
-    for (let i = 0; i < 600 && (!existsSync(join(out, "runs")) || finished(out) === 0); i++) await delay(50);
-    spawnSync("dd", ["if=/dev/zero", `of=${join(disk, "filler")}`, "bs=64k"], { stdio: "ignore" });
-    const { status, stderr } = await running.ended;
-    expect(status).not.toBe(0);
-    expect(stderr).toMatch(/disk is full|the disk has .* free/);
-    expect(finished(out)).toBeGreaterThan(0);
-    rmSync(join(disk, "filler"));
-    expect(temper(["sweep", small, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({
-      status: 0,
-      stderr: "",
-    });
-    expect(readTable(out).rows[0]?.cells).toEqual(readTable(join(folder, "whole")).rows[0]?.cells);
-  } finally {
-    spawnSync("umount", [disk]);
-  }
-});
 
 testLong("estimates the cost in a worker process without writing anything", async () => {
   const out = join(folder, "estimated");

@@ -3,7 +3,16 @@
 // undisturbed one, and no file may be half-written. CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS,
 // CHAOS_WORKLOADS and CHAOS_WORKERS change the extent. build/chaos/summary.json has the counts.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -25,9 +34,11 @@ const folder = mkdtempSync(join(tmpdir(), "temper-chaos-"));
 const temper = [process.execPath, main];
 const npx = ["npx", "--no-install", "temper"];
 const hasNpx = spawnSync("npx", ["--version"]).status === 0;
-const faults = /** @type {const} */ (["SIGKILL", "SIGTERM", "SIGINT", "ENOSPC", "EIO", "npx", "zombie"]).filter(
+const stops = /** @type {const} */ (["SIGTERM", "SIGINT", "SIGHUP"]);
+const faults = /** @type {const} */ (["SIGKILL", ...stops, "ENOSPC", "EIO", "npx", "zombie"]).filter(
   (fault) => fault !== "npx" || hasNpx,
 );
+const isStop = (/** @type {string} */ fault) => stops.some((each) => each === fault);
 /** @typedef {{ out: string, milliseconds: number, calls: number }} Reference */
 
 /**
@@ -41,7 +52,8 @@ function start(command, env) {
     cwd: folder,
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, TEMPER_CACHE: join(folder, "cache"), ...env },
+    // Moved last bits differ between the batches of a resumed attack.
+    env: { ...process.env, TEMPER_JITTER: undefined, TEMPER_CACHE: join(folder, "cache"), ...env },
   });
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (chunk) => (stdout += chunk));
@@ -176,7 +188,8 @@ async function runRound(/** @type {number} */ round) {
   const workload = /** @type {Workload} */ (workloads[round % workloads.length]);
   const reference = /** @type {Reference} */ (references.get(workload.name));
   const out = join(folder, `round-${round}`);
-  const planned = 3 + rng.integer(4);
+  // Few faults are spread over all workloads.
+  const planned = Math.min(3 + rng.integer(4), Math.ceil(kills / workloads.length));
   /** @type {string[]} */
   const history = [];
   /** @type {(ReturnType<typeof start>)[]} */
@@ -188,7 +201,7 @@ async function runRound(/** @type {number} */ round) {
     const { hit, ended, detail, tree } = await runWithFault(workload, fault, left, out, rng);
     if (tree) trees.push(tree);
     history.push(`${fault} ${detail}${hit ? "" : " (missed)"}`);
-    const bad = ended && findBadEnd(ended);
+    const bad = ended && findBadEnd(ended, isStop(fault) && !workload.hasProcesses);
     if (bad) failures.push(`${workload.name}, ${history.join("; ")}: ${bad}`);
     if (!hit) continue;
     hits++;
@@ -207,6 +220,7 @@ async function runRound(/** @type {number} */ round) {
         problems.push(`${file} differs`);
     }
     problems.push(...(await findBrokenFiles(out)));
+    problems.push(...readdirSync(folder).filter((name) => name.endsWith(".tmp")));
   }
   for (const problem of problems) failures.push(`${workload.name} in ${out}, ${history.join("; ")}: ${problem}`);
   if (problems.length === 0) rmSync(out, { recursive: true });

@@ -26,9 +26,17 @@ export async function findBrokenFiles(/** @type {string} */ out) {
   return broken;
 }
 
-/** An error that a user could not act on, or an exit code that no fault explains. @param {Ended} ended */
-export function findBadEnd({ code, signal, stderr }) {
-  if (signal !== null && signal !== "SIGKILL" && signal !== "SIGTERM" && signal !== "SIGINT") return `signal ${signal}`;
+/**
+ * An error that a user could not act on, or an end that no fault explains.
+ * @param {Ended} ended
+ * @param {boolean} isToldToStop whether the fault was a signal that a command answers
+ */
+export function findBadEnd({ code, signal, stderr }, isToldToStop) {
   if (/This is a bug|^\s+at .*:\d+:\d+/m.test(stderr)) return `raw error: ${stderr.slice(0, 600)}`;
-  return [0, 1, 2, 130, 137, 143, null].includes(code) ? null : `exit code ${code}: ${stderr.slice(0, 300)}`;
+  const end = `${signal ?? `exit code ${code}`}: ${stderr.slice(0, 300)}`;
+  // Before Node.js has loaded the program, a signal ends the process without a word.
+  if (isToldToStop)
+    return code === 0 || (code === 130 ? /Stopp/.test(stderr) : signal !== null && stderr === "") ? null : end;
+  const isExplained = [null, "SIGKILL", "SIGTERM", "SIGINT"].includes(signal);
+  return isExplained && [0, 1, 2, 130, 137, 143, null].includes(code) ? null : end;
 }

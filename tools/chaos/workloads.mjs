@@ -14,6 +14,7 @@ import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
  * @property {(out: string, program: string[]) => string[]} getCommand for a new run, or to resume what is
  *   in the folder. `program` starts temper.
  * @property {(out: string) => number[]} [listProcesses] processes that the command started in groups of their own
+ * @property {boolean} [hasProcesses] whether it starts others, which a signal ends before it answers
  * @property {string} [needs] the workload whose undisturbed results it reads, besides those of train
  * @property {(out: string) => string[]} listResults the files that must be bitwise identical
  */
@@ -147,7 +148,7 @@ export function createWorkloads(folder) {
   const trained = [...model, ...data, ...settings, ...runtime];
   return [
     training("train", trained),
-    training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]),
+    { ...training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]), hasProcesses: true },
     {
       name: "export",
       // The folder appears with its whole content, and is not replaced.
@@ -258,10 +259,12 @@ export function createWorkloads(folder) {
         ...[...program, "sweep", join(folder, "sweep.yaml"), "--out", out, "--jobs", "2", "--no-estimate", "--quiet"],
         ...(existsSync(join(out, "sweep.json")) ? ["--resume"] : []),
       ],
-      listResults: (out) =>
-        readdirSync(join(out, "runs")).flatMap((run) =>
+      listResults: (out) => [
+        "table.json",
+        ...readdirSync(join(out, "runs")).flatMap((run) =>
           ["events.jsonl", "results.json"].map((file) => join("runs", run, file)),
         ),
+      ],
     },
     {
       name: "landscape",
@@ -274,6 +277,7 @@ export function createWorkloads(folder) {
     {
       name: "studio",
       getCommand: (out, program) => [process.execPath, studioJob, folder, out, ...program],
+      hasProcesses: true,
       listProcesses: listJobProcesses,
       listResults: () => runFiles.map((file) => join("one", file)),
     },

@@ -13,7 +13,6 @@ const withoutNumbers = [
   "attacks/no-return",
   "base/data-files",
   "cli/executable",
-  "cli/signals",
   "examples/doc-comments",
   "guide-commands",
   "jobs/worker-process",
