@@ -2,15 +2,16 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, reportProgress } from "../base/events.js";
 import { validate } from "../base/validate.js";
+import { computeOperatingPoints, guardPointsSchema } from "../evaluation/operating-points.js";
 import { calibrateThreshold, checkBenignCount } from "../proofs/certificates/index.js";
 import { type Calibration, writeCalibration } from "../runs/calibration.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { dataSchema, flattenData } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 import { examplesSchema } from "../tasks/custom-task.js";
-import type { Example, Split } from "../tasks/index.js";
+import type { Example, Split, Task } from "../tasks/index.js";
 import { readTexts } from "../tasks/read-texts.js";
-import { countOverlap } from "../tasks/sample.js";
+import { countOverlap, drawRandomly } from "../tasks/sample.js";
 import { loadConfiguredTask } from "./load/load-task.js";
 import { writeModelCard } from "./model-card.js";
 import { findPositiveLabel, guardOptions } from "./predict/certified-model.js";
@@ -27,9 +28,13 @@ export const calibrateRequestSchema = z.strictObject({
 
 const textsPerRound = 64;
 
+/** The operating points come from at most so many texts, because a text can have hundreds of windows. */
+const maxTestTexts = 2000;
+
 /**
  * Sets the threshold of a guard by split conformal prediction, and stores it in the run folder. For
- * the next benign text like these, the probability of a false alarm is at most `fpr`.
+ * the next benign text like these, the probability of a false alarm is at most `fpr`. The operating
+ * points on test texts are stored, too, for tables, reports, comparisons and the model card.
  *
  *     const { threshold } = await calibrate({ model: "runs/spam", benign: "ham.txt", fpr: 0.01 });
  */
@@ -45,7 +50,8 @@ export async function calibrate(
   const benign = await readBenign(parsed, run.config.task === null ? run.config.textColumn : []);
   // Before the model is loaded and the texts are scored, which takes long.
   checkBenignCount(benign.length, fpr);
-  await checkUnseen(benign, run, callbacks);
+  const task = await loadConfiguredTask(run.config, callbacks);
+  await checkUnseen(benign, task);
   const { onEvent } = callbacks;
   const options = { device, precision, threads, windows, positiveLabel: given, onEvent };
   await using classifier = await loadClassifier(model, options);
@@ -54,19 +60,28 @@ export async function calibrate(
     use: { guard },
   } = classifier;
   const positiveLabel = labels[guard?.positiveLabel ?? findPositiveLabel(labels, given)]!;
+  const test = task.splits.includes("test") ? drawRandomly(await task.load("test"), maxTestTexts, 0) : [];
+  const examples = [...benign, ...test];
   const scores: number[] = [];
-  for (let start = 0; start < benign.length; start += textsPerRound) {
-    const texts = benign.slice(start, start + textsPerRound).map((each) => each.texts as [string, string]);
+  for (let start = 0; start < examples.length; start += textsPerRound) {
+    const texts = examples.slice(start, start + textsPerRound).map((each) => each.texts as [string, string]);
     const predictions = await classifier.classify(texts);
     scores.push(...predictions.map(({ probabilities }) => probabilities[positiveLabel]!));
-    reportProgress(callbacks, "calibrate", scores.length, benign.length);
+    reportProgress(callbacks, "calibrate", scores.length, examples.length);
   }
+  const found = computeOperatingPoints(
+    test.map(({ label }, i) => ({
+      score: scores[benign.length + i]!,
+      isPositive: task.labels[label] === positiveLabel,
+    })),
+  );
   const calibration: Calibration = {
-    threshold: calibrateThreshold(scores, fpr),
+    threshold: calibrateThreshold(scores.slice(0, benign.length), fpr),
     fpr,
-    examples: scores.length,
+    examples: benign.length,
     positiveLabel,
     windows,
+    operatingPoints: found && guardPointsSchema.parse(found),
   };
   await writeCalibration(run.folder, calibration);
   const results = await run.results();
@@ -94,8 +109,7 @@ export async function readBenign(
 }
 
 /** The contract is about texts that the model has not seen, and that it is not evaluated on. */
-async function checkUnseen(benign: readonly Example[], run: RunFolder, callbacks: Callbacks): Promise<void> {
-  const task = await loadConfiguredTask(run.config, callbacks);
+async function checkUnseen(benign: readonly Example[], task: Task): Promise<void> {
   const uses = { train: "trained on", validation: "selected by", test: "evaluated on" };
   for (const split of Object.keys(uses) as Split[]) {
     if (!task.splits.includes(split)) continue;

@@ -6,10 +6,17 @@ import { listSubfolders } from "../base/files.js";
 import { seedSchema, validate } from "../base/validate.js";
 import { compareModels, metricComparisonSchema } from "../evaluation/compare.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
+import { guardMetricSchema } from "../evaluation/operating-points.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../evaluation/outcomes.js";
 import { readAttackFolder } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../runs/run-metrics.js";
+import {
+  type MetricValue,
+  readAttackMetrics,
+  readDegeneracy,
+  readGuardMetrics,
+  readMetrics,
+} from "../runs/run-metrics.js";
 
 export const compareRequestSchema = z.strictObject({
   runs: z
@@ -30,6 +37,8 @@ export type CompareRequest = z.input<typeof compareRequestSchema>;
 export const comparisonReportSchema = z.object({
   runs: z.array(z.string()),
   comparisons: z.array(metricComparisonSchema),
+  /** The operating points of calibrated runs, per seed. They are not tested. */
+  guards: z.array(z.object({ name: z.string(), seed: z.number().nullable(), metrics: z.array(guardMetricSchema) })),
 });
 
 /**
@@ -49,7 +58,12 @@ export type ComparisonReport = z.output<typeof comparisonReportSchema>;
 export async function compare(request: CompareRequest, callbacks: Callbacks = {}): Promise<ComparisonReport> {
   const { runs, seed } = validate(compareRequestSchema, request, "compare");
   const models: ModelOutcomes[] = [];
-  for (const model of runs) models.push(await readModelOutcomes(model));
+  const guards: ComparisonReport["guards"] = [];
+  for (const model of runs) {
+    const { name, measured } = await readSeeds(model);
+    models.push(toModelOutcomes(name, measured));
+    for (const { seed, guard } of measured) if (guard.length > 0) guards.push({ name, seed, metrics: guard });
+  }
   const tested = models.filter(({ outcomesPerSeed }) => outcomesPerSeed.every((outcomes) => outcomes.has("accuracy")));
   if (tested.length > 0 && tested.length < models.length)
     warn(
@@ -59,6 +73,7 @@ export async function compare(request: CompareRequest, callbacks: Callbacks = {}
   return {
     runs: models.map(({ name }) => name),
     comparisons: compareModels(models, { seed, onEvent: callbacks.onEvent }),
+    guards,
   };
 }
 
@@ -86,21 +101,23 @@ export function toModelOutcomes(name: string, seeds: readonly MeasuredSeed[]): M
   };
 }
 
-async function readModelOutcomes(model: z.output<typeof compareRequestSchema>["runs"][number]): Promise<ModelOutcomes> {
+async function readSeeds(model: z.output<typeof compareRequestSchema>["runs"][number]) {
   const { name, folders } = typeof model === "string" ? { name: model, folders: [model] } : model;
-  const measured: MeasuredSeed[] = [];
+  const measured: ComparedSeed[] = [];
   for (const folder of folders) measured.push(...(await readMeasuredSeeds(folder)));
   const seeds = measured.flatMap(({ seed }) => seed ?? []);
   const repeated = seeds.find((seed, i) => seeds.indexOf(seed) !== i);
   if (repeated !== undefined)
     throw new UserError(`${name}: several runs have seed ${repeated}. Expected runs that differ only in their seed.`);
-  return toModelOutcomes(name, measured);
+  return { name, measured };
 }
 
-async function readMeasuredSeeds(folder: string): Promise<MeasuredSeed[]> {
+type ComparedSeed = MeasuredSeed & { readonly guard: ComparisonReport["guards"][number]["metrics"] };
+
+async function readMeasuredSeeds(folder: string): Promise<ComparedSeed[]> {
   const own = await readMeasuredSeed(folder);
   if (own.metrics.size > 0) return [own];
-  const found: MeasuredSeed[] = [];
+  const found: ComparedSeed[] = [];
   for (const inner of await listSubfolders(folder)) found.push(await readMeasuredSeed(join(folder, inner)));
   const measured = found.filter(({ metrics }) => metrics.size > 0);
   if (measured.length > 0) return measured;
@@ -110,7 +127,7 @@ async function readMeasuredSeeds(folder: string): Promise<MeasuredSeed[]> {
   );
 }
 
-async function readMeasuredSeed(folder: string): Promise<MeasuredSeed> {
+async function readMeasuredSeed(folder: string): Promise<ComparedSeed> {
   const run = await RunFolder.containing(folder);
   const attacks = run ? await run.attacks() : await readAttackFolder(folder);
   const unfinished = [...attacks.journals.values()].find(({ finished }) => !finished);
@@ -123,6 +140,7 @@ async function readMeasuredSeed(folder: string): Promise<MeasuredSeed> {
   return {
     seed: (await run?.results())?.seed ?? null,
     metrics: run ? await readMetrics(run) : new Map(readAttackMetrics(attacks)),
+    guard: run ? await readGuardMetrics(run) : [],
     degeneracy: run ? await readDegeneracy(run) : journal ? describeDegeneracy(journal.confusionMatrix) : null,
   };
 }

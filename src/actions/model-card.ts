@@ -4,17 +4,15 @@ import { escapeHtml } from "../base/escape.js";
 import { exists, readText, writeFileAtomic } from "../base/files.js";
 import { capitalize, formatCount, formatInterval, formatPercent } from "../base/format.js";
 import { formatSpec } from "../base/spec.js";
-import { describeMetric, isAttackMetric, recallAtFprPrefix } from "../evaluation/metric-table.js";
-import type { OperatingPoints } from "../evaluation/operating-points.js";
+import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
 import { worstCaseId } from "../evaluation/worst-case.js";
 import { resolveModel } from "../models/checkpoint/resolve-model.js";
 import { readModelConfig, readTemperMetadata } from "../models/config.js";
 import { type AttackFolder, listAttackWarnings } from "../runs/attack-folder.js";
-import { type Calibration, readCalibration } from "../runs/calibration.js";
 import type { Results } from "../runs/results.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { findGuardPoints, readAttackMetrics, readDegeneracy } from "../runs/run-metrics.js";
+import { readAttackMetrics, readDegeneracy, readGuardMetrics } from "../runs/run-metrics.js";
 import { formatTrainCommand } from "./train/format-train-command.js";
 
 interface CardMetric {
@@ -24,7 +22,7 @@ interface CardMetric {
   readonly examples: number;
 }
 
-function listMetrics({ test }: Results, attacks: AttackFolder, calibration: Calibration | null): CardMetric[] {
+async function listMetrics(run: RunFolder, { test }: Results, attacks: AttackFolder): Promise<CardMetric[]> {
   const { journals } = attacks;
   const found = readAttackMetrics(attacks).filter(([id, { isPaired }]) => isPaired || isAttackMetric(id));
   const hasSeveral = found.filter(([id, { isPaired }]) => isPaired && isAttackMetric(id)).length > 1;
@@ -34,7 +32,7 @@ function listMetrics({ test }: Results, attacks: AttackFolder, calibration: Cali
   };
   return [
     { name: getName("accuracy"), value: test.accuracy, interval: test.interval, examples: test.examples },
-    ...listPoints(findGuardPoints(test, calibration)),
+    ...(await readGuardMetrics(run)).map(({ id, ...metric }) => ({ name: getName(id), ...metric })),
     ...found
       .filter(([id]) => id !== worstCaseId || hasSeveral)
       .map(([id, { value, examples, attackedLabel }]) => ({
@@ -43,21 +41,6 @@ function listMetrics({ test }: Results, attacks: AttackFolder, calibration: Cali
         interval: wilsonInterval(Math.round(value * examples!), examples!),
         examples: examples!,
       })),
-  ];
-}
-
-/** The operating points of a guard, over the texts of its label; AUC is over all texts. */
-function listPoints(points: OperatingPoints | null): CardMetric[] {
-  if (!points) return [];
-  const { auc, aucInterval, positives, negatives, pointAtFpr } = points;
-  return [
-    { name: describeMetric("auc").title, value: auc, interval: aucInterval, examples: positives + negatives },
-    ...Object.entries(pointAtFpr).map(([rate, { recall, recallInterval }]) => ({
-      name: capitalize(describeMetric(`${recallAtFprPrefix}${rate}`).title),
-      value: recall,
-      interval: recallInterval,
-      examples: positives,
-    })),
   ];
 }
 
@@ -159,7 +142,7 @@ async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promis
 
 export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
-  const metrics = listMetrics(results, attacks, await readCalibration(run.folder));
+  const metrics = await listMetrics(run, results, attacks);
   const note = await readIncompatibility(run);
   const metadata = await createMetadata(run, results, metrics, note);
   const rows = metrics.map(
@@ -198,19 +181,17 @@ export async function listEvalResults(
   const id = source?.repository ?? named;
   if (id === null) return [];
   const dataset = { id, task_id: "default", ...(source && { revision: source.revision }) };
-  return listMetrics(results, await run.attacks(), await readCalibration(run.folder)).map(
-    ({ name, value, interval, examples }) => ({
-      path: `.eval_results/${name.replaceAll(/[^a-z0-9]+/gi, "-").toLowerCase()}.yaml`,
-      content: stringify([
-        {
-          dataset,
-          value: Math.round(1e4 * value) / 100,
-          notes: `${name}, in percent (95% CI ${formatInterval(interval.low, interval.high)}, ${formatCount(examples)} texts)`,
-          source: { name: "Temper", url: "https://www.npmjs.com/package/temper-nlp" },
-        },
-      ]),
-    }),
-  );
+  return (await listMetrics(run, results, await run.attacks())).map(({ name, value, interval, examples }) => ({
+    path: `.eval_results/${name.replaceAll(/[^a-z0-9]+/gi, "-").toLowerCase()}.yaml`,
+    content: stringify([
+      {
+        dataset,
+        value: Math.round(1e4 * value) / 100,
+        notes: `${name}, in percent (95% CI ${formatInterval(interval.low, interval.high)}, ${formatCount(examples)} texts)`,
+        source: { name: "Temper", url: "https://www.npmjs.com/package/temper-nlp" },
+      },
+    ]),
+  }));
 }
 
 function listStrings(value: unknown): string[] {

@@ -1,5 +1,4 @@
 import { formatPercent } from "../base/format.js";
-import type { OperatingPoints } from "./operating-points.js";
 
 /**
  * The unit of a metric's values: a fraction of the examples, a score without such a count, or a
@@ -32,23 +31,7 @@ const recallPrefix = "recall:";
 export const recallAtFprPrefix = "recall-at-fpr:";
 
 /** Followed by a recall of the positive label: the false-positive rate at that recall. */
-const fprAtRecallPrefix = "fpr-at-recall:";
-
-/** The metrics of a guard at its operating points, by id. */
-export function listGuardMetrics({
-  auc,
-  pointAtFpr,
-  fprAtRecall,
-}: Pick<OperatingPoints, "auc" | "pointAtFpr" | "fprAtRecall">): [string, number][] {
-  return [
-    ["auc", auc],
-    ...Object.entries(pointAtFpr).map(([rate, { recall }]): [string, number] => [
-      `${recallAtFprPrefix}${rate}`,
-      recall,
-    ]),
-    ...Object.entries(fprAtRecall).map(([recall, rate]): [string, number] => [`${fprAtRecallPrefix}${recall}`, rate]),
-  ];
-}
+export const fprAtRecallPrefix = "fpr-at-recall:";
 
 /** The id of the recall of a class. */
 export function getRecallId(label: string): string {
@@ -101,11 +84,11 @@ export function describeMetric(id: string, attackedLabel: string | null = null):
   }
   if (id.startsWith(recallAtFprPrefix)) {
     const rate = formatPercent(Number(id.slice(recallAtFprPrefix.length)));
-    return { id, title: `recall at ${rate} false positives`, direction: "higher", unit: "score" };
+    return { id, title: `recall at ${rate} false positives`, direction: "higher", unit: "fraction" };
   }
   if (id.startsWith(fprAtRecallPrefix)) {
     const recall = formatPercent(Number(id.slice(fprAtRecallPrefix.length)), 0);
-    return { id, title: `false positives at ${recall} recall`, direction: "lower", unit: "score" };
+    return { id, title: `false positives at ${recall} recall`, direction: "lower", unit: "fraction" };
   }
   const label = getRecallLabel(id);
   if (label !== null) return { id, title: `recall of ${label}`, direction: "higher", unit: "fraction" };

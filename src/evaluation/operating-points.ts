@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { formatInterval, formatPercent } from "../base/format.js";
+import { describeMetric, fprAtRecallPrefix, recallAtFprPrefix } from "./metric-table.js";
 import { normalQuantile } from "./special-functions.js";
 import { type Interval, intervalSchema, wilsonInterval } from "./statistics.js";
 
@@ -49,6 +51,53 @@ export function computePrecision(
   { positives, negatives }: Pick<OperatingPoints, "positives" | "negatives">,
 ): number {
   return (recall * positives) / (recall * positives + falsePositiveRate * negatives);
+}
+
+/** The points of a guard on its test split, without the curve. */
+export const guardPointsSchema = operatingPointsSchema.omit({ curve: true });
+
+export const guardMetricSchema = z.object({
+  /** As in the list of metrics. */
+  id: z.string(),
+  value: z.number(),
+  interval: intervalSchema,
+  /** The number of texts: those of the positive label, the others, or all. */
+  examples: z.int(),
+});
+
+/** The metrics of a guard at its operating points. Every table of them reads this list. */
+export function listGuardMetrics({
+  positives,
+  negatives,
+  auc,
+  aucInterval,
+  pointAtFpr,
+  fprAtRecall,
+}: z.output<typeof guardPointsSchema>): z.output<typeof guardMetricSchema>[] {
+  return [
+    { id: "auc", value: auc, interval: aucInterval, examples: positives + negatives },
+    ...Object.entries(pointAtFpr).map(([rate, { recall, recallInterval }]) => ({
+      id: `${recallAtFprPrefix}${rate}`,
+      value: recall,
+      interval: recallInterval,
+      examples: positives,
+    })),
+    ...Object.entries(fprAtRecall).map(([recall, value]) => ({
+      id: `${fprAtRecallPrefix}${recall}`,
+      value,
+      interval: wilsonInterval(Math.round(value * negatives), negatives),
+      examples: negatives,
+    })),
+  ];
+}
+
+/** Describes the operating points of a guard in a sentence. */
+export function describeGuardMetrics(metrics: ReturnType<typeof listGuardMetrics>): string {
+  const parts = metrics.map(
+    ({ id, value, interval: { low, high } }) =>
+      `${describeMetric(id).title} ${formatPercent(value)} (95% CI ${formatInterval(low, high)})`,
+  );
+  return `${parts.join(", ")}.`;
 }
 
 /** A figure needs no more points. */

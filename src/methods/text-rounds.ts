@@ -15,7 +15,7 @@ import { fractionSchema, nonnegativeSchema } from "./define-method.js";
 
 /** The options of every method that trains on other texts of some examples, too. */
 export const roundOptions = {
-  interval: orNull(z.number().int().positive(), "one epoch").describe(
+  interval: orNull(z.number().int().positive(), "one epoch, at most half of the training").describe(
     "optimizer steps between rounds, also before the first one",
   ),
   fraction: fractionSchema.default(0.2).describe("fraction of the texts that each round changes"),
@@ -132,7 +132,9 @@ export function createTextRounds({
       await prepare(training);
       ({ job } = training);
       const { train, model } = job;
-      interval = options.interval ?? training.stepsPerEpoch;
+      const { stepsPerEpoch, totalSteps } = training;
+      // Without a round before the end, training would be standard.
+      interval = options.interval ?? Math.min(stepsPerEpoch, Math.ceil(totalSteps / 2));
       usesTypes = train.items.some(({ encoding }) => encoding.tokenTypeIds.some((type) => type !== 0));
       changeable = [...train.items.keys()].filter((item) => canChange(train.items[item]!));
       changed = new ChangedTexts(Math.max(1, Math.round(options.fraction * changeable.length)), model.maxLength);

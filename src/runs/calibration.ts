@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { z } from "zod";
 import { readJsonIfExists, writeJson } from "../base/read-json.js";
+import { guardPointsSchema } from "../evaluation/operating-points.js";
 import { getRunPath } from "./run-files.js";
 
 const calibrationSchema = z.object({
@@ -11,6 +12,8 @@ const calibrationSchema = z.object({
   positiveLabel: z.string(),
   /** Maximum words per window; null if complete texts are scored. */
   windows: z.int().nullable(),
+  /** The guard on test texts; null if the run has none of them, or none with another label. */
+  operatingPoints: guardPointsSchema.nullable().default(null),
 });
 
 /** The threshold of a run, and the false-positive rate that it promises. */

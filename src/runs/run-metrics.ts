@@ -9,15 +9,14 @@ import {
   getRecallLabel,
   inconsistencyPrefix,
   isAttackMetric,
-  listGuardMetrics,
 } from "../evaluation/metric-table.js";
-import type { OperatingPoints } from "../evaluation/operating-points.js";
+import { listGuardMetrics } from "../evaluation/operating-points.js";
 import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { selectLargestSample } from "../evaluation/worst-case.js";
 import { readProvenChanges } from "../proofs/index.js";
 import type { AttackFolder } from "./attack-folder.js";
-import { type Calibration, readCalibration } from "./calibration.js";
+import { readCalibration } from "./calibration.js";
 import { findProofs } from "./exact-folder.js";
 import { advglueResultSchema, type EvaluationResult, exactResultSchema } from "./results.js";
 import type { RunFolder } from "./run-folder.js";
@@ -54,9 +53,8 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
   const metrics = new Map<string, MetricValue>();
   const results = await run.results();
   if (results) for (const [id, value] of readTestMetrics(results.test)) metrics.set(id, value);
-  const points = results && findGuardPoints(results.test, await readCalibration(run.folder));
-  if (points)
-    for (const [id, value] of listGuardMetrics(points)) metrics.set(id, { value, examples: null, outcomes: null });
+  for (const { id, value, examples } of await readGuardMetrics(run))
+    metrics.set(id, { value, examples: describeMetric(id).unit === "fraction" ? examples : null, outcomes: null });
   const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
   if (adversarial) {
     const { advglue, drop } = adversarial;
@@ -72,15 +70,10 @@ export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, M
   return metrics;
 }
 
-/**
- * The operating points of a run with a calibrated threshold, which is a guard. A guard of windows has none, because
- * the test split was classified by complete texts.
- */
-export function findGuardPoints(
-  { operatingPoints, positiveLabel }: EvaluationResult,
-  calibration: Calibration | null,
-): OperatingPoints | null {
-  return calibration?.positiveLabel === positiveLabel && calibration?.windows === null ? operatingPoints : null;
+/** The metrics of a run with a calibrated threshold at its operating points; empty for other runs. */
+export async function readGuardMetrics(run: RunFolder): Promise<ReturnType<typeof listGuardMetrics>> {
+  const points = (await readCalibration(run.folder))?.operatingPoints;
+  return points ? listGuardMetrics(points) : [];
 }
 
 async function readExactMetrics(run: RunFolder): Promise<[string, MetricValue][]> {

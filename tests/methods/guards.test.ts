@@ -24,12 +24,13 @@ async function trainOnAll(
   name: string,
   options: Record<string, unknown>,
   beforeStep: (model: Model, step: number) => void = () => undefined,
+  changes: object = {},
 ): Promise<Record<string, unknown>[]> {
   const observer: TrainingMethod = {
     name: "observer",
     beforeStep: async ({ job }, step) => beforeStep(job.model, step),
   };
-  return (await trainTiny([[name, options], observer], settings)).events;
+  return (await trainTiny([[name, options], observer], { ...settings, ...changes })).events;
 }
 
 describe("energy", () => {
@@ -134,6 +135,11 @@ describe("mof", () => {
       expect(added).toHaveLength(2);
       expect(added.filter((word) => !triggers.includes(word))).toEqual([]);
     }
+  });
+
+  test("by default, the training of one epoch has a round in its middle", async () => {
+    const losses = await trainOnAll("mof", { benignLabel: "b", fraction: 1 }, undefined, { batchSize: 2, epochs: 1 });
+    expect(losses.map((event) => "loss.triggers" in event)).toEqual([false, false, false, true, true, true]);
   });
 
   test("without such words, training is that of the examples", async () => {

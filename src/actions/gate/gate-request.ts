@@ -10,6 +10,9 @@ const percentage = z.number().min(0).max(100);
 
 const { minContextSimilarity, queryBudget, endpoint } = attackRequestSchema.shape;
 const { device, threads } = runtimeOptions;
+const positiveLabel = orNull(z.string(), "as calibrated, else none").describe(
+  "label that a guard flags, for its operating points",
+);
 const split = orNull(z.enum(["train", "validation", "test"]), "the lock's, otherwise test").describe(
   "dataset split to use",
 );
@@ -41,6 +44,7 @@ export const gateRequestSchema = z.strictObject({
   edits: countSchema.max(100).default(1).describe("number of word edits that --min-certified is about"),
   lock: orNull(z.string()).describe("write the texts, the attack and the scores of the baseline to this .lock file"),
   out: z.string().default("gate").describe("folder of the journals, junit.xml, summary.md and gate.json"),
+  positiveLabel,
   allowCode: z.boolean().default(false).describe("run the custom attacks (.js) that the lock names"),
   ...dataOptions,
   split,

@@ -8,6 +8,7 @@ import { acquireLock } from "../../base/lock.js";
 import { claimFolder } from "../../base/owned-folder.js";
 import { validate } from "../../base/validate.js";
 import { describeDegeneracy } from "../../evaluation/degenerate.js";
+import { listGuardMetrics } from "../../evaluation/operating-points.js";
 import { checkLabels } from "../../models/index.js";
 import { readPackageVersion } from "../../runs/environment.js";
 import type { EvaluationResult } from "../../runs/results.js";
@@ -19,6 +20,7 @@ import { loadRequestedTask } from "../load/load-task.js";
 import { isEndpoint } from "../load/load-victim.js";
 import type { GivenExamples } from "../load/open-victim.js";
 import { type CertifiedCount, measureCertified } from "../measure/certified.js";
+import { findPositiveLabel } from "../predict/certified-model.js";
 import { type GateLock, isLockFile, readGateLock, writeGateLock } from "./gate-lock.js";
 import { gateRequestSchema, type ParsedGateRequest } from "./gate-request.js";
 import { combineVerdicts, type GateFacts, judgeGate } from "./judge.js";
@@ -54,19 +56,24 @@ export async function gate(request: z.input<typeof gateRequestSchema>, callbacks
   const { lock, examples } = pinned
     ? { lock: pinned, examples: await loadLockedSplit(parsed, pinned, callbacks) }
     : await measureBaseline(parsed, parsed.baseline, callbacks);
+  const { positiveLabel, device, threads } = parsed;
   const given = toGivenExamples(lock);
   const folder = join(parsed.out, files.candidate);
   const runtime = selectRuntime(parsed, parsed.model);
   const measured = await measureModel(parsed.model, folder, given, lock.attack, runtime, callbacks);
   checkHashes(lock, measured, parsed);
-  const split = examples && (await measureSplit(parsed.model, { ...given, examples }, runtime, callbacks));
-  const { device, threads } = parsed;
+  const split =
+    examples && (await measureSplit(parsed.model, { ...given, examples }, { ...runtime, positiveLabel }, callbacks));
   const settings = { device, threads, edits: parsed.edits, seed: lock.attack.seed };
   const certified = certifiedRun && (await measureCertified(certifiedRun, given, settings, callbacks));
-  const guard = await measureGuard(parsed.model, given, { device, threads }, callbacks);
+  const guarded = await measureGuard(parsed.model, given, { device, threads }, callbacks);
+  const isOther = positiveLabel !== null && positiveLabel !== guarded?.positiveLabel;
+  const points = (isOther ? split : guarded)?.operatingPoints;
   if (parsed.lock !== null) await writeGateLock(parsed.lock, lock);
   const found = createReport(parsed, lock, { ...measured, split, certified });
-  const report = { ...found, guard, seconds: (performance.now() - started) / 1000 };
+  const guard = guarded?.guard ?? null;
+  const operatingPoints = points ? listGuardMetrics(points) : [];
+  const report = { ...found, guard, operatingPoints, seconds: (performance.now() - started) / 1000 };
   await writeReports(parsed.out, report);
   return report;
 }
@@ -108,6 +115,7 @@ async function openLock(request: ParsedGateRequest): Promise<GateLock> {
   const trust = request.allowCode ? "user" : "data";
   const lock = await readGateLock(request.baseline, trust, readPackageVersion());
   const { attack, task, examples } = lock;
+  if (request.positiveLabel !== null) findPositiveLabel(task.labels, request.positiveLabel);
   const pinned: Record<string, unknown> = {
     ...attack,
     split: task.split,
@@ -156,7 +164,12 @@ async function measureBaseline(
   const runtime = selectRuntime(request, baseline);
   const whole = await task.load(split);
   // Before the attack, too: nothing can be concluded from a comparison with a degenerate model.
-  const { outcomes, degeneracy } = await measureSplit(baseline, { task, examples: whole }, runtime, callbacks);
+  const { outcomes, degeneracy } = await measureSplit(
+    baseline,
+    { task, examples: whole },
+    { ...runtime, positiveLabel: request.positiveLabel },
+    callbacks,
+  );
   if (degeneracy !== null)
     throw new UserError(
       `--baseline ${describeModel(baseline)} is degenerate: ${degeneracy}. Choose another baseline, because a ` +
@@ -209,7 +222,7 @@ function createReport(
     readonly split: EvaluationResult | null;
     readonly certified: CertifiedCount | null;
   },
-): Omit<GateReport, "seconds" | "guard"> {
+): Omit<GateReport, "seconds" | "guard" | "operatingPoints"> {
   const pairs = new Map(
     lock.examples.map(({ id, baseline }) => [id, { baseline, candidate: measured.measurements.get(id)! }]),
   );

@@ -75,7 +75,7 @@ export async function measureModel(
 export async function measureSplit(
   model: string,
   { task, examples }: GivenExamples,
-  runtime: LoadVictimOptions,
+  { positiveLabel, ...runtime }: LoadVictimOptions & Pick<ParsedGateRequest, "positiveLabel">,
   callbacks: Callbacks,
 ): Promise<EvaluationResult> {
   await using opened = await openVictim({ ...runtime, model, precision: "fp32", onEvent: callbacks.onEvent });
@@ -84,7 +84,8 @@ export async function measureSplit(
   const answers = (await askModel(opened.victim, texts, "evaluate", callbacks)).map((probabilities) => ({
     probabilities,
   }));
-  return summarizeAnswers({ name: task.name, split: "test", labels: task.labels }, examples, answers);
+  const measured = { name: task.name, split: "test", labels: task.labels } as const;
+  return summarizeAnswers(measured, examples, answers, { positiveLabel });
 }
 
 /**
@@ -124,7 +125,7 @@ export async function measureGuard(
   { task, examples }: GivenExamples,
   { device, threads }: Pick<RuntimeOptions, "device" | "threads">,
   callbacks: Callbacks,
-): Promise<NonNullable<EvaluationResult["guard"]> | null> {
+): Promise<EvaluationResult | null> {
   const run = isEndpoint(model) ? null : await RunFolder.containing(model);
   const calibration = run && (await readCalibration(run.folder));
   if (!calibration) return null;
@@ -132,11 +133,11 @@ export async function measureGuard(
   const options = { device, threads, precision: "fp32", windows, positiveLabel } as const;
   await using classifier = await loadClassifier(model, { ...options, onEvent: callbacks.onEvent });
   const { model: loaded, runtime, use } = classifier;
-  const result = await evaluateExamples(loaded, task, examples, "test", runtime, {
+  // Without await, the model would be freed before it is evaluated.
+  return await evaluateExamples(loaded, task, examples, "test", runtime, {
     ...use,
     onProgress: (done, total) => reportProgress(callbacks, "guard", done, total),
   });
-  return result.guard ?? null;
 }
 
 export async function requireCertifiedRun(model: string): Promise<RunFolder> {

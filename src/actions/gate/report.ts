@@ -2,16 +2,21 @@ import type { AttackResult } from "../../attacks/result.js";
 import { formatCount, formatPercent } from "../../base/format.js";
 import { splitChangedText } from "../../evaluation/changed-text.js";
 import type { GateVerdict } from "../../evaluation/non-inferiority.js";
+import { describeGuardMetrics, type listGuardMetrics } from "../../evaluation/operating-points.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { EvaluationResult } from "../../runs/results.js";
 import { formatCheck, type GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;
 
-export function describeGate({ verdict, checks, candidate, baseline, guard }: GateReport): string {
+export function describeGate(report: GateReport): string {
+  const { verdict, checks, candidate, baseline, guard, operatingPoints } = report;
   const decisive = checks.filter((check) => check.verdict === verdict);
   const start = `The gate ${titles[verdict]}: ${candidate} compared with ${baseline}.`;
-  return [start, ...decisive.map(({ reason }) => reason), ...(guard ? [describeGuard(guard)] : [])].join(" ");
+  const reasons = decisive.map(({ reason }) => reason);
+  const rates = guard ? [describeGuard(guard)] : [];
+  const points = operatingPoints.length > 0 ? [`Operating points: ${describeGuardMetrics(operatingPoints)}`] : [];
+  return [start, ...reasons, ...rates, ...points].join(" ");
 }
 
 function formatRow(check: GateCheck): string {
@@ -105,6 +110,8 @@ export interface GateReport {
   readonly checks: readonly GateCheck[];
   /** The numbers of the candidate's calibrated guard; null if it has none. */
   readonly guard: NonNullable<EvaluationResult["guard"]> | null;
+  /** Of the candidate, for the label that it flags; empty if it flags none. */
+  readonly operatingPoints: ReturnType<typeof listGuardMetrics>;
   readonly failures: readonly GateFailure[];
   readonly newFailures: { readonly attacked: number; readonly clean: number };
   readonly seconds: number;

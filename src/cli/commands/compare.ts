@@ -3,6 +3,7 @@ import { type ComparisonReport, compare, compareRequestSchema } from "../../acti
 import { listen, warn } from "../../base/events.js";
 import { formatCount, formatPercent, formatPoints, formatPValue } from "../../base/format.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
+import { describeGuardMetrics } from "../../evaluation/operating-points.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
@@ -46,7 +47,7 @@ export function define(command: Command, io: Io): void {
 
 type TitledReport = ComparisonReport & { readonly title?: string };
 
-function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): string {
+function formatComparison(io: Io, { title, runs, comparisons, guards }: TitledReport): string {
   const rows = comparisons.map(({ metric, attackedLabel, secondName, examples, seeds, p, ...values }) => [
     describeMetric(metric, attackedLabel).title,
     formatCount(examples),
@@ -64,5 +65,8 @@ function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): s
   const notes = new Set(comparisons.flatMap(({ warning }) => warning ?? []));
   const verdicts = [...sentences, ...notes].map((sentence) => `${sentence}\n`).join("");
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] });
-  return `${title === undefined ? "" : `${title}\n\n`}${table}\n\n${verdicts}`;
+  const points = guards.map(
+    ({ name, seed, metrics }) => `${name}${seed === null ? "" : `, seed ${seed}`}: ${describeGuardMetrics(metrics)}\n`,
+  );
+  return `${title === undefined ? "" : `${title}\n\n`}${table}\n\n${verdicts}${points.join("")}`;
 }

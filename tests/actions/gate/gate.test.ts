@@ -2,6 +2,7 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { beforeAll, expect, test, vi } from "vitest";
+import { evaluate } from "../../../src/actions/evaluate.js";
 import { gate } from "../../../src/actions/gate/gate.js";
 import { formatGateLock } from "../../../src/actions/gate/gate-lock.js";
 import type { TemperEvent } from "../../../src/base/events.js";
@@ -9,6 +10,7 @@ import { serve } from "../../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim, trainVictim } from "../../attacks/tiny-victim.js";
 import { invoke } from "../../cli/invoke.js";
 import { chooseExtent } from "../../extent.js";
+import { expectClose } from "../../rounding.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyRun } from "../../tiny-run.js";
 
@@ -155,8 +157,21 @@ test("clean accuracy is compared on the whole split, however few texts are attac
     ["accuracy under pwws", 20, "unresolved"],
   ]);
   const locked = { model: victim.run, baseline: lock, out: out("split"), ...runtime } as const;
-  const named = await gate({ ...locked, data: source });
+  const named = await gate({ ...locked, data: source, positiveLabel: "negative" });
   expect(named.checks[0]).toMatchObject({ name: "clean accuracy", examples: count });
+  // Of the label that the candidate flags, over the whole split.
+  const { operatingPoints } = await evaluate({
+    model: victim.run,
+    data: source,
+    ...runtime,
+    positiveLabel: "negative",
+  });
+  const metrics = new Map(named.operatingPoints.map((metric) => [metric.id, metric]));
+  expect(metrics.get("auc")!.examples).toBe(count);
+  expect(metrics.get("recall-at-fpr:0.01")!.examples).toBe(operatingPoints!.positives);
+  expectClose(metrics.get("auc")!.value, operatingPoints!.auc);
+  expect(readFileSync(join(out("split"), "summary.md"), "utf8")).toMatch(/recall at 1\.0% false positives [\d.]+%/);
+  await expect(gate({ ...locked, data: source, positiveLabel: "spam" })).rejects.toThrow(/--positive-label: expected/);
   const other = join(folder, "other.tsv");
   writeFileSync(other, readFileSync(victim.data, "utf8").split("\n").slice(0, -2).join("\n"));
   await expect(gate({ ...locked, data: { ...source, path: other } })).rejects.toThrow(

@@ -4,6 +4,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { attack } from "../../../src/actions/attack/attack.js";
 import { calibrate } from "../../../src/actions/calibrate.js";
 import { certify } from "../../../src/actions/certify.js";
+import { compare } from "../../../src/actions/compare.js";
 import { evaluate } from "../../../src/actions/evaluate.js";
 import { gate } from "../../../src/actions/gate/gate.js";
 import { loadClassifier } from "../../../src/actions/predict/text-classifier.js";
@@ -95,11 +96,7 @@ test("calibrate sets a threshold that keeps its promise, and evaluate and serve 
   expect(guard!.recall).toBeGreaterThan(0.5);
   // A calibrated run is compared at its operating points, and its card has them.
   const run = await RunFolder.open(plain);
-  const { auc, recallAtFpr } = (await run.results())!.test;
-  const metrics = await readMetrics(run);
-  expect(metrics.get("auc")!.value).toBe(auc);
-  expect(metrics.get("recall-at-fpr:0.01")!.value).toBe(recallAtFpr!["0.01"]);
-  expect(metrics.has("fpr-at-recall:0.95")).toBe(true);
+  await expectOperatingPoints(run);
   expect(readFileSync(join(plain, "model/README.md"), "utf8")).toMatch(/\| Recall at 1\.0% false positives \| .*% \|/);
   await using served = await serveModel({ ...runtime, model: plain, port: 0 });
   const texts = createReviews(20, "flagged").map(({ text }) => text);
@@ -107,6 +104,17 @@ test("calibrate sets a threshold that keeps its promise, and evaluate and serve 
   expect(flagged).toEqual((probabilities as number[][]).map(([, positive]) => positive! > calibration.threshold));
   expect(certified).toBeUndefined();
 });
+
+/** Expects the operating points of the guard as it is used, which `evaluate` computes. */
+async function expectOperatingPoints(run: RunFolder, guard: object = {}): Promise<void> {
+  const metrics = await readMetrics(run);
+  const compute = async (): Promise<number[]> => {
+    const { auc, recallAtFpr, operatingPoints } = await evaluate({ ...runtime, model: run.folder, ...guard });
+    return [auc!, recallAtFpr!["0.01"]!, operatingPoints!.fprAtRecall["0.95"]!];
+  };
+  const found = ["auc", "recall-at-fpr:0.01", "fpr-at-recall:0.95"].map((id) => metrics.get(id)!.value);
+  await expectComputedAsync(compute, found);
+}
 
 test("predict, evaluate and attack use the guard: windows, threshold and flags", async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
@@ -127,6 +135,15 @@ test("predict, evaluate and attack use the guard: windows, threshold and flags",
   const calibration = await calibrate({ ...runtime, model: guarded, benign, fpr: 0.1, ...guard });
   const { guard: summary } = await evaluate({ ...runtime, model: guarded, ...guard });
   expect(summary).toMatchObject({ ...guard, fpr: 0.1, threshold: calibration.threshold });
+  // The label that is flagged is the first of two, and texts are scored by windows.
+  await expectOperatingPoints(await RunFolder.open(guarded), guard);
+  const { guards } = await compare({ runs: [guarded, plain] });
+  expect(guards.map(({ name, metrics }) => [name, metrics.length])).toEqual([
+    [guarded, 5],
+    [plain, 5],
+  ]);
+  const compared = await invoke(["compare", guarded, plain]);
+  expect(compared.stdout).toMatch(/guarded, seed \d+: AUC .*recall at 1\.0% false positives [\d.]+% \(95% CI/);
   // Near ties are flagged, but not certified.
   expect(summary!.certifiedRecall).toBeLessThanOrEqual(summary!.recall!);
   expect(summary!.certifiedRecall).toBeGreaterThan(0);
