@@ -216,7 +216,7 @@ export const mutations = [
     file: "methods/smart.ts",
     find: "klDivergence(clean.detach(), perturbed)",
     replace: "klDivergence(clean, perturbed)",
-    tests: [baselines],
+    tests: [released],
   },
   {
     name: "SMART's moving average has the decay of late steps in all steps",
@@ -237,7 +237,7 @@ export const mutations = [
     file: "methods/freelb.ts",
     find: "perturbation.add(gradient.div(",
     replace: "perturbation.sub(gradient.div(",
-    tests: [baselines],
+    tests: [released],
   },
   {
     name: "ROSE's second-order risk has beta1 instead of 1 - beta1",
@@ -258,14 +258,14 @@ export const mutations = [
     file: "methods/quantile.ts",
     find: "fraction * (values.size(0) - 1)",
     replace: "Math.max(0, fraction * values.size(0) - 1)",
-    tests: [rose, baselines],
+    tests: [rose, released],
   },
   {
     name: "Child-Tuning_D selects the elements with the smallest information",
     file: "methods/child-tuning.ts",
     find: "tensor.ge(threshold)",
     replace: "tensor.le(threshold)",
-    tests: [baselines],
+    tests: [released],
   },
   {
     name: "the energy has the wrong sign",

@@ -9,23 +9,13 @@ import {
   packHull,
   searchHull,
 } from "../../../src/hull/convex-hull.js";
-import { mix, mixTensors } from "../../../src/methods/mixout.js";
+import { mixTensors } from "../../../src/methods/mixout.js";
 import { computeWeightDistance } from "../../../src/methods/ptwd.js";
 import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
 import { MemoryQueue } from "../../../src/methods/rift/memory-queue.js";
 import { project } from "../../../src/methods/rift/projection-heads.js";
-import { klDivergence, klDivergencePerExample } from "../../../src/nn/index.js";
-import {
-  cat,
-  free,
-  grad,
-  linear,
-  randn,
-  scope,
-  seedGenerator,
-  type Tensor,
-  tensor,
-} from "../../../src/tensor/index.js";
+import { klDivergencePerExample } from "../../../src/nn/index.js";
+import { cat, free, grad, randn, scope, seedGenerator, type Tensor, tensor } from "../../../src/tensor/index.js";
 import reference from "../../fixtures/methods/rift-family.json" with { type: "json" };
 import { expectClose, expectComputed } from "../../rounding.js";
 import { expectValues, from } from "./values.js";
@@ -137,18 +127,6 @@ describe("equation 8: the convex hull", () => {
   });
 });
 
-describe("equation 9: the divergence of the robust loss", () => {
-  it("has the value and gradients of PyTorch, through both sides", () => {
-    const { p, q, value, gradients } = reference.divergence;
-    scope(() => {
-      const sides = [from(p).requiresGrad_(), from(q).requiresGrad_()] as const;
-      const ours = klDivergence(...sides);
-      expectClose(ours.item(), value);
-      for (const [i, gradient] of grad(ours, sides).entries()) expectValues(gradient, gradients[i] as number[][]);
-    });
-  });
-});
-
 describe("equation 10: the information loss", () => {
   const { tau, labels, student, teacher, parameters, queue, filled, cases } = reference.information;
 
@@ -220,20 +198,6 @@ describe("the memory queue", () => {
   });
 });
 
-describe("mixout", () => {
-  it("has the value and gradient of its definition", () => {
-    const { p, current, before, mask, input, mixed, loss, gradient } = reference.mixout;
-    scope(() => {
-      const now = from(current).requiresGrad_();
-      const ours = mix(now, from(before), from(mask).div(1 - p));
-      expectValues(ours, mixed);
-      const value = linear(from(input), ours, null).tanh().square().sum();
-      expectClose(value.item(), loss);
-      expectValues(grad(value, [now])[0] as Tensor, gradient);
-    });
-  });
-});
-
 describe("mixout of several tensors", () => {
   it.each(["cpu", "cuda:0"] as const)(
     "sets each element to one end of the mixture, with its gradient, grouped for %s",
@@ -266,21 +230,6 @@ describe("mixout of several tensors", () => {
       });
     },
   );
-});
-
-describe("the mean of mixout", () => {
-  it("is bitwise identical to the weights for p = 0 and equal to them on average for any p", () => {
-    scope(() => {
-      const [now, before] = [tensor([0.1, -0.7, 3]), tensor([0.3, 0.2, -1])];
-      expect(mix(now, before, tensor([1, 1, 1])).toFloat32Array()).toEqual(now.toFloat32Array());
-      // Two masks of probability 0.5 each.
-      const [kept, dropped] = [2, 0].map((scale) => mix(now, before, tensor([scale, scale, scale]))) as [
-        Tensor,
-        Tensor,
-      ];
-      expectValues(kept.add(dropped).div(2), [...now.toFloat32Array()], { terms: 2 });
-    });
-  });
 });
 
 describe("pre-trained weight decay", () => {

@@ -37,7 +37,6 @@ export interface Fixture {
   };
   model: { config: object; weights: Tensors };
   texts: { ids: number[]; label: number }[];
-  fisher: { clip: number; keep: number; fisher: Tensors; threshold: Saved; kept: Record<string, number> };
   smart: {
     stepSize: number;
     epsilon: number;
@@ -47,7 +46,6 @@ export interface Fixture {
     slow: Tensors;
     proximity: Saved;
   };
-  freelb: { steps: number; stepSize: number; radius: number; loss: number; gradients: Tensors; norms: Saved[] };
 }
 
 export const fixture = JSON.parse(readFileSync("tests/fixtures/methods/rose-family.json", "utf8")) as Fixture;
