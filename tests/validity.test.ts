@@ -7,7 +7,6 @@ import { formatModelCard } from "../src/actions/model-card.js";
 import { train as trainRun } from "../src/actions/train/train.js";
 import type { AttackOutcome } from "../src/attacks/result.js";
 import { computeOutcomes } from "../src/evaluation/attack-summary.js";
-import { describeDegeneracy } from "../src/evaluation/degenerate.js";
 import { isAttackMetric } from "../src/evaluation/metric-table.js";
 import { selectLargestSample } from "../src/evaluation/worst-case.js";
 import { createReport } from "../src/report/index.js";
@@ -217,13 +216,4 @@ test("a report shows the number of texts, of each model if they differ", async (
   expect(html).toMatch(/different texts/);
   expect(html).toMatch(/of 12 texts/);
   expect(html).toMatch(/of 40 texts/);
-});
-
-test("a model that knows the rare class is not degenerate", () => {
-  expect(
-    describeDegeneracy([
-      [90, 5],
-      [1, 4],
-    ]),
-  ).toBeNull();
 });

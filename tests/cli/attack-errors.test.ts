@@ -68,13 +68,10 @@ describe("temper attack rejects", () => {
     await expectError(seed, victim.run, ...own(victim), ...flags, "--seed 1 --resume");
   });
 
-  test("endpoints that return the wrong shape, NaN, nothing or other classes, or do not exist", async () => {
+  test("endpoints that return the wrong shape or other classes, or do not exist", async () => {
     const answers: [RegExp, (response: ServerResponse) => void][] = [
       [/expected a list of 1 rows of probabilities/, (response) => response.end("[[0.5, 0.5], [0.5, 0.5]]")],
-      [/received invalid JSON \(NaN and Infinity are not JSON\)/, (response) => response.end("[[NaN, 0.5]]")],
-      [/received an empty response/, (response) => response.end("")],
       [/returns 3 probabilities, but more has 2 labels/, (response) => response.end("[[0.2, 0.3, 0.5]]")],
-      [/expected status 200, received 404/, (response) => response.writeHead(404).end("no such page")],
     ];
     const flags = [...own(victim), "--substitutions", victim.substitutions, "--endpoint", "retries=0"];
     for (const [message, answer] of answers) {

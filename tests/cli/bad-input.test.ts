@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { getError } from "./invoke.js";
-import { tinyConfig, writeTinyClassifier } from "./tiny-model.js";
+import { writeTinyClassifier } from "./tiny-model.js";
 
 const folder = temporaryFolder();
 let tiny: string;
@@ -29,33 +29,6 @@ describe("models", () => {
     expect(await getError(["predict", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
   });
 
-  test("truncated weights", async () => {
-    const weights = readFileSync(join(tiny, "model.safetensors"));
-    for (const kept of [0, 5, 200, weights.length - 1]) {
-      const cut = copy(`cut-${kept}`, { "model.safetensors": weights.subarray(0, kept) });
-      expect(await getError(["predict", cut])).toMatch(/model\.safetensors: .*(damaged or incomplete|empty)/s);
-    }
-  });
-
-  test("an architecture that is not supported", async () => {
-    const config = JSON.stringify({ ...tinyConfig, model_type: "gpt2" });
-    expect(await getError(["predict", copy("gpt", { "config.json": config })])).toContain(
-      'received "gpt2". It is a decoder-only model',
-    );
-    expect(await getError(["predict", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
-      /config\.json:1:16: /,
-    );
-  });
-
-  test("a broken tokenizer", async () => {
-    expect(
-      await getError(["predict", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
-    ).toMatch(/tokenizer\.json:1:\d+: /);
-    expect(await getError(["predict", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
-      /tokenizer\.json: .*expected/,
-    );
-  });
-
   test("a tokenizer of another model", async () => {
     const vocabulary = `${readFileSync(join(tiny, "vocab.txt"), "utf8")}more\nwords\n`;
     expect(await getError(["predict", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
@@ -72,18 +45,6 @@ describe("texts", () => {
       "no-file.txt: there is no such file",
     );
   });
-
-  test("bytes that are not UTF-8, with their line", async () => {
-    const file = join(folder, "latin1.txt");
-    writeFileSync(file, Buffer.from("un caf\xe9\na film\n", "latin1"));
-    expect(await getError(["predict", tiny, file, "--json"])).toContain(`${file}:1: the line is not valid UTF-8`);
-  });
-
-  test("JSON lines of another form, with their line", async () => {
-    const file = join(folder, "other.jsonl");
-    writeFileSync(file, '{"sentence": "a film"}\n{"text": "a film"}\n');
-    expect(await getError(["predict", tiny, file])).toContain(`${file}:1: expected {"text": "…"}`);
-  });
 });
 
 describe("options", () => {
@@ -96,15 +57,6 @@ describe("options", () => {
     [["--jsn"], "(Did you mean --json?)"],
   ])("%j", async (options, expected) => {
     expect(await getError(["attack", tiny, "--task", "spam", ...options])).toContain(expected);
-  });
-
-  test("a tokenization other than the one in training", async () => {
-    const facts = { format: 2, tokenization: "subword", head: "hf", maxLength: 12, task: "spam" };
-    const temper = { ...facts, labels: ["ham", "spam"] };
-    const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper }) });
-    expect(await getError(["attack", trained, "--tokenization", "word"])).toContain(
-      "was trained with subword, received word",
-    );
   });
 });
 

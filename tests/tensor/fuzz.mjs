@@ -51,43 +51,14 @@ live.push(leaf);
 // No number requests a few gigabytes, because that allocation would be attempted. From 2 ** 40 on,
 // a tensor is rejected or empty.
 const numbers = [
-  -1,
-  0,
-  1,
-  2,
-  3,
-  -2,
-  0.5,
-  7,
-  1e300,
-  Number.NaN,
-  Number.POSITIVE_INFINITY,
-  2 ** 40,
-  2 ** 53 - 1,
-  -(2 ** 53),
-  2 ** 63,
+  ...[-1, 0, 1, 2, 3, -2, 0.5, 7, 1e300, Number.NaN, Number.POSITIVE_INFINITY],
+  ...[2 ** 40, 2 ** 53 - 1, -(2 ** 53), 2 ** 63],
 ];
 const texts = ["", "cpu", "cuda", "cuda:7", "meta", "none", "tanh", "ij,jk->ik", "ii", "->", "nonsense", "mean"];
 const junk = [
-  undefined,
-  null,
-  true,
-  "text",
-  {},
-  [],
-  [[]],
-  [null],
-  () => 1,
-  Symbol("s"),
-  12n,
-  new Date(0),
-  new Array(4294967295),
-  new Proxy([], {}),
-  new Float32Array(3),
-  ...freed,
-  4294967296 * 3 + 4e9,
-  -4294967296,
-  1.5 * 4294967296,
+  ...[undefined, null, true, "text", {}, [], [[]], [null], () => 1, Symbol("s"), 12n, new Date(0)],
+  ...[new Array(4294967295), new Proxy([], {}), new Float32Array(3), ...freed],
+  ...[4294967296 * 3 + 4e9, -4294967296, 1.5 * 4294967296],
 ];
 
 const tensor = () => (below(12) === 0 ? pick(freed) : pick(live));
