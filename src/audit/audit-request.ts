@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { evaluateRequestSchema } from "../actions/evaluate.js";
 import { attackSpecSchema } from "../attacks/load-attack.js";
 import { countSchema, orNull, seedSchema } from "../base/validate.js";
 import { maxSubstitutions } from "../proofs/index.js";
@@ -7,6 +8,7 @@ import { dataOptions } from "../settings/config.js";
 import { runtimeOptions } from "../settings/runtime-config.js";
 
 const { substitutions, minContextSimilarity, endpoint, model } = attackRequestSchema.shape;
+const { slices } = evaluateRequestSchema.shape;
 
 export const auditRequestSchema = z.strictObject({
   model: model.describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
@@ -14,7 +16,7 @@ export const auditRequestSchema = z.strictObject({
   trainData: orNull(z.string()).describe(
     "file of the training texts: finds leaks, label errors and words that alone decide a label",
   ),
-  sliceColumn: orNull(z.string()).describe("column of the data whose values are compared, such as a category"),
+  slices,
   positiveLabel: orNull(z.string(), "none").describe("the label that a guard flags; it is then attacked as a guard"),
   minutes: z.number().positive().default(10).describe("time limit; the plan is made for it, and printed first"),
   attacks: orNull(z.array(attackSpecSchema), "auto and charmer, and guard with --positive-label").describe("attacks"),

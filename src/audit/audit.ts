@@ -18,8 +18,6 @@ import { checksFolder, findJournals, getJournalPath } from "../runs/attack-folde
 import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
 import { findProofs } from "../runs/exact-folder.js";
 import { flattenData } from "../settings/config.js";
-import type { Example } from "../tasks/index.js";
-import { readTable } from "../tasks/read-table.js";
 import { drawRandomly } from "../tasks/sample.js";
 import { packageRoot } from "../tensor/native.js";
 import { type AuditRequest, auditRequestSchema, type ParsedAuditRequest } from "./audit-request.js";
@@ -111,29 +109,18 @@ export async function openAudit(
     const run = victim.local?.run ?? null;
     const train =
       trainData !== null
-        ? await (await loadRequestedTask({ ...rest, task: null, data: trainData }, known, run, { onEvent })).load(
-            "test",
-          )
+        ? await (
+            await loadRequestedTask({ ...rest, task: null, slices: null, data: trainData }, known, run, { onEvent })
+          ).load("test")
         : data === null && task.splits.includes("train")
           ? await task.load("train")
           : null;
-    const slices = request.sliceColumn === null ? null : await readSlices(data, request.sliceColumn, all);
     const predictor = classifier?.predictor ?? victim.victim;
-    return { model, victim, predictor, task, all, train, slices, [Symbol.asyncDispose]: async () => close() };
+    return { model, victim, predictor, task, all, train, [Symbol.asyncDispose]: async () => close() };
   } catch (error) {
     close();
     throw error;
   }
-}
-
-/** The values of a column, by the line that the ID of an example names. */
-async function readSlices(data: unknown, column: string, examples: readonly Example[]): Promise<Map<string, string>> {
-  if (typeof data !== "string") throw new UserError("--slice-column: expected --data FILE, whose column is compared.");
-  const { columns, rows } = await readTable(data);
-  if (!columns.includes(column))
-    throw new UserError(`--slice-column: expected a column of ${data} (${columns.join(", ")}), received ${column}.`);
-  const values = new Map(rows.map(({ at, values: row }) => [String(at), String(row[column] ?? "")]));
-  return new Map(examples.map(({ id }) => [id, values.get(id.slice(id.lastIndexOf(":") + 1)) ?? ""]));
 }
 
 /** Two audits with the same key are one audit. Time, threads and the folder are not part of it. */

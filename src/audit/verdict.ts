@@ -64,7 +64,7 @@ export function describeVerdict({
   const found =
     findings.length === 0
       ? "Nothing that was checked speaks against it."
-      : `${formatCount(findings.length)} findings, ${formatCount(serious.length)} of them severe: ${listed.join(", ")}` +
+      : `${formatCount(findings.length)} finding${findings.length === 1 ? "" : "s"}, ${formatCount(serious.length)} severe: ${listed.join(", ")}` +
         `${findings.length > listed.length ? ", and others" : ""}.`;
   // A robust model is the first thing to try, because it also changes what the other findings are about.
   const commands = findings.flatMap(({ area, evidence: { command } }) => (command === null ? [] : [{ area, command }]));

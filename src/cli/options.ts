@@ -64,7 +64,7 @@ const limits: Readonly<Record<string, Pick<JsonSchema, "minimum" | "maximum">>> 
 /** What stands for the value of a flag, if its type says too little. */
 const placeholders: Readonly<Record<string, readonly string[]>> = {
   "<address>": ["host"],
-  "<column>": ["textColumn", "labelColumn", "sliceColumn", "slices"],
+  "<column>": ["textColumn", "labelColumn", "slices"],
   "<file>": ["trainData", "validationData", "testData", "lmConstraint", "vectors", "saveDataset", "lock", "vocabulary"],
   "<folder>": ["out"],
   "<fraction>": ["maxModificationRate"],

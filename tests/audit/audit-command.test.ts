@@ -158,7 +158,7 @@ test("mistakes are named before anything is measured", async () => {
     invoke(["audit", victim.run, "--data", victim.data, "--out", fresh, ...cpu, ...more]);
   for (const [argv, message] of [
     [["--positive-label", "spam"], "--positive-label: expected a label"],
-    [["--slice-column", "source"], "--slice-column: expected a column of"],
+    [["--slices", "source"], "source"],
     [["--train-data", join(folder, "missing.csv")], "missing.csv"],
     [["--minutes", "0"], "minutes"],
   ] as const) {

@@ -117,7 +117,7 @@ test("a class that is never predicted is found", async () => {
     });
   const result = await auditPlanted(model, three, join(temporaryFolder(), "out"));
   expect(listPlanted(result)).toContain("degenerate-class");
-  expect(result.findings.find(({ id }) => id === "degenerate-class")!.claim).toContain("mixed");
+  expect(result.findings.find(({ id }) => id === "degenerate-class")!.evidence.remedy).toContain("mixed");
 });
 
 test("a model that always says the same is degenerate", async () => {

@@ -4,13 +4,21 @@ import { readJournal } from "../../attacks/journal.js";
 import type { AttackResult } from "../../attacks/result.js";
 import { Interrupted, UserError } from "../../base/errors.js";
 import { formatCount, formatPercent } from "../../base/format.js";
+import { groupBy } from "../../base/group-by.js";
 import { curveBudgets, type JournalSummary } from "../../evaluation/attack-summary.js";
 import { runSanityChecks } from "../../evaluation/sanity-checks.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { type AttackFolder, readAttackFolder } from "../../runs/attack-folder.js";
 import type { AttackedModel } from "../audit-result.js";
 import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
-import { type AuditContext, type StepResult, selectSettings, suggestHarden, suggestTraining } from "../context.js";
+import {
+  type AuditContext,
+  type StepResult,
+  selectSettings,
+  suggestHarden,
+  suggestLetters,
+  suggestTraining,
+} from "../context.js";
 
 export function getAttackFolder({ request }: Pick<AuditContext, "request">): string {
   return join(request.out, "attacks");
@@ -60,7 +68,7 @@ function describeAttack(context: AuditContext, journal: JournalSummary, results:
     claim: `${name} changes no answer within ${formatCount(plan.queryBudget)} queries per text.`,
     summary:
       `${name} changes ${formatCount(fooled.length)} of ${formatCount(summary.attacked)} correct answers ` +
-      `(${formatPercent(summary.successRate)}), with a median of ${formatCount(summary.queries.median)} queries.`,
+      `(${formatPercent(summary.successRate)}; median queries: ${formatCount(summary.queries.median)}).`,
     domain: `${formatCount(results.length)} random texts of ${task.name}${isGuard ? `, without those of ${task.labels[target]}` : ""}`,
     method: `temper attack --attack ${name} --query-budget ${plan.queryBudget}`,
     numbers: { successRate: summary.successRate, attacked: summary.attacked, examples: results.length },
@@ -74,7 +82,9 @@ function describeAttack(context: AuditContext, journal: JournalSummary, results:
             normalize: "canonical",
             out: "runs/guard",
           })
-        : suggestHarden(context, "Train a robust model on the same texts."),
+        : name === "charmer"
+          ? suggestLetters(context)
+          : suggestHarden(context, "Train a robust model on the same texts."),
   });
 }
 
@@ -116,18 +126,19 @@ export async function summarizeAttacked(context: AuditContext): Promise<{
 
 function checkAdequacy({ task, victim }: AuditContext, { summary }: AttackFolder): Claim[] {
   const warnings = summary ? runSanityChecks(summary, { ...victim.facts, labels: task.labels }) : [];
-  return warnings
-    .filter(({ name }) => name !== "degenerate")
-    .map(({ name, message }) =>
+  return [...groupBy(warnings, ({ name }) => name)]
+    .filter(([name]) => name !== "degenerate")
+    .map(([name, own]) =>
       createClaim({
         id: `sanity-${name}`,
         area: "attacked",
         severity: "low",
         claim: "The attacks are strong enough for their numbers (sanity checks).",
         outcome: "inconclusive",
-        summary: message,
+        summary: own.map(({ message }) => message).join(" "),
         domain: "all attacks of this audit",
         method: "sanity checks of temper attack",
+        remedy: { remedy: "Audit again with more --minutes: more texts and queries decide it." },
       }),
     );
 }

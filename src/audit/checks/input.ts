@@ -12,23 +12,27 @@ import {
   drawCorrect,
   getText,
   replaceText,
-  suggestHarden,
+  suggestLetters,
   suggestTraining,
 } from "../context.js";
 
 export async function checkInput(context: AuditContext): Promise<Claim[]> {
-  const drawn = drawCorrect(context, "input").slice(0, context.plan.inputTexts);
+  const correct = drawCorrect(context, "input");
+  const drawn = correct.slice(0, context.plan.inputTexts);
   if (drawn.length === 0) return [];
   return [
-    ...(await checkWriting(context, drawn)),
+    ...(await checkWriting(context, correct)),
     await checkHiddenText(context, drawn),
     await checkLength(context, drawn),
     ...(await checkOddTexts(context)),
   ];
 }
 
-/** Text that looks the same, or that people read in the same way. */
-async function checkWriting(context: AuditContext, drawn: readonly Example[]): Promise<Claim[]> {
+/** Text that looks the same, or that people read in the same way. Only what a guard flags is disguised from it. */
+async function checkWriting(context: AuditContext, correct: readonly Example[]): Promise<Claim[]> {
+  const { task, request, plan } = context;
+  const attacked = correct.filter(({ label }) => task.labels[label] === request.positiveLabel);
+  const drawn = (attacked.length > 0 ? attacked : correct).slice(0, plan.inputTexts);
   const spacing = [
     { name: "decomposed letters", id: "spacing", write: (text: string) => text.normalize("NFD") },
     { name: "two spaces", id: "spacing", write: (text: string) => text.replaceAll(" ", "  ") },
@@ -50,7 +54,7 @@ async function checkWriting(context: AuditContext, drawn: readonly Example[]): P
     const changed = drawn.filter(({ label }, i) => predicted[w * drawn.length + i] !== label);
     return { ...way, changed, rate: changed.length / drawn.length };
   });
-  const changeLetters = suggestHarden(context, "Train on changed letters, too.");
+  const changeLetters = suggestLetters(context);
   const readCanonical = suggestTraining(context, "Read texts in their canonical form.", canonical);
   const kinds = [
     ["looks-same", "Texts that look the same have the same answer (canonical forms).", readCanonical],
@@ -66,8 +70,8 @@ async function checkWriting(context: AuditContext, drawn: readonly Example[]): P
       area: "input",
       severity: weigh(context, rateSeverity(worst.rate, [0.1, 0.25, 0.6]), id === "reads-same"),
       claim,
-      summary: `${formatPercent(worst.rate)} of the answers change with ${worst.name}.`,
-      domain: `${formatCount(drawn.length)} correctly classified texts`,
+      summary: `${formatCount(worst.changed.length)} of ${formatCount(drawn.length)} answers change with ${worst.name}.`,
+      domain: `${formatCount(drawn.length)} correctly classified texts${attacked.length > 0 ? ` of ${request.positiveLabel}` : ""}`,
       method: `each text is written anew: ${own.map(({ name }) => name).join(", ")}`,
       numbers: Object.fromEntries(own.map(({ name, rate }) => [name, rate])),
       ids: worst.changed.map((example) => example.id),
@@ -75,7 +79,7 @@ async function checkWriting(context: AuditContext, drawn: readonly Example[]): P
         changed.slice(0, 1).map((example) => ({
           id: example.id,
           text: write(getText(context, example)),
-          note: `${name}: no longer ${context.task.labels[example.label]}`,
+          note: `${name}: no longer ${task.labels[example.label]}`,
         })),
       ),
       remedy,
@@ -139,8 +143,9 @@ async function checkHiddenText(context: AuditContext, drawn: readonly Example[])
     summary:
       telling.length === 0
         ? "No added text changed an answer, so nothing could be hidden."
-        : `${formatPercent(worst.rate)} of the texts that change the answer if they are visible pass if they are hidden in ${worst.name}.`,
-    domain: `${formatCount(telling.length)} texts whose visible addition changes the answer`,
+        : `${formatCount(worst.passed.length)} of ${formatCount(telling.length)} texts that change the answer if they are visible ` +
+          `pass if they are hidden in ${worst.name}.`,
+    domain: `${formatCount(cases.length)} texts with texts of another label behind them`,
     method: "texts of another label, hidden as Unicode tags, variation selectors and zero-width bits",
     numbers: Object.fromEntries(rates.map(({ name, rate }) => [name, rate])),
     texts: worst.passed.map((i) => {

@@ -7,7 +7,7 @@ import { mean } from "../../evaluation/statistics.js";
 import type { Example } from "../../tasks/index.js";
 import { normalizeText } from "../../tasks/split-examples.js";
 import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
-import type { AuditContext } from "../context.js";
+import { type AuditContext, suggestTraining } from "../context.js";
 
 interface LabelError {
   readonly index: number;
@@ -147,12 +147,13 @@ export async function checkLabelErrors(context: AuditContext): Promise<Claim[]> 
 }
 
 function describeErrors(
-  { task: { labels } }: AuditContext,
+  context: AuditContext,
   name: "test" | "training",
   examples: readonly Example[],
   errors: readonly LabelError[],
   source: string,
 ): Claim {
+  const { labels } = context.task;
   const fraction = errors.length / examples.length;
   return createClaim({
     id: name === "test" ? "label-errors" : "label-errors-train",
@@ -167,6 +168,9 @@ function describeErrors(
       const example = examples[index]!;
       return showExample(example, `labeled ${labels[example.label]}, likely ${labels[suggested]}`);
     }),
-    remedy: { remedy: "Read these texts, the most likely errors first, and correct their labels." },
+    remedy: suggestTraining(
+      context,
+      "Read these texts, the most likely errors first, correct their labels, and train again.",
+    ),
   });
 }

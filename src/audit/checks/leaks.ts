@@ -2,7 +2,7 @@ import { formatCount, formatPercent } from "../../base/format.js";
 import type { Example } from "../../tasks/index.js";
 import { computeDedupKey, normalizeText } from "../../tasks/split-examples.js";
 import { type Claim, createClaim, rateSeverity, showExample } from "../claim.js";
-import { type AuditContext, suggestHarden } from "../context.js";
+import { type AuditContext, suggestTraining } from "../context.js";
 
 /** Texts with this fraction of common shingles are near duplicates. Shorter ones are only compared as a whole. */
 const minSimilarity = 0.8;
@@ -82,6 +82,7 @@ export function checkLeaks(context: AuditContext): Claim[] {
     id: "leak",
     claim: "No test text is in the training data.",
     what: "are in the training data",
+    remedy: "Remove them from the training data, and train again.",
     pairs: examples.flatMap((each) => known.find(each) ?? []),
     limits: [0, 0.01, 0.05],
   } as const;
@@ -90,6 +91,7 @@ export function checkLeaks(context: AuditContext): Claim[] {
       id: "duplicates",
       claim: "No test text occurs twice.",
       what: "repeat another one",
+      remedy: "Remove them from the test data. Temper keeps equal texts in one part when it splits a file.",
       pairs: repeated,
       limits: [0, 0.05, 0.25],
     },
@@ -97,12 +99,13 @@ export function checkLeaks(context: AuditContext): Claim[] {
       id: "contradictory-labels",
       claim: "Equal texts have equal labels.",
       what: "repeat another one with another label",
+      remedy: "Read these texts, and correct their labels.",
       pairs: repeated.filter(({ example, other }) => example.label !== other.label),
       limits: [0, 0.01, 0.05],
     },
   ] as const;
   const count = formatCount(examples.length);
-  return [...(train ? [leak] : []), ...repetitions].map(({ id, claim, what, pairs, limits }) => {
+  return [...(train ? [leak] : []), ...repetitions].map(({ id, claim, what, pairs, limits, remedy }) => {
     const fraction = pairs.length / examples.length;
     return createClaim({
       id,
@@ -118,7 +121,7 @@ export function checkLeaks(context: AuditContext): Claim[] {
         const labels = [example, other].map(({ label }) => task.labels[label]).join(", ");
         return showExample(example, `${isExact ? "same text" : "nearly the same text"} as ${other.id} (${labels})`);
       }),
-      remedy: suggestHarden(context, "Split the data again. Temper keeps equal texts in one part."),
+      remedy: suggestTraining(context, remedy),
     });
   });
 }
