@@ -1,4 +1,4 @@
-// Gradients with respect to chosen inputs, or accumulated into leaf tensors.
+// Gradients with respect to chosen inputs.
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -38,23 +38,6 @@ napi_value gradients(const Call& call) {
   return array;
 }
 
-/** backward(outputs, retainGraph): adds to the accumulated gradient of each leaf. */
-napi_value backward(const Call& call) {
-  torch::autograd::backward(toTensors(call.env, call.at(0)), {}, toBoolean(call.env, call.at(1)));
-  return nullptr;
-}
-
-napi_value accumulatedGrad(const Call& call) {
-  const auto& gradient = toTensor(call.env, call.at(0)).grad();
-  return gradient.defined() ? fromDouble(call.env, keepTensor(gradient)) : fromNull(call.env);
-}
-
-napi_value clearAccumulatedGrad(const Call& call) {
-  at::Tensor tensor = toTensor(call.env, call.at(0));
-  tensor.mutable_grad() = at::Tensor();
-  return nullptr;
-}
-
 /** setGradEnabled(on): turns gradient recording on or off and returns the previous setting. */
 napi_value setGradEnabled(const Call& call) {
   bool before = c10::GradMode::is_enabled();
@@ -66,9 +49,6 @@ napi_value setGradEnabled(const Call& call) {
 
 void defineAutograd(napi_env env, napi_value exports) {
   define<gradients>(env, exports, "grad");
-  define<backward>(env, exports, "backward");
-  define<accumulatedGrad>(env, exports, "accumulatedGrad");
-  define<clearAccumulatedGrad>(env, exports, "clearAccumulatedGrad");
   define<setGradEnabled>(env, exports, "setGradEnabled");
 }
 

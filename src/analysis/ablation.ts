@@ -14,7 +14,6 @@ const metricsSchema = z.record(z.string(), z.number());
 /** ablation.json: accuracy, clean and under attacks, at each value of one option. */
 const dataSchema = z.object({
   by: z.string(),
-  /** Metric ids: accuracy, then the attacks. */
   metrics: z.array(z.string()),
   values: z.array(
     z.object({

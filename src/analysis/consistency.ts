@@ -10,7 +10,6 @@ import type { Figure } from "./figure.js";
 /** consistency.json: how often two dropout passes gave different predictions while a run trained. */
 const dataSchema = z.object({
   label: z.string(),
-  /** The rate over the first N steps. */
   first: z.array(z.object({ steps: z.number(), rate: z.number() })),
   steps: z.array(z.object({ step: z.number(), rate: z.number(), examples: z.number() })),
 });

@@ -22,7 +22,6 @@ const pointSchema = z.object({ step: z.number(), distance: distancesSchema });
 
 /** distance.json: relative L2 distances of the encoder and its parts from the initial weights. */
 const dataSchema = z.object({
-  /** The option that the last distance is plotted against. */
   by: z.string(),
   runs: z.array(
     z.object({
@@ -35,7 +34,6 @@ const dataSchema = z.object({
       /** At each evaluation, starting with 0 at step 0. */
       curve: z.array(pointSchema),
       last: pointSchema,
-      /** The step of the model that was kept, and its distances. */
       bestStep: z.number(),
       final: distancesSchema,
     }),

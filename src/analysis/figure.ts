@@ -1,7 +1,6 @@
 import { Resvg } from "@resvg/resvg-js";
 import { themes } from "./colors.js";
 
-/** One plot of a figure: SVG markup that fills a box at the origin. */
 export interface Panel {
   readonly title: string;
   readonly width: number;
@@ -36,7 +35,6 @@ export function estimateTextWidth(text: string, size = sizes.text): number {
   return text.length * size * 0.56;
 }
 
-/** Renders a figure as a complete SVG file that follows the reader's theme. */
 export function renderFigure(figure: Figure): string {
   const { panels, columns, legend: keys = [] } = figure;
   const rows = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>

@@ -162,7 +162,6 @@ function hasSameStart(a: RunFolder, b: RunFolder): boolean {
   return keys.every((key) => a.config[key] === b.config[key]);
 }
 
-/** Maps positions to angles around their center, in turns. */
 export function projectToCircle(positions: readonly (readonly [number, number])[]): number[] {
   const average = (axis: 0 | 1): number =>
     positions.reduce((sum, position) => sum + position[axis], 0) / positions.length;

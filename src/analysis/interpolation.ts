@@ -15,7 +15,6 @@ import { type ExampleLosses, freeAfter, loadFineTunedModel, loadSharedSample, wi
 
 /** interpolation.json: loss and accuracy on the line through two models. */
 const dataSchema = z.object({
-  /** The models at alpha 0 and at alpha 1. */
   from: z.string(),
   to: z.string(),
   task: z.string(),

@@ -68,7 +68,6 @@ export function shiftWeights(weights: Weights, delta: Direction, alpha: number, 
   });
 }
 
-/** The mean absolute change of the loss from the model itself, which is in the middle. */
 export function computeMeanChange(losses: readonly (readonly number[])[]): number {
   const middle = (losses.length - 1) / 2;
   const center = losses[middle]![middle]!;
@@ -189,7 +188,6 @@ export const landscape = defineAnalysis({
 export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
 type PointCache = Pick<ResultCache<SurfacePoint>, "get" | "add">;
 
-/** A square grid of points: one row per value of beta, one column per value of alpha. */
 type Surface = readonly (readonly SurfacePoint[])[];
 
 export async function measureSurface(

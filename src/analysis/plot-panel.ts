@@ -42,7 +42,6 @@ export interface Point {
   readonly y: number;
 }
 
-/** A point of a line, with the lowest and highest value there. */
 export interface BandPoint extends Point {
   readonly low: number;
   readonly high: number;
@@ -70,16 +69,19 @@ export function downsample(points: readonly Point[], maxPoints = 240): readonly 
   });
 }
 
-export interface LineLook {
-  readonly color: string;
-  /** The radius of a dot at each point. Default: no dots. */
-  readonly r?: number;
-  /** False for dots only. */
-  readonly isConnected?: boolean;
-}
-
-/** Draws a line in its band. */
-export function drawLine(points: readonly BandPoint[], { color, r = 0, isConnected = true }: LineLook): Plot.Markish[] {
+export function drawLine(
+  points: readonly BandPoint[],
+  {
+    color,
+    r = 0,
+    isConnected = true,
+  }: {
+    readonly color: string;
+    /** The radius of a dot at each point. Default: no dots. */
+    readonly r?: number;
+    readonly isConnected?: boolean;
+  },
+): Plot.Markish[] {
   const channels = { x: "x", y: "y" };
   const line = Plot.line(points, { ...channels, stroke: color, strokeWidth: 2 });
   const band = Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill: color, fillOpacity: 0.18 });

@@ -24,7 +24,6 @@ const dataSchema = z.object({
   ),
 });
 type PreferenceData = z.output<typeof dataSchema>;
-type ProbeRun = PreferenceData["runs"][number];
 
 export const preference = defineAnalysis({
   name: "preference",
@@ -69,7 +68,7 @@ interface MeanScore extends Interval {
   readonly score: number;
 }
 
-function averageOverSeeds(runs: readonly ProbeRun[]): MeanScore[] {
+function averageOverSeeds(runs: readonly PreferenceData["runs"][number][]): MeanScore[] {
   return [...groupBy(runs, ({ probe, method }) => JSON.stringify([probe, method])).values()].map((same) => {
     const { probe, method } = same[0]!;
     const scores = same.map(({ score }) => score);

@@ -6,7 +6,6 @@ import type { RunConfig } from "../settings/config.js";
 /** Settings that say where a run is computed, not what. */
 const runtimeKeys: ReadonlySet<string> = new Set(["device", "threads", "precision", "cudaGraphs"]);
 
-/** The options of a run's methods with their defaults, by METHOD.OPTION. */
 function resolveMethodOptions(config: RunConfig): Record<string, unknown> {
   return Object.fromEntries(
     config.methods.flatMap(({ name, options }) => {

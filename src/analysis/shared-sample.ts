@@ -75,11 +75,9 @@ export interface ExampleLosses {
   readonly losses: readonly number[];
 }
 
-/** Examples on the device, to be evaluated under many weights. */
 interface FixedBatch {
   /** The losses under the given weights, without dropout, in the order of the examples. */
   measure(weights: Weights): ExampleLosses;
-  /** Features under the given weights: one row per example, in the order of the examples. */
   features(weights: Weights): Float32Array[];
   free(): void;
 }

@@ -41,7 +41,6 @@ const dataSchema = z.object({
   ),
 });
 type TradeoffData = z.output<typeof dataSchema>;
-type RobustAccuracy = TradeoffData["runs"][number]["robust"][string];
 
 export const tradeoff = defineAnalysis({
   name: "tradeoff",
@@ -76,7 +75,7 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
   return Promise.all(
     (await findLabeledRuns(folders)).map(async ({ run, label, results }) => {
       const [{ journals }, metrics] = [await run.attacks(), await readMetrics(run)];
-      const robust: Record<string, RobustAccuracy> = {};
+      const robust: Record<string, TradeoffData["runs"][number]["robust"][string]> = {};
       for (const [attack, { path, finished, results: done, header }] of journals) {
         if (!finished)
           warn(
@@ -138,7 +137,6 @@ function formatTexts(counts: readonly number[]): string {
   return different.size === 1 ? `${formatCount(counts[0]!)} texts` : "different texts";
 }
 
-/** The attack, the kind of its numbers, and the number of texts. */
 function describeAttack(
   attack: string,
   runs: TradeoffData["runs"],

@@ -15,11 +15,6 @@ import {
   readHubSettings,
 } from "./hub-connection.js";
 
-export interface HubOptions {
-  readonly onEvent?: Callbacks["onEvent"];
-}
-
-/** A repository at one commit, with its folder in the cache. */
 export interface HubSnapshot {
   readonly repo: HubRepo;
   readonly settings: HubSettings;
@@ -36,7 +31,6 @@ export interface HubFile {
   readonly isCached: boolean;
 }
 
-/** Lists the files of a snapshot, or the cached ones if the hub is not reachable. */
 export async function listHubFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
   if (!snapshot.online) return listCachedFiles(snapshot);
   const { repo, settings, commit } = snapshot;
@@ -70,11 +64,10 @@ async function describeFile(
   return { path, size, hash, isCached: await isCached };
 }
 
-/** Returns the local path of a file of a snapshot. Downloads it if it is not cached. */
 export async function downloadHubFile(
   snapshot: HubSnapshot,
   { path, size, hash }: HubFile,
-  { onEvent }: HubOptions = {},
+  { onEvent }: Pick<Callbacks, "onEvent"> = {},
 ): Promise<string> {
   const { repo, settings, commit } = snapshot;
   const pointer = join(getSnapshotFolder(snapshot), path);
@@ -95,13 +88,13 @@ export async function downloadHubFile(
 export async function downloadHubSnapshot(
   repo: HubRepo,
   choose: (paths: string[]) => string[],
-  options: HubOptions = {},
+  callbacks: Pick<Callbacks, "onEvent"> = {},
 ): Promise<string> {
   const snapshot = await openHubSnapshot(repo);
   const files = await listHubFiles(snapshot);
   if (snapshot.online) {
     const selected = new Set(choose(files.map(({ path }) => path)));
-    for (const file of files) if (selected.has(file.path)) await downloadHubFile(snapshot, file, options);
+    for (const file of files) if (selected.has(file.path)) await downloadHubFile(snapshot, file, callbacks);
   }
   return getSnapshotFolder(snapshot);
 }
@@ -198,7 +191,6 @@ function isCommit(revision: unknown): revision is string {
   return typeof revision === "string" && /^[0-9a-f]{40}$/.test(revision);
 }
 
-/** Explains that a repository, or a part of it, is not cached while the hub is not reachable. */
 export function describeNotCached(repo: HubRepo, settings: HubSettings, part?: string): string {
   const subject = `${part === undefined ? "" : `${part} of `}${describeRepo(repo)}`;
   const reason = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} is not reachable`;

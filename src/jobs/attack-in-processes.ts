@@ -14,7 +14,6 @@ export const shardOptions = { processes: processOptions.processes.describe("proc
 
 const maxRounds = 10;
 
-/** The request of a worker, by the kind of its work. */
 type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
 
 /**

@@ -5,10 +5,8 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { describeCrash } from "../base/processes.js";
 import { packageRoot } from "../tensor/native.js";
 
-/** The second argument of a method. */
 export interface CallContext<Event> {
   readonly signal: AbortSignal;
-  /** Sends an event to the caller while the method works. */
   send(event: Event): void;
 }
 
@@ -27,7 +25,6 @@ type RemoteAnswer = { readonly id: number } & (
   | { readonly error: string; readonly isUserError: boolean }
 );
 
-/** A caller that waits for an answer. */
 interface Waiting {
   onEvent(event: unknown): void;
   resolve(result: unknown): void;

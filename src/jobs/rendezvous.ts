@@ -10,7 +10,6 @@ export const processOptions = {
   timeout: z.number().positive().default(600).describe("longest wait for another process, in seconds"),
 };
 
-/** The meeting point of a process with the others, and its number on this host. */
 export interface RankRendezvous extends Rendezvous {
   readonly localRank: number;
 }
@@ -81,7 +80,6 @@ export function readFirstHost(list: string): string {
   return prefix + first;
 }
 
-/** The device of a process: each uses its own GPU, if there are several. */
 export function chooseRankDevice(wanted: RunConfig["device"], localRank: number): RunConfig["device"] {
   const gpus = native().devices().length;
   // A scheduler that gives each process one GPU shows it as the first one.

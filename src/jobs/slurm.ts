@@ -39,7 +39,6 @@ export const slurmSchema = z.strictObject({
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
-/** Runs a command of Slurm and returns its output, or throws the error that `describe` gives. */
 function runSlurmCommand(command: string, args: readonly string[], describe: (problem: string) => string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8", maxBuffer: 1 << 28 });
   if (error && "code" in error && error.code === "ENOENT")
@@ -101,7 +100,6 @@ export function submitWorkers({
   /** The shell command of a worker. The number of its task is in SLURM_ARRAY_TASK_ID. */
   readonly command: string;
   readonly folder: string;
-  /** The job that must end first. */
   readonly after?: string | null;
   readonly settings: SlurmSettings;
 }): string {

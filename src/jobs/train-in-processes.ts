@@ -26,7 +26,6 @@ export async function trainInProcesses(
   }: {
     readonly processes?: number | undefined;
     readonly timeout?: number | undefined;
-    /** The arguments of the program, with which it starts itself again. */
     readonly argv: readonly string[];
     readonly report: (text: string) => void;
   },
@@ -129,7 +128,6 @@ function startRank(argv: readonly string[], rank: number, env: NodeJS.ProcessEnv
   return spawn(command, words, { stdio: [...stdio], env, detached: true });
 }
 
-/** Waits for all processes. Returns the exit code of the first that failed, or null. */
 async function waitForAll(
   children: readonly ChildProcess[],
   report: (message: string) => void,

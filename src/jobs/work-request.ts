@@ -66,7 +66,6 @@ const workResultSchema = z.object({
 });
 export type WorkResult = z.output<typeof workResultSchema>;
 
-/** The progress of a worker: its present stage, and how much of that is done. */
 export const workProgressSchema = z.object({
   stage: z.string(),
   done: z.number(),

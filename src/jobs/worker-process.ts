@@ -13,7 +13,6 @@ export interface Work extends WorkFiles {
   readonly request: WorkRequest;
 }
 
-/** The number of processes that share the texts of an attack, as the sweep tells its workers. */
 export const attackProcessesVariable = "TEMPER_ATTACK_PROCESSES";
 
 export interface WorkerSettings {
@@ -100,7 +99,6 @@ export class Worker {
     }, interval);
   }
 
-  /** Waits until the request is done, or until the process ends, and says how it ended. */
   async #send(files: WorkFiles, { stop, kill }: WorkSignals): Promise<string> {
     this.#child ??= this.#start();
     const child = this.#child;

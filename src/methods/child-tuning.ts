@@ -35,7 +35,6 @@ export async function computeFisherDiagonal(
   return fisher;
 }
 
-/** Selects the fraction of elements with the largest values, by one threshold over all tensors. */
 export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
     const threshold = computeQuantile(flattenTensors([...values.values()]), 1 - fraction);

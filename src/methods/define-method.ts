@@ -11,7 +11,6 @@ export interface MethodCost {
   readonly extra?: string;
 }
 
-/** A published fine-tuning method: its name, its options, and a function that creates it. */
 export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly name: string;
   readonly summary: string;
@@ -21,16 +20,13 @@ export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly options: Schema;
   /** The settings without which the method cannot run. They are filled in if nobody names them. */
   readonly requires?: Readonly<{ tokenization: "word"; substitutions: string }>;
-  /** The metric of `extraMetrics` that selects the best checkpoint by default. */
   readonly bestModelMetric?: string;
-  /** The certificate that a model is trained for by this method, from the options. */
   certificate?(options: z.output<Schema>): TrainedCertificate;
   create(options: z.output<Schema>): TrainingMethod;
 }
 
 /** A method in a config: its name and options. The definition is optional for built-in methods. */
 export interface MethodSpec {
-  /** The name of a method, or the path of a module that exports one. */
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
   readonly definition?: MethodDefinition;
@@ -81,5 +77,4 @@ const fractionError = "expected a fraction in (0, 1], such as 0.6";
 
 export const nonnegativeSchema = z.number().nonnegative();
 
-/** A fraction in (0, 1]. */
 export const fractionSchema = z.number({ error: fractionError }).gt(0, fractionError).lte(1, fractionError);

@@ -6,7 +6,6 @@ export interface MethodDescription {
   readonly name: string;
   readonly summary: string;
   readonly paper: string;
-  /** Time of a training step as a multiple of a standard step; null if it is not known. */
   readonly cost: MethodCost | null;
   readonly options: readonly OptionDescription[];
 }
@@ -24,7 +23,6 @@ function describe({ name, summary, paper, cost, options }: MethodDefinition): Me
   return { name, summary, paper, cost: cost ?? null, options: describeOptions(options) };
 }
 
-/** Describes a method by name or by the path of a module; without a name, all built-in methods. */
 export async function describeMethods(name?: string): Promise<MethodDescription[]> {
   if (name === undefined) return [standard, ...[...methods.values()].map(describe)];
   if (name === "standard") return [standard];

@@ -74,7 +74,6 @@ const leak = 0.1;
 const prefix = `${name}.text`;
 const memberName = `${name}.members`;
 const weightName = `${name}.weights`;
-/** Weight of the squared mean lead. */
 const centering = 10;
 
 /**
@@ -163,7 +162,6 @@ function createJoint({ groups, hashSeed, clip }: VoteTrainingOptions, margin: nu
   };
 }
 
-/** The sub-texts of each text, and their weights in the mean lead. */
 function createVoteArrays(
   rows: readonly (readonly number[])[],
   labels: Int32Array,
@@ -205,7 +203,6 @@ function collectVoters(
   return { encodings: tokenizeAll(model, texts), ofItem };
 }
 
-/** Computes the lead of each label over the best other one, from logits [text, label]. */
 function computeLeads(logits: Tensor): Tensor {
   const [best] = topk(logits, 2, -1);
   const [first, second] = [best.narrow(-1, 0, 1), best.narrow(-1, 1, 1)];

@@ -56,7 +56,6 @@ export interface ResolvedMethod extends MethodSpec {
   readonly definition: MethodDefinition;
 }
 
-/** Imports the methods that are given by the path of a module, such as `./my-method.js`. */
 export function loadMethods(specs: readonly MethodSpec[]): Promise<MethodSpec[]> {
   return Promise.all(
     specs.map(async (spec) =>
@@ -109,7 +108,6 @@ export function createResolvedMethods(resolved: readonly ResolvedMethod[]): Trai
   return resolved.map(({ definition, options }) => definition.create(options));
 }
 
-/** The certificate that the methods train for, or null. A custom method needs its definition. */
 export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCertificate | null {
   // The options of the others may be those of an earlier version.
   const certifying = specs.filter(({ name, definition = methods.get(name) }) => definition?.certificate);
@@ -117,7 +115,6 @@ export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCer
   return found[0] ?? null;
 }
 
-/** The metrics that can select the best checkpoint of a run with these methods. */
 export function listBestModelMetrics(resolved: readonly ResolvedMethod[]): string[] {
   return [...Object.keys(metrics), ...resolved.flatMap(({ definition }) => definition.bestModelMetric ?? [])];
 }

@@ -29,7 +29,6 @@ const defaultModules = /^(query|value|query_proj|value_proj|q_lin|v_lin|q|v|Wqkv
 
 const weightSuffix = ".weight";
 
-/** The dense layers of the encoder's layers: the names of their parameters without `.weight`. */
 function listDenseLayers({ weights }: Pick<Model, "weights">): string[] {
   return [...weights]
     .filter(([name, { shape }]) => getLayerIndex(name) !== null && shape.length === 2 && name.endsWith(weightSuffix))
@@ -66,7 +65,6 @@ function findModules(
   return { names, layers: all.filter((layer) => names.some((name) => matches(layer, name))) };
 }
 
-/** The names of the two factors of a dense layer, as in PEFT. */
 const nameFactors = (layer: string): { a: string; b: string } => ({
   a: `${layer}.lora_A.weight`,
   b: `${layer}.lora_B.weight`,

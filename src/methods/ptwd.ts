@@ -39,7 +39,6 @@ export const ptwd = defineMethod({
   },
 });
 
-/** `reduction` code of libtorch's squared error. */
 const sumReduction = 2;
 
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */

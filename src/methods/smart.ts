@@ -45,7 +45,6 @@ interface Variant {
   createInput(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput;
   /** The loss that the inner steps increase. The target has no gradient. */
   computeInnerLoss(logits: Tensor, target: Tensor): Tensor;
-  /** Moves the perturbation uphill and projects it. */
   ascend(noise: Tensor, gradient: Tensor, stepSize: number, epsilon: number): Tensor;
   computeOuterLoss(cleanLogits: Tensor, perturbedLogits: Tensor): Tensor;
 }
@@ -114,7 +113,6 @@ export function sumStableKl(logits: Tensor, target: Tensor): Tensor {
     .mul(2);
 }
 
-/** Finds the perturbation of the embeddings that changes the output most. */
 export function searchPerturbation(
   context: BatchContext,
   embeddings: Tensor,

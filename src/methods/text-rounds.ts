@@ -13,7 +13,6 @@ import {
 } from "../train/index.js";
 import { fractionSchema, nonnegativeSchema } from "./define-method.js";
 
-/** The options of every method that trains on other texts of some examples, too. */
 export const roundOptions = {
   interval: orNull(z.number().int().positive(), "one epoch, at most half of the training").describe(
     "optimizer steps between rounds, also before the first one",
@@ -24,10 +23,8 @@ export const roundOptions = {
 
 interface TextRounds extends Pick<TrainingMethod, "name" | "traits" | "checkCompatibility"> {
   readonly options: z.output<z.ZodObject<typeof roundOptions>>;
-  /** The name of the loss of the changed texts. */
   readonly loss: string;
   prepare(training: TrainingContext): Promise<void>;
-  /** Returns true if a round may change the text of an item. */
   canChange(item: TokenizedExample): boolean;
   /** Returns the changed text of each example; null if there is none. */
   createTexts(
@@ -73,7 +70,6 @@ class ChangedTexts {
     this.#known = null;
   }
 
-  /** The changed tokens of a training text, if there are any. */
   get(item: number): Encoding | undefined {
     this.#known ??= this.#read();
     return this.#known.get(item);

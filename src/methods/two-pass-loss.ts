@@ -11,7 +11,6 @@ export function computeTwoPassLoss(context: BatchContext): Tensor {
   return taskLoss(first.logits, labels).add(taskLoss(second.logits, labels)).mul(0.5);
 }
 
-/** The fraction of examples whose predicted class differs between two passes. */
 function computeDisagreement(first: Tensor, second: Tensor): Tensor {
   return scope(() => noGrad(() => first.argmax(-1).ne(second.argmax(-1)).to("float32").mean()));
 }

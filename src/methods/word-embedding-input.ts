@@ -9,7 +9,6 @@ export function embedBatchWords(context: BatchContext, pass: PassName): Tensor {
   return embedWords(config, context.weights(pass, trainMode), context.batch.input.inputIds);
 }
 
-/** The batch with perturbed word embeddings. */
 export function addPerturbation(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput {
   const { attentionBias, packing, tokenTypeIds } = context.batch.input;
   const wordEmbeddings = embeddings.add(perturbation.to(embeddings.dtype));

@@ -13,7 +13,6 @@ import { getFamily, modelTypes } from "./families/index.js";
 export const temperMetadataSchema = z.object({
   format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
   tokenization: z.enum(tokenizations),
-  /** The normalization of texts before the tokenizer. */
   normalize: z.enum(normalizations).optional(),
   head: z.enum(["hf", "mlp"]),
   pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
@@ -21,7 +20,6 @@ export const temperMetadataSchema = z.object({
   maxLength: count,
   /** SHA-256 of the files of weights, by name. Models of older versions have none. */
   sha256: z.record(z.string(), z.string()).optional(),
-  /** The task that the model was trained on, or null. */
   task: z.string().min(1).nullable(),
   labels: z
     .array(z.string())
@@ -29,7 +27,6 @@ export const temperMetadataSchema = z.object({
     .refine((labels) => findRepeated(labels) === undefined, { error: "expected a different name for each class" }),
   /** SHA-256 of the parts of the model that was exported, if the folder has an ONNX file instead. */
   exportedFrom: z.object({ model: z.string(), tokenizer: z.string() }).optional(),
-  /** The reason why transformers does not compute the predictions of the model. */
   note: z.string().optional(),
   /** True if the model classifies parts of a text, whose votes Temper counts. */
   votes: z.literal(true).optional(),
@@ -141,14 +138,12 @@ function findRepeated(labels: readonly string[]): string | undefined {
   return labels.find((label) => seen.size === seen.add(label).size);
 }
 
-/** Reads the block that Temper added to a config, or null if Temper did not train the model. */
 export function readTemperMetadata(config: EncoderConfig, location: string): TemperMetadata | null {
   return config.raw.temper === undefined
     ? null
     : validate(temperMetadataSchema, config.raw.temper, `${location}: temper`);
 }
 
-/** Builds the config.json of a model with these labels, readable by transformers. */
 export function toConfigJson(
   config: EncoderConfig,
   labels: readonly string[],

@@ -1,6 +1,5 @@
 import type { Device, DType } from "../tensor/index.js";
 
-/** The device and the dtype that a model computes with. */
 export interface DeviceConfig {
   readonly device: Device;
   readonly computeDtype: DType;

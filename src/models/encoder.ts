@@ -9,7 +9,6 @@ export type EncoderInput = {
   /** 0 at tokens, a large negative number at padding: [batch, 1, 1, length], or null. */
   readonly attentionBias: Tensor | null;
   readonly tokenTypeIds?: Tensor | null;
-  /** Leaves out the padding, if the model can. */
   readonly packing?: Packing | null;
 } & (
   | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }

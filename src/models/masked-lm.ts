@@ -140,7 +140,6 @@ export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Fl
   return rows;
 }
 
-/** Predicts the most probable tokens at some positions of every text, the most probable first. */
 export function predictAtPositions(
   model: MaskedLm,
   queries: readonly PositionsQuery[],
@@ -165,7 +164,6 @@ export function predictAtPositions(
   return result;
 }
 
-/** Runs the model on batches of similar length, and visits the logits of the positions of the queries. */
 function forEachBatch(
   { config, weights, tokenizer }: MaskedLm,
   queries: readonly PositionsQuery[],

@@ -2,7 +2,6 @@ import { UserError } from "../base/errors.js";
 import { mapWeights, type Weights } from "../nn/index.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 
-/** Returns the tensor of a name that has the shape of another model's tensor. */
 function getMatching(weights: Weights, name: string, { shape }: Tensor): Tensor {
   const tensor = weights.get(name);
   if (!tensor || tensor.shape.join() !== shape.join())

@@ -78,7 +78,6 @@ export function forward(
   return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
 }
 
-/** Computes only the features of a text, e.g. of a teacher: [batch, hidden]. */
 export function extractFeatures(
   { config, pooling }: Pick<Architecture, "config" | "pooling">,
   weights: Weights,
@@ -129,7 +128,6 @@ function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
     .div(mask.sum([1]));
 }
 
-/** Returns the shape of every parameter of a model: the encoder first, then the head. */
 export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): ParameterShapes {
   const family = getFamily(config);
   const usesPooler = pooling === "pooler" || (head === "hf" && family.classification.pooling(config) === "pooler");
@@ -146,7 +144,6 @@ export function doesHeadReadFeatures({ config, head, pooling }: Architecture): b
   return head === "mlp" || pooling === headPooling || (pooling === "cls" && headPooling === "pooler");
 }
 
-/** The parameters from pre-training: all except the head and newly initialized ones. */
 export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newlyInitialized">): string[] {
   return [...model.weights.keys()].filter((name) => !isHeadParameter(name) && !model.newlyInitialized.includes(name));
 }
@@ -156,9 +153,7 @@ export interface ModelSession {
   readonly classifier: Classifier;
   /** The program that computes the graph, with its version. */
   readonly engine: string;
-  /** Computes the SHA-256 of the graph and the config. */
   hash(): Promise<string>;
-  /** Hashes of the model that was exported, as the export says them. */
   readonly exportedFrom: Readonly<Record<string, string>> | null;
 }
 
@@ -177,7 +172,6 @@ export interface Model {
   readonly task: string | null;
   readonly folder: string;
   readonly reference: string;
-  /** Parameters that were not in the checkpoint and were initialized randomly. */
   readonly newlyInitialized: readonly string[];
   /** Computes the model if it has no weights. */
   readonly session?: ModelSession;
@@ -188,7 +182,6 @@ export function closeModel({ weights, session }: Pick<Model, "weights" | "sessio
   session?.classifier.close();
 }
 
-/** Counts the parameters of a model that need not be loaded. */
 export function countModelParameters(architecture: Architecture): number {
   return [...getParameterShapes(architecture).values()].reduce(
     (sum, shape) => sum + shape.reduce((product, size) => product * size, 1),

@@ -87,7 +87,6 @@ export function unpackTokens(hidden: Tensor, { indices, firstTokens, maxLength }
   });
 }
 
-/** The packing of a batch whose rows occur twice. */
 export function duplicatePacking({ indices, starts, firstStarts, firstTokens, maxLength }: Packing): Packing {
   const [batchSize, tokens] = [firstTokens.size(0), indices.size(0)];
   const append = (first: Tensor, offset: number, skip: number): Tensor =>

@@ -17,7 +17,6 @@ import { type EpsilonMode, type FusedAdam, fusedAdamW, hasFusedAdamW } from "./f
 
 const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
 
-/** The constants of AdamW, with PyTorch's names and defaults. */
 export interface AdamWSettings {
   readonly beta1: number;
   readonly beta2: number;
@@ -26,7 +25,6 @@ export interface AdamWSettings {
   readonly epsilonMode: EpsilonMode;
 }
 
-/** PyTorch's default constants. */
 export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, epsilonMode: "corrected" };
 
 /** Parameters with the same weight decay and learning rate. */
@@ -72,7 +70,6 @@ export class AdamW {
   readonly settings: AdamWSettings;
   readonly #groups: { group: ParameterGroup; learningRate: Tensor }[];
   readonly #states: ReadonlyMap<string, ParameterState>;
-  /** The number of steps so far, shared by all parameters. */
   readonly step: Tensor;
 
   constructor(
@@ -112,7 +109,6 @@ export class AdamW {
     return state;
   }
 
-  /** Both moments of every parameter, named after it, for checkpoints. */
   moments(): Map<string, Tensor> {
     return new Map(
       [...this.#states].flatMap(([name, state]): [string, Tensor][] => [
@@ -206,7 +202,6 @@ export class AdamW {
     );
   }
 
-  /** Updates a parameter whose mask has one element per element of the parameter. */
   #applyElementMask({ state, gradient, mask }: MaskedUpdate, weightDecay: number, learningRate: Tensor): void {
     scope(() => {
       const before = state.parameter.clone();
@@ -275,7 +270,6 @@ export function createAdam(
     readonly learningRate: number;
     /** Added to the gradient, unlike that of AdamW. */
     readonly weightDecay: number;
-    /** The number of steps that will be made at most. */
     readonly maxSteps: number;
   },
 ): (gradient: Tensor, step: number) => void {

@@ -35,29 +35,25 @@ const adamwOp =
     ) => void
   >("temper::adamw_");
 
-/** A parameter, its gradient in float32 or bfloat16, its moments, and its bfloat16 copy. */
-interface UpdatedParameter {
-  readonly parameter: Tensor;
-  readonly gradient: Tensor;
-  readonly firstMoment: Tensor;
-  readonly secondMoment: Tensor;
-  readonly copy: Tensor | null;
-}
-
 /**
  * "corrected": m / (sqrt(v / c2) + epsilon) as in PyTorch, with c2 = 1 - beta2^step. "uncorrected":
  * m sqrt(c2) / (sqrt(v) + epsilon) as in the older AdamW of transformers.
  */
 export type EpsilonMode = "corrected" | "uncorrected";
 
-/** Returns true if this process can update parameters on a device with our kernel. */
 export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }
 
 /** Does one step of AdamW in float32 with our kernel. All parameters or none have a copy. */
 export function fusedAdamW(
-  parameters: readonly UpdatedParameter[],
+  parameters: readonly {
+    readonly parameter: Tensor;
+    readonly gradient: Tensor;
+    readonly firstMoment: Tensor;
+    readonly secondMoment: Tensor;
+    readonly copy: Tensor | null;
+  }[],
   constants: {
     readonly step: Tensor;
     readonly learningRate: Tensor;

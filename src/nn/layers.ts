@@ -13,9 +13,7 @@ import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { findPreparedWeight, preparedDense, preparedDenseNorm, preparedFeedForward } from "./prepared-dense.js";
 import { getParameter, type Weights } from "./weights.js";
 
-/** Evaluation: no dropout. */
 export const evalMode: ForwardMode = { training: false };
-/** Training: dropout is active. */
 export const trainMode: ForwardMode = { training: true };
 
 /**

@@ -18,7 +18,6 @@ export function flattenTensors(tensors: readonly Tensor[]): Tensor {
   return flat.length === 1 ? (flat[0] as Tensor) : cat(flat, 0);
 }
 
-/** Returns the number of elements of a shape. */
 export const getNumel = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
 export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number[])[]): Tensor[] {
@@ -34,7 +33,6 @@ export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number
 /** Lists of equal length; tensor i of one list belongs to tensor i of the others. */
 export type TensorLists = readonly (readonly Tensor[])[];
 
-/** Splits lists of equal length into groups that are computed together. */
 function groupForDevice(device: Device, lists: TensorLists): TensorLists[] {
   if (device !== "cpu") return [lists];
   return (lists[0] ?? []).map((_, i) => lists.map((list) => [list[i]!]));

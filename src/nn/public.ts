@@ -1,5 +1,5 @@
 /**
- * Layers, losses, AdamW, learning-rate schedules and operations over lists of tensors.
+ * Layers, losses, AdamW and operations over lists of tensors.
  *
  * @example
  * import { crossEntropy, dense } from "temper-nlp/nn";
@@ -16,5 +16,4 @@ export type { ForwardMode } from "./forward-mode.js";
 export * from "./layers.js";
 export * from "./losses.js";
 export * from "./multi-tensor.js";
-export * as schedules from "./schedules.js";
 export * from "./weights.js";

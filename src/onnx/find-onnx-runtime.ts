@@ -1,7 +1,6 @@
 import { requireBinaryPackage } from "../base/binary-packages.js";
 import { getErrorMessage, UserError } from "../base/errors.js";
 
-/** Loads onnxruntime-node, which only commands with ONNX files need. */
 export function findOnnxRuntime():
   | { readonly runtime: typeof import("onnxruntime-node") }
   | { readonly problem: string } {

@@ -28,7 +28,6 @@ export class GraphBuilder {
   readonly #initializers = new Map<string, OnnxTensor>();
   /** Results that are needed several times, by what they are. */
   readonly #cache = new Map<string, string>();
-  /** The input whose shape is [batch, length]. */
   readonly #shapeOf: string;
 
   constructor(shapeOf: string) {

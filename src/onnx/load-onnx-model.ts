@@ -9,7 +9,6 @@ import type { Tokenization } from "../text/encoding.js";
 import { findOnnxRuntime } from "./find-onnx-runtime.js";
 import { openOnnxClassifier } from "./onnx-classifier.js";
 
-/** Loads a classifier from an ONNX file and the folder with its config, without libtorch. */
 export async function loadOnnxModel(
   reference: string,
   folder: string,
@@ -41,7 +40,6 @@ export async function loadOnnxModel(
   };
 }
 
-/** Opens a file of a model. */
 async function openSession(
   file: string,
   model: Pick<Model, "tokenizer" | "labels" | "folder"> & Pick<ModelSession, "exportedFrom">,
@@ -69,7 +67,6 @@ async function listOnnxFiles(file: string): Promise<string[]> {
   return names.map((name) => join(inside, name));
 }
 
-/** SHA-256 over the config and the files of the graph. */
 async function hashOnnxModel(folder: string, file: string): Promise<string> {
   const hash = createHash("sha256");
   for (const path of [join(folder, "config.json"), ...(await listOnnxFiles(file))])

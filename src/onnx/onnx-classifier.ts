@@ -17,7 +17,6 @@ export interface OnnxClassifierOptions {
   readonly threads: number;
 }
 
-/** The inputs that a classifier may have: [batch, length]. */
 const knownInputs = ["input_ids", "attention_mask", "token_type_ids"];
 
 /** Opens a classifier of an ONNX file, given as its path or its content, and tries it. */

@@ -1,6 +1,5 @@
 import protobuf from "protobufjs/minimal.js";
 
-/** The types of tensors in an ONNX file, with their numbers in its schema. */
 const typeNumbers = { float32: 1, uint8: 2, int8: 3, int32: 6, int64: 7, bool: 9 } as const;
 
 export type OnnxType = keyof typeof typeNumbers;
@@ -16,7 +15,6 @@ export interface OnnxTensor {
   readonly bytes: Uint8Array;
 }
 
-/** An attribute: integers and lists of integers, or a float. */
 export type OnnxAttribute = number | readonly number[] | { readonly float: number };
 
 export interface OnnxNode {

@@ -19,7 +19,6 @@ interface TokenizedText extends PreparedText {
 /** A model of `temper export` on any ONNX Runtime, without Node.js and libtorch. */
 export interface PortableModel {
   readonly labels: readonly string[];
-  /** The token of a hidden word. */
   readonly unknown: string;
   /** Probabilities that differ by less can change places in another batch. */
   readonly tieMargin: number;
@@ -39,7 +38,6 @@ interface TokenizerSettings {
   readonly model_max_length?: number;
 }
 
-/** Reads a JSON file of a model folder; null if it is missing. */
 export async function readFolderJson(read: ReadFile, path: string): Promise<unknown> {
   const bytes = await read(path);
   return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes));

@@ -19,7 +19,6 @@ export function addSizes(first: SizeOrNumber, second: SizeOrNumber): SizeOrNumbe
   return { constant: a.constant + b.constant, batch: a.batch + b.batch, length: a.length + b.length };
 }
 
-/** The sizes of a traced batch. */
 export interface BatchShape {
   readonly batch: number;
   readonly length: number;

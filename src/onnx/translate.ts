@@ -5,7 +5,6 @@ import type { OnnxType } from "./onnx-file.js";
 import { addSizes, isSize, type SizeOrNumber } from "./size.js";
 import type { Trace, TracedCall } from "./trace.js";
 
-/** The call of an operator, on its way to ONNX. */
 class CallTranslator {
   constructor(
     readonly graph: GraphBuilder,
@@ -30,7 +29,6 @@ class CallTranslator {
     return this.getName(this.tensor(index));
   }
 
-  /** The name of a tensor or number argument, converted to a type. */
   operand(index: number, type: OnnxType): string {
     const value = this.arg<Tensor | SizeOrNumber>(index);
     if (value instanceof Tensor) return this.graph.cast(this.getName(value), toOnnxType(value.dtype), type);
@@ -158,7 +156,6 @@ const narrow: Translation = (call) => {
   ]);
 };
 
-/** Splits along a dimension into the sizes that the results have. */
 const split: Translation = (call) => {
   const axis = call.dimension(2);
   const sizes = call.call.results.map((result) => result.size(axis));
@@ -171,7 +168,6 @@ const clamp: Translation = (call) => {
   return call.graph.add("Clip", [call.operand(0, call.type), bound(1), bound(2)]);
 };
 
-/** Fills the shape of the argument with a value. */
 const fullLike: Translation = (call) => {
   const shape = call.graph.add("Shape", [call.name(0)]);
   return call.graph.add("Expand", [call.operand(1, call.type), shape]);
@@ -285,7 +281,6 @@ const translations: Readonly<Record<string, Translation>> = {
   "mean.dim": mean,
 };
 
-/** Translates a traced function. Returns the name of its output in the graph. */
 export function translateTrace(trace: Trace, weights: Weights, graph: GraphBuilder): string {
   const names = new Map<Tensor, string>([...trace.inputs].map(([name, tensor]) => [tensor, name]));
   const weightNames = new Map([...weights].map(([name, tensor]) => [tensor, name]));

@@ -68,7 +68,6 @@ export function exportGraph({ architecture }: Pick<Model, "architecture">, weigh
 
 export interface ExportedModel {
   readonly model: Uint8Array;
-  /** The model with 8-bit weights, if requested. */
   readonly quantized: Uint8Array | null;
   /** All files, in the layout that transformers.js and Optimum read. */
   readonly files: readonly {
@@ -77,7 +76,6 @@ export interface ExportedModel {
   }[];
 }
 
-/** Exports a classifier. `version` names the program that wrote the file. */
 export async function exportToOnnx(
   model: Model,
   options: { readonly quantize: boolean; readonly version: string; readonly votes?: boolean },

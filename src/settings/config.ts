@@ -63,7 +63,6 @@ const labelMapSchema = z.union(
 /** The name of the file in which a run stores the examples of an array. */
 export const dataFile = "data.jsonl";
 
-/** A file or folder with its columns, which can also stand beside `data`. */
 const dataWithColumnsSchema = z.strictObject({
   path: z.string(),
   textColumn: z.union([z.string().transform((column) => [column]), z.array(z.string())]).optional(),
@@ -229,7 +228,6 @@ export function formatConfigIdentity(config: RunConfig): string {
   return JSON.stringify([...flattenConfig(config)].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Every setting that decides the result under its full key, as text. */
 export function flattenConfig({ train, ...rest }: Pick<RunConfig, "train">): Map<string, string> {
   const inner = Object.entries(train).map(([key, value]): [string, unknown] => [`train.${key}`, value]);
   const all = [...Object.entries(rest), ...inner].filter(([key]) => !nonIdentityKeys.has(key));

@@ -34,7 +34,6 @@ export interface SettingsSource extends ModulePolicy {
   locate(path: KeyPath): string;
 }
 
-/** The sources of a run's settings. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
   readonly trust?: Trust;
@@ -157,7 +156,6 @@ export async function resolveRun(
   };
 }
 
-/** Sets what the methods require and the settings do not name. */
 function fillRequirements(
   config: RunConfig,
   given: object,

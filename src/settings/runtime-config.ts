@@ -44,7 +44,6 @@ export interface RuntimeConfig extends DeviceConfig {
   readonly threads: number;
 }
 
-/** The precision of a GPU if none is named: bf16, unless a method needs more. */
 export function chooseGpuPrecision(
   wanted: RuntimeConfig["precision"] | null,
   requiresFloat32: boolean,

@@ -16,7 +16,6 @@ import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./schema.js";
 import { parseStageModel } from "./stages.js";
 
-/** A model or a dataset on the Hugging Face Hub. */
 interface SweepDownload {
   readonly name: string;
   /** Bytes that are not in the cache yet; null if the hub did not say. */
@@ -24,11 +23,9 @@ interface SweepDownload {
   readonly problem: string | null;
 }
 
-/** A file that the user must supply. */
 interface SweepInputFile {
   readonly path: string;
   readonly isThere: boolean;
-  /** The command that builds it, and the origin of its source. */
   readonly command: string;
   readonly source: string;
 }
@@ -38,7 +35,6 @@ export interface SweepInputs {
   readonly files: readonly SweepInputFile[];
 }
 
-/** Lists what a sweep downloads and which files it needs. Nothing is downloaded. */
 export async function listSweepInputs({ plan, configs }: NewSweepPlan): Promise<SweepInputs> {
   const runs = Object.values(configs);
   const downloads: SweepDownload[] = [];
@@ -85,7 +81,6 @@ async function listFiles(folder: string): Promise<{ readonly path: string; reado
   return Promise.all(paths.map(async (path) => ({ path, size: (await stat(join(folder, path))).size })));
 }
 
-/** The data of the runs and, if they are evaluated on it, of AdvGLUE. */
 function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig, "task" | "data">[] {
   const tasks = new Map(runs.map(({ task, data }) => [JSON.stringify([task, data]), { task, data }]));
   if (plan.settings.evaluation.advglue)
@@ -147,7 +142,6 @@ export async function checkSweep(sweep: NewSweepPlan): Promise<void> {
   }
 }
 
-/** Rejects a sweep if a file that it needs is missing. */
 export function checkInputFiles(sweep: NewSweepPlan): void {
   const missing = listInputFiles(sweep).filter(({ isThere }) => !isThere);
   if (missing.length === 0) return;

@@ -86,7 +86,6 @@ async function readPointResults(out: string, point: GridPoint): Promise<Results[
   return all;
 }
 
-/** Collects a sweep's table from its run folders. The notes say what is not finished. */
 export async function collectResults(out: string, plan: SweepPlan): Promise<ResultsTable> {
   const { settings, metrics } = plan;
   const baselines = listBaselines(settings);
@@ -144,7 +143,6 @@ export async function listSelectedFolders(out: string, plan: SweepPlan): Promise
   return [...new Set(runs)].map((run) => getRunFolder(out, run));
 }
 
-/** The combination that a cell shows; null if there is none yet. A note says what is missing. */
 async function findShownPoint(
   out: string,
   plan: SweepPlan,

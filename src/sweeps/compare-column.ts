@@ -6,7 +6,6 @@ import { unifyWorstCase, worstCaseId } from "../evaluation/worst-case.js";
 import type { MetricValue } from "../runs/run-metrics.js";
 import { computeCells, type TableCell } from "./table.js";
 
-/** A row in one column: what was measured with each seed of the table. */
 export interface ColumnRow {
   readonly row: string;
   readonly seeds: readonly MeasuredSeed[];

@@ -6,7 +6,6 @@ import { selectBest } from "./collect-results.js";
 import { getRunFolder, readSweepPlan } from "./plan.js";
 import { listBaselines, type SweepPlan } from "./schema.js";
 
-/** Models to compare on one task, the baseline first. */
 export interface ComparedModels {
   /** The column of a sweep or the task of the runs; null for runs that were named one by one. */
   readonly title: string | null;
@@ -78,7 +77,6 @@ function pickColumns(folder: string, plan: SweepPlan, column: string | undefined
   );
 }
 
-/** The rows of a column with the runs that its table shows. Rows without results are left out. */
 async function listRows(folder: string, plan: SweepPlan, column: string): Promise<CompareRequest["runs"]> {
   const [baseline] = listBaselines(plan.settings);
   const rows: CompareRequest["runs"] = [];

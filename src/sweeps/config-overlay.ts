@@ -45,7 +45,6 @@ export class ConfigOverlay {
     return keys;
   }
 
-  /** The path in the file that a key of the merged settings came from. */
   getOrigin(path: KeyPath): KeyPath {
     for (let length = path.length; length > 0; length--) {
       const origin = this.#origins.get(path.slice(0, length).join("."));

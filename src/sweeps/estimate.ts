@@ -16,7 +16,6 @@ import { type NewSweepPlan, usesOnlyCpu } from "./plan.js";
 import { resolveInitialModel } from "./stages.js";
 
 export interface EstimateOptions extends Callbacks, Pick<WorkerSettings, "program" | "trust"> {
-  /** Concurrent runs. Null: one per GPU, or one. */
   readonly jobs: number | null;
   /** Aborted when the time for the estimate is used up. Default: after `estimateSeconds`. */
   readonly timeout?: AbortSignal;
@@ -26,14 +25,12 @@ export const estimateSeconds = 20;
 /** No stack of methods gets more of it than this. */
 const maxStackSeconds = 5;
 
-/** An estimate, and the range in which the true value probably is. */
 interface TimeRange {
   readonly seconds: number;
   readonly low: number;
   readonly high: number;
 }
 
-/** The cost of a sweep's runs on this host, one after the other. */
 export interface SweepEstimate extends TimeRange {
   readonly concurrentRuns: number;
   readonly diskBytes: number;
@@ -53,12 +50,10 @@ interface RunKind {
   /** Equal for runs with the same texts and the same tokens. */
   readonly data: string;
   work?: RunWork;
-  /** The texts to measure. */
   sample?: Extract<WorkRequest, { kind: "measure" }>["sample"];
   benchmark?: RunBenchmark;
 }
 
-/** Estimates runs in a worker that counts their work and measures a few steps of each stack. */
 export async function estimateSweep(
   { plan, configs }: NewSweepPlan,
   runs: readonly string[],
@@ -134,7 +129,6 @@ async function executeWithin(
   throw new Error(`The estimate failed. --no-estimate skips it. ${error?.message ?? status}\n${printed}`);
 }
 
-/** Groups runs by what decides their cost. */
 async function listRunKinds(configs: readonly RunConfig[]): Promise<RunKind[]> {
   const kinds = new Map<string, RunKind>();
   const methodCosts = new Map<string, unknown>();
@@ -177,7 +171,6 @@ const uncertainty = {
   otherMethods: 2,
 };
 
-/** Adds up the costs of all runs. */
 function scaleCosts(kinds: readonly RunKind[], concurrentRuns: number, keepsCheckpoints: boolean): SweepEstimate {
   const benchmarks = [...new Set(kinds.flatMap(({ benchmark }) => benchmark ?? []))];
   const times = kinds.map((kind) => estimateKind(kind, benchmarks));
@@ -229,7 +222,6 @@ function estimateKind({ work, benchmark: own }: RunKind, benchmarks: readonly Ru
   return averageTimes(times);
 }
 
-/** The mean of the times of runs, and a range that contains all of theirs. */
 function averageTimes(times: readonly TimeRange[]): TimeRange {
   return {
     seconds: mean(times.map(({ seconds }) => seconds)),

@@ -12,16 +12,12 @@ import { formatConfigIdentity, formatMethodNames, type RunConfig } from "../sett
 import { resolveRun } from "../settings/read-config.js";
 import { ConfigOverlay } from "./config-overlay.js";
 import type { SweepFile } from "./read-sweep.js";
-import type { Grid, GridPoint, SweepCell, SweepPlan } from "./schema.js";
+import type { Grid, GridPoint, SweepCell } from "./schema.js";
 import { linkToStageRuns, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
 /** A sweep with the configs of all its runs. */
-export type ExpandedSweep = Pick<SweepPlan, "stages" | "cells" | "rows" | "columns" | "metrics"> & {
-  readonly configs: Readonly<Record<string, RunConfig>>;
-};
-
 /** Counts the runs that a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
@@ -31,7 +27,7 @@ export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: 
 }
 
 /** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
-export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
+export async function expandSweep(sweep: SweepFile) {
   const { rows, columns, seeds, select } = sweep.settings;
   const configs: Record<string, RunConfig> = {};
   const stageRuns = await expandStages(sweep, configs);

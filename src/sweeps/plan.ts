@@ -23,7 +23,6 @@ export const sweepFiles = {
   report: "report.html",
 } as const;
 
-/** A plan that is not written yet, with the configs of its runs by name. */
 export interface NewSweepPlan {
   readonly plan: SweepPlan;
   readonly configs: Readonly<Record<string, RunConfig>>;
@@ -45,13 +44,11 @@ export function getRunFolder(out: string, name: string): string {
   return join(out, sweepFiles.runs, name);
 }
 
-/** Rejects a folder that already contains a sweep, unless it is to be resumed. */
 export async function checkSweepFolder(out: string, resume: boolean): Promise<void> {
   if (!resume && (await exists(join(out, sweepFiles.plan))))
     throw new UserError(`${out} already contains a sweep. Pass --resume to continue it, or choose a different --out.`);
 }
 
-/** Writes the plan, and the config of each run into its folder. */
 export async function writeSweepPlan(out: string, { plan, configs }: NewSweepPlan): Promise<void> {
   createFolder(out);
   for (const [name, config] of Object.entries(configs))
@@ -59,7 +56,6 @@ export async function writeSweepPlan(out: string, { plan, configs }: NewSweepPla
   await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
 }
 
-/** The config with the folder of the model that a stage trains. */
 function resolveStageModel(out: string, config: RunConfig): RunConfig {
   const run = parseStageModel(config.model);
   return run === null ? config : { ...config, model: resolve(getRunPath(getRunFolder(out, run), "model")) };
@@ -83,7 +79,6 @@ export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
   return readJsonIfExists(join(out, sweepFiles.plan), storedPlanSchema, "the sweep's plan");
 }
 
-/** Returns true if no run may use a GPU. */
 export function usesOnlyCpu(configs: NewSweepPlan["configs"]): boolean {
   return Object.values(configs).every(({ device }) => device === "cpu");
 }

@@ -33,13 +33,11 @@ export async function listShippedSweeps(): Promise<
   return sweeps;
 }
 
-/** The path of a sweep: as given, or that of a shipped one by its name. */
 function findSweepFile(file: string): string {
   const shipped = join(folder, `${file}.yaml`);
   return !existsSync(file) && basename(file) === file && existsSync(shipped) ? shipped : file;
 }
 
-/** A sweep file, checked except for its runs. */
 export interface SweepFile {
   readonly name: string;
   readonly profile: string | null;
@@ -114,7 +112,6 @@ function removeNulls(config: ConfigObject, changes: ConfigObject): void {
   }
 }
 
-/** Throws a UserError with the place in the file if a name is not one of the known names. */
 export function checkName(name: string, known: readonly string[], what: string, location: string): void {
   if (known.includes(name)) return;
   throw new UserError(
@@ -122,7 +119,6 @@ export function checkName(name: string, known: readonly string[], what: string, 
   );
 }
 
-/** Resolves the paths of custom attacks relative to the file. */
 function resolveAttacks(
   settings: SweepSettings,
   modules: ModulePolicy,

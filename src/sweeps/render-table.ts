@@ -22,7 +22,6 @@ const publishedTableSchema = z.strictObject({
 });
 export type PublishedTable = z.output<typeof publishedTableSchema>;
 
-/** A published number as a fraction, with the confidence interval for the size of its test set. */
 type PublishedValue = Pick<TableCell, "mean" | "std" | "interval">;
 
 const publishedResultsPath = join(packageRoot, "experiments", "published.yaml");
@@ -38,7 +37,6 @@ export async function readPublishedTable(id: string, path = publishedResultsPath
   );
 }
 
-/** The published number of a cell; null if the paper has none. */
 export function getPublishedValue(table: PublishedTable, row: string, key: string): PublishedValue | null {
   const number = table.rows[row]?.[key];
   if (number === undefined) return null;
@@ -91,7 +89,6 @@ function findCommonExamples({ rows }: ResultsTable, key: string): number | null 
   return counts.size === 1 ? [...counts][0]! : null;
 }
 
-/** The table and its legend as Markdown. Rows on different numbers of texts show theirs. */
 export function toMarkdown(table: ResultsTable, published: PublishedTable | null = null): string {
   const columns = listTableColumns(table);
   const head = ["", ...columns.flatMap(({ title }) => (published ? [title, "published"] : [title]))];

@@ -42,7 +42,6 @@ export async function runLocally(
   }
 }
 
-/** A worker and its GPU; empty for a CPU. */
 interface WorkerPlace {
   readonly worker: Worker;
   readonly gpu: string;

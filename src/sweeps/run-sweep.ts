@@ -33,7 +33,6 @@ import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
 import { isWorkItemDone, listLostModels } from "./work-item.js";
 
-/** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
   file: z.string().describe("the sweep: a YAML file, or the name of a shipped one such as rose-table-1"),
   profile: orNull(z.string()).describe("a profile of the file, such as small"),
@@ -64,7 +63,6 @@ export interface SweepResult {
   readonly failures: readonly WorkItemFailure[];
   /** The table with the published numbers; null unless the sweep is done or failed. */
   readonly table: ComparedTable | null;
-  /** report.html; null if no run has finished. */
   readonly report: string | null;
 }
 
@@ -199,7 +197,6 @@ async function estimatePlan(
   return { out, plan, unfinished, estimate };
 }
 
-/** Writes the table as Markdown and as JSON, and the report of the runs in it. */
 async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResult, "table" | "report">> {
   const own = await collectResults(out, plan);
   const published = own.publishedTable === null ? null : await readPublishedTable(own.publishedTable);

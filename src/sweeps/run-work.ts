@@ -27,7 +27,6 @@ export interface WorkFailure {
   readonly error: string;
   /** Executes the request again. */
   readonly command: string;
-  /** Everything that the worker printed. */
   readonly log: string;
 }
 
@@ -66,7 +65,6 @@ export async function runWorkItem(
   return { ...ending, error: ending.error + describeBlockedRuns(plan, item.run) };
 }
 
-/** Whoever has this lock works on the item. */
 export function getLockPath({ resultPath }: ResolvedWork): string {
   return `${resultPath}.lock`;
 }
@@ -88,7 +86,6 @@ async function readEnding(work: ResolvedWork): Promise<WorkItemResult | null> {
   return describeFailure(work, result.error!.message);
 }
 
-/** Opens the items that failed in an earlier call. */
 export async function forgetFailures(out: string, plan: SweepPlan): Promise<void> {
   for (const item of listWorkPhases(plan).flatMap(({ items }) => items)) {
     const work = await resolveWorkItem(out, plan, item);
@@ -131,7 +128,6 @@ async function prepareRequest({ request, requestPath, resultPath }: ResolvedWork
   await writeFileAtomic(requestPath, `${JSON.stringify(request, null, 2)}\n`);
 }
 
-/** The attacks of an earlier request whose journals the new request cannot continue. */
 export function listOutdatedAttacks(
   earlier: Extract<WorkRequest, { kind: "attack" }>,
   request: Extract<WorkRequest, { kind: "attack" }>,

@@ -100,7 +100,6 @@ export const sweepSettingsSchema = z.strictObject({
   stages: z.record(z.string(), stageSchema).default({}),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
-  /** Means over columns: name -> columns. */
   averages: z.record(z.string(), acceptOne(z.array(z.string()).min(1))).default({}),
   grid: gridSchema.default({}),
   seeds: acceptOne(seedsSchema.default([0])),
@@ -123,7 +122,6 @@ export const sweepSettingsSchema = z.strictObject({
    */
   significance: z.enum(["examples", "seeds"]).default("examples"),
   metrics: acceptOne(orNull(z.array(z.string()).min(1))),
-  /** Measured on the selected runs after training. */
   evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),

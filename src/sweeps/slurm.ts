@@ -22,7 +22,6 @@ export interface SlurmOptions {
   readonly settings: SlurmSettings;
   /** Concurrent workers. Null: one per work item. */
   readonly jobs: number | null;
-  /** Submits the jobs and does not follow them. */
   readonly detach: boolean;
   readonly onEvent?: SweepCallbacks["onEvent"];
   /** Aborted: the jobs are canceled. */
@@ -89,7 +88,6 @@ async function submitPhases(out: string, plan: SweepPlan, name: string, options:
   return after !== null;
 }
 
-/** Returns true if a process works on an item. */
 async function isTaken(out: string, plan: SweepPlan, item: WorkItem): Promise<boolean> {
   const work = await resolveWorkItem(out, plan, item);
   return work !== null && findLivingOwner(getLockPath(work)) !== null;

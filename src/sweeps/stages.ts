@@ -6,7 +6,6 @@ import type { SweepPlan } from "./schema.js";
 /** A model that a sweep trains itself: stage:NAME in the file, stage:RUN in the plan. */
 const prefix = "stage:";
 
-/** The stage or run that a model names; null for any other model. */
 export function parseStageModel(model: unknown): string | null {
   return typeof model === "string" && model.startsWith(prefix) ? model.slice(prefix.length) : null;
 }
@@ -59,7 +58,6 @@ export function listTrainingLevels({ runs, startsFrom }: SweepPlan): string[][] 
   return levels;
 }
 
-/** Describes the effect of a failed run on the runs that start from its model. */
 export function describeBlockedRuns({ runs, startsFrom, stages }: SweepPlan, failed: string): string {
   const needs = (run: string): boolean => run in startsFrom && (startsFrom[run] === failed || needs(startsFrom[run]!));
   const count = runs.filter(needs).length;

@@ -45,12 +45,6 @@ export interface TableRow {
   readonly selected: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-export interface TableColumn {
-  readonly id: string;
-  readonly title: string;
-  readonly metrics: readonly string[];
-}
-
 /** A table as data. Markdown and the comparison with a paper are rendered from it. */
 export interface ResultsTable {
   readonly format: 2;
@@ -61,7 +55,11 @@ export interface ResultsTable {
   readonly baselines: readonly string[];
   readonly significance: "examples" | "seeds";
   readonly seeds: readonly number[];
-  readonly columns: readonly TableColumn[];
+  readonly columns: readonly {
+    readonly id: string;
+    readonly title: string;
+    readonly metrics: readonly string[];
+  }[];
   readonly rows: readonly TableRow[];
   readonly notes: readonly string[];
 }
@@ -70,7 +68,6 @@ export function getMetric(key: string): string {
   return key.slice(key.lastIndexOf("/") + 1);
 }
 
-/** The cells of every metric that was measured with at least one seed. */
 export function computeCells(measured: readonly ReadonlyMap<string, MetricValue>[]): Map<string, TableCell> {
   const ids = new Set(measured.flatMap((metrics) => [...metrics.keys()]));
   return new Map([...ids].map((id) => [id, computeCell(measured.map((metrics) => metrics.get(id) ?? null))!]));
@@ -110,7 +107,6 @@ function clampInterval({ low, high }: Interval): Interval {
   return { low: Math.max(0, low), high: Math.min(1, high) };
 }
 
-/** The mean of several cells of a row, seed by seed; null if one of the cells is missing. */
 export function averageCells(cells: readonly (TableCell | undefined)[]): TableCell | null {
   const found = cells.filter((cell) => cell !== undefined);
   const [first] = found;
@@ -162,7 +158,6 @@ function mapCells(row: TableRow, map: (key: string, cell: TableCell) => TableCel
   return { ...row, cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, map(key, cell)])) };
 }
 
-/** Corrects all p-values (Holm), and marks the cells that are better and still significant. */
 function correctPValues(rows: readonly TableRow[]): TableRow[] {
   const tested = rows.flatMap(({ cells }) => Object.values(cells)).filter(({ p }) => p !== null);
   const corrected = holmCorrection(tested.map(({ p }) => p!));

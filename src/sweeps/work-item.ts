@@ -11,7 +11,6 @@ import { getRunFolder, readPlannedConfig } from "./plan.js";
 import { attackOptionsSchema, type SweepCell, type SweepPlan } from "./schema.js";
 import { listTrainingLevels } from "./stages.js";
 
-/** The evaluations of one row in one column, for one seed. */
 interface EvaluationItem {
   readonly kind: "advglue" | "attack" | "exact";
   readonly row: string;
@@ -65,7 +64,6 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   return phases.filter(({ items }) => items.length > 0);
 }
 
-/** The evaluations of the selected run of a cell, for one seed. */
 function listEvaluations(plan: SweepPlan, { row, column }: CellName, seed: number): EvaluationItem[] {
   const { advglue, attacks, exact } = plan.settings.evaluation;
   const isWanted = {
@@ -97,14 +95,12 @@ export function listWorkByCell(plan: SweepPlan): WorkPhase[] {
   return [{ kind: "sweep", items }, ...listWorkPhases(plan).filter(({ kind }) => kind === "analyze")];
 }
 
-/** The runs that must have ended before an item of training or evaluation starts. */
 export function listNeededRuns({ cells, startsFrom }: SweepPlan, item: WorkItem): readonly string[] {
   if (item.kind === "train") return item.run in startsFrom ? [startsFrom[item.run]!] : [];
   if (item.kind === "analyze") return [];
   return cells.find((cell) => isSameCell(cell, item))!.points.flatMap(({ runs }) => runs);
 }
 
-/** A work item in a few words. It is unique in its sweep. */
 export function formatWorkItem(item: WorkItem): string {
   if (item.kind === "train") return item.run;
   if (item.kind !== "analyze") return `${item.kind} of ${item.row}, ${item.column}, seed ${item.seed}`;
@@ -112,11 +108,9 @@ export function formatWorkItem(item: WorkItem): string {
   return `analysis ${item.index + 1} of ${cell}${item.column}${item.seed === undefined ? "" : `, seed ${item.seed}`}`;
 }
 
-/** A request, and the run folder in which its files are. */
 export interface ResolvedWork {
   readonly folder: string;
   readonly request: WorkRequest;
-  /** The files of the request and of its result. */
   readonly requestPath: string;
   readonly resultPath: string;
 }
@@ -221,7 +215,6 @@ async function resolveAnalysis(out: string, plan: SweepPlan, item: AnalysisItem)
   });
 }
 
-/** The rows and seeds of an analysis, in the order of its figure. */
 function listAnalyzedCells(plan: SweepPlan, index: number): { readonly row: string; readonly seed: number }[] {
   const { rows, seed } = plan.settings.evaluation.analyses[index]!;
   return (rows ?? plan.rows.map(({ id }) => id)).flatMap((row) =>
@@ -251,7 +244,6 @@ export async function isWorkItemDone(out: string, plan: SweepPlan, item: WorkIte
   return work !== null && isWorkDone(work);
 }
 
-/** Returns true if the run that an unfinished training starts from has no results. */
 export async function isBlocked(out: string, { startsFrom }: SweepPlan, item: WorkItem): Promise<boolean> {
   if (item.kind !== "train" || !(item.run in startsFrom)) return false;
   const hasResults = (run: string): Promise<boolean> => exists(getRunPath(getRunFolder(out, run), "results"));
@@ -280,7 +272,6 @@ export async function listLostModels(out: string, plan: SweepPlan): Promise<stri
   return [...lost];
 }
 
-/** Removes what the sweep's `artifacts` does not keep, after an item is done. */
 export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkItem, folder: string): Promise<void> {
   const { checkpoints, models } = plan.settings.artifacts;
   if (item.kind === "train" && !checkpoints) await removeRunFiles(folder, ["checkpoints"]);

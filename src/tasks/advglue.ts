@@ -6,7 +6,6 @@ import { type GlueName, getHubTexts, glueDatasets } from "./glue.js";
 import { parseExamples } from "./parse-examples.js";
 import { parseJsonArray } from "./read-table.js";
 
-/** The parts of AdvGLUE, each named after the GLUE task that it attacks. */
 export const advglueParts: readonly GlueName[] = ["sst2", "qqp", "qnli", "rte", "mnli", "mnli-mm"];
 
 const isFile = (path: string): boolean => path.endsWith(".json");

@@ -14,10 +14,8 @@ import { type ColumnMapping, parseExamples, type ReadOptions } from "./parse-exa
 import { readTable } from "./read-table.js";
 import { createTask, type Split, type Task, type TaskSource } from "./task.js";
 
-/** The Parquet files of a built-in task on the Hugging Face Hub. */
 interface HubLocation {
   readonly repository: string;
-  /** The folder of the configuration, if the repository has several. */
   readonly folder?: string;
   /** The text columns. The column `label` has integers in the order of the labels. */
   readonly texts: readonly string[];
@@ -28,7 +26,6 @@ interface HubLocation {
   readonly restore?: (examples: readonly Example[]) => Example[];
 }
 
-/** A built-in task: what it is, where its data is, and how its files are read. */
 export interface BuiltInTask extends DatasetLocation, Omit<TaskSource, "read" | "source"> {
   readonly splits: readonly Split[];
   /** Undefined if the dataset is not on the hub. */

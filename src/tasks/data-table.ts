@@ -2,14 +2,12 @@ export interface DataRow {
   /** Its line (or row) number, from 1. */
   readonly at: number;
   readonly values: Readonly<Record<string, unknown>>;
-  /** The reason why the values could not be read. */
   readonly problem?: string;
 }
 
 export interface DataTable {
   readonly file: string;
   readonly columns: readonly string[];
-  /** The unit of `DataRow.at`. */
   readonly unit: "line" | "row";
   readonly rows: readonly DataRow[];
   /** Names of integer classes by column, from the Parquet of Hugging Face datasets. */

@@ -2,12 +2,10 @@ import { join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { exists } from "../base/files.js";
 
-/** The places of a built-in dataset, and instructions for users who do not have it. */
 export interface DatasetLocation {
   readonly name: string;
   /** Paths from a data folder to the folder of the dataset, the most likely one first. */
   readonly folders: readonly string[];
-  /** Any of these files identifies the folder of the dataset. */
   readonly markerFiles: readonly string[];
   readonly instructions: string;
 }

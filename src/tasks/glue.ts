@@ -5,7 +5,6 @@ import { readExamples } from "./parse-examples.js";
 interface GlueDataset
   extends Pick<BuiltInTask, "fields" | "labels" | "modifiableFields" | "metrics" | "hasBrokenRows"> {
   readonly folder: string;
-  /** The columns of the texts and of the label in GLUE's files. */
   readonly columns: readonly string[];
   /** The values in the label column, in the order of the labels. */
   readonly values: readonly string[];

@@ -17,7 +17,6 @@ export interface HubReadOptions extends ReadOptions {
   readonly revision?: string | undefined;
 }
 
-/** A dataset repository at one commit. */
 export interface DatasetRepository extends Pick<DatasetSource, "repository" | "revision"> {
   readonly snapshot: HubSnapshot;
   list(): Promise<readonly HubFile[]>;
@@ -28,7 +27,6 @@ export interface DatasetRepository extends Pick<DatasetSource, "repository" | "r
 
 const cardFile = "README.md";
 
-/** Opens a dataset repository. `label` names the task in messages. */
 export async function openDatasetRepository(
   label: string,
   name: string,
@@ -63,7 +61,6 @@ export async function openDatasetRepository(
   };
 }
 
-/** Explains that a part of a dataset is neither on the hub nor in the cache. */
 export function describeMissingPart({ snapshot, repository }: DatasetRepository, part: string): string {
   if (!snapshot.online) return describeNotCached(snapshot.repo, snapshot.settings, part);
   const { commit } = snapshot;

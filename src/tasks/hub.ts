@@ -12,7 +12,6 @@ import {
 } from "./hub-repository.js";
 import type { DatasetSource, Task } from "./task.js";
 
-/** Datasets with a short name without an owner. */
 const shortNames: Record<string, string> = {
   glue: "nyu-mll/glue",
   imdb: "stanfordnlp/imdb",
@@ -46,7 +45,6 @@ export async function loadHubTask(reference: string, options: CustomTaskOptions 
   return { ...task, source: createSource(repository, splits) };
 }
 
-/** Finds the dataset that a reference names, without a download of its splits. */
 export async function findHubSource(reference: string): Promise<DatasetSource> {
   const { repository, splits } = await openReference(reference, {});
   return createSource(repository, splits);

@@ -117,7 +117,6 @@ function chooseLabelColumn(table: DataTable, given: string | null, texts: readon
   throw found ? new UserError(error) : createTableError([table], error);
 }
 
-/** The facts about columns that do not depend on their names. */
 function describeColumns({ columns, rows }: DataTable) {
   return columns.slice(0, maxColumns).map((name) => {
     const values = rows.slice(0, maxRows).flatMap((row) => readCell(row, name) ?? []);

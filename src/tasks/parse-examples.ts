@@ -8,16 +8,13 @@ import type { Example } from "./example.js";
 import { readTable } from "./read-table.js";
 
 export interface ReadOptions {
-  /** Skip bad rows with a warning instead of failing. */
   readonly skipBadRows?: boolean | undefined;
   /** If a larger fraction of the rows would be skipped, that is an error. Default: all may be. */
   readonly maxSkippedFraction?: number | undefined;
-  /** A column whose values divide the texts into slices. */
   readonly sliceColumn?: string | undefined;
   readonly onEvent?: Callbacks["onEvent"];
 }
 
-/** The columns of a table that contain the texts and the label. */
 export interface ColumnMapping {
   readonly texts: readonly string[];
   readonly label: string;

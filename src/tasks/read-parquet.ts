@@ -67,7 +67,6 @@ function checkMetadata(metadata: FileMetaData, tree: SchemaTree): string[] {
   return columns;
 }
 
-/** Reads the class labels that the Hugging Face datasets library stores in the metadata. */
 function readClassNames(metadata: FileMetaData): Record<string, readonly string[]> {
   const text = metadata.key_value_metadata?.find((entry) => entry.key === "huggingface")?.value;
   if (text === undefined) return {};

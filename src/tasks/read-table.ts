@@ -36,7 +36,6 @@ async function readByExtension(file: string, csvColumns?: readonly string[]): Pr
   }
 }
 
-/** Reads a UTF-8 file and removes its byte-order mark. */
 export async function readUtf8(file: string): Promise<string> {
   const bytes = await readBytes(file, "the table");
   const convert = (encoding: string): string =>

@@ -52,7 +52,6 @@ export function drawRandomly(examples: readonly Example[], n: number, seed: numb
   return order.slice(0, n).map((index) => examples[index]!);
 }
 
-/** Counts the evaluation examples that are also in train, ignoring case and punctuation. */
 export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {
   const seen = new Set(train.map((example) => computeDedupKey(example.texts)));
   return evaluation.filter((example) => seen.has(computeDedupKey(example.texts))).length;

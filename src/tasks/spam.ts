@@ -195,7 +195,6 @@ export async function parseEmail(raw: Uint8Array): Promise<CleanEmail> {
 
 const blockTags = "address, blockquote, br, center, div, dd, dt, h1, h2, h3, h4, h5, h6, hr, li, p, table, td, th, tr";
 
-/** Returns the visible text of a page, with one line per block. */
 export async function htmlToText(html: string): Promise<string> {
   // Loading the parsers takes longer than starting most commands, and few need them.
   const { parseHTML } = await import("linkedom");
@@ -220,9 +219,7 @@ export function cleanSubject(subject: string): string {
 const ending = /^(--\s*|-{2,}\s*(original|forwarded) message.*|-{5}BEGIN PGP SIGNATURE-{5}|begin \d{3} \S+)$/i;
 /** Quoted lines, also with the initials of the quoted person. */
 const quotation = /^(\w{0,3}\s?[>|]|[:}]\s)/;
-/** A line that introduces a quotation. */
 const attribution = /(\b(wrote|writes|said|says)\s*:?\s*$)|^On .{10,80}(wrote|,)$/i;
-/** A header of an email or a feed inside the text. */
 const header = new RegExp(
   "^(from|to|cc|date|sent|subject|url|link|received|message-id|return-path|(reply|errors)-to|precedence|hash|version|" +
     "charset|mime-version|(content|list|x)-[a-z-]+)\\s*:",
@@ -234,7 +231,6 @@ const encoded = /^\S{50,}$/;
 const topLevelDomains = "com|net|org|edu|gov|info|biz|ie|uk|us|de|fr|ca|au|tw|kr|cn|it|cc|tv|ws|nl|be|ch|es|se";
 const host = new RegExp(`\\b(?:[a-z0-9-]+\\.)+(?:${topLevelDomains})\\b(?:/[^\\s>]*)?`, "gi");
 
-/** Returns the sender's own lines, without quotations, signatures, headers and separators. */
 export function cleanLines(text: string): string[] {
   const lines = text.split(/\r?\n/);
   const end = lines.findIndex((line, index) => index > 0 && ending.test(line.trim()));

@@ -19,7 +19,6 @@ function isAscii(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text);
 }
 
-/** Computes the same key for duplicates: the normalized texts, in either order for a pair. */
 export function computeDedupKey(texts: readonly string[]): string {
   return texts.map(normalizeText).sort().join("\n");
 }

@@ -4,11 +4,9 @@ import type { HubFile } from "../hub/hub-cache.js";
 import type { Example } from "./example.js";
 import { splitExamples } from "./split-examples.js";
 
-/** The Hugging Face dataset that a task was read from. */
 export interface DatasetSource {
   readonly repository: string;
   readonly revision: string;
-  /** Lists the files of all splits, with their sizes. */
   listFiles(): Promise<readonly HubFile[]>;
 }
 
@@ -38,7 +36,6 @@ export interface Task {
   readonly benchmark?: string | undefined;
   /** The dataset on the Hugging Face Hub, if the task was read from there. */
   readonly source?: DatasetSource | undefined;
-  /** Loads a split in the order of its file. */
   load(split: Split): Promise<Example[]>;
 }
 
@@ -71,7 +68,6 @@ export interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "b
   readonly names?: Readonly<Partial<Record<Split, string | undefined>>> | undefined;
   /** The validation split selects the model even if there is no test split. */
   readonly keepsValidation?: boolean | undefined;
-  /** Explains why there is no train split. */
   readonly noTrainReason?: string | undefined;
   /** The fraction held out as the test split if the dataset has only one part. Default: 0.1. */
   readonly testFraction?: number;

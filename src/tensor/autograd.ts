@@ -56,30 +56,6 @@ function getHandles(tensors: Tensor | readonly Tensor[]): number[] {
   return (tensors instanceof Tensor ? [tensors] : tensors).map((tensor) => tensor.handle);
 }
 
-/** Accumulates gradients in the leaf tensors, like PyTorch's `backward`. */
-export function backward(outputs: Tensor | readonly Tensor[], options: { retainGraph?: boolean } = {}): void {
-  native().backward(getHandles(outputs), options.retainGraph ?? false);
-}
-
-/** Returns the gradient that `backward` accumulated in a leaf tensor, or null. */
-export function getAccumulatedGrad(leaf: Tensor): Tensor | null {
-  const handle = native().accumulatedGrad(leaf.handle);
-  return handle === null ? null : new Tensor(handle);
-}
-
-export function clearAccumulatedGrad(leaf: Tensor): void {
-  native().clearAccumulatedGrad(leaf.handle);
-}
-
-function withGradMode<T>(enabled: boolean, body: () => T): T {
-  const before = native().setGradEnabled(enabled);
-  try {
-    return body();
-  } finally {
-    native().setGradEnabled(before);
-  }
-}
-
 /**
  * Runs a synchronous function without recording gradients.
  *
@@ -87,10 +63,10 @@ function withGradMode<T>(enabled: boolean, body: () => T): T {
  * const probabilities = noGrad(() => logits.softmax(-1));
  */
 export function noGrad<T>(body: () => T): T {
-  return withGradMode(false, body);
-}
-
-/** Records gradients again inside `noGrad`. */
-export function enableGrad<T>(body: () => T): T {
-  return withGradMode(true, body);
+  const before = native().setGradEnabled(false);
+  try {
+    return body();
+  } finally {
+    native().setGradEnabled(before);
+  }
 }

@@ -14,7 +14,6 @@ export interface CpuidWords {
 export interface CpuFeatures {
   readonly vnni: boolean;
   readonly bf16: boolean;
-  /** True if tiles can be configured and used. */
   readonly amx: boolean;
   /** The highest level of oneDNN that does not crash; null if oneDNN can choose by itself. */
   readonly isaLimit: string | null;

@@ -45,7 +45,6 @@ function inferDTypes(data: ArrayBufferView, dtype: DType | undefined): [DType, D
   );
 }
 
-/** Creates a tensor from raw bytes in one dtype, wanted in another. */
 export function fromBytes(bytes: ArrayBufferView, shape: Shape, stored: DType, dtype: DType = stored): Tensor {
   return new Tensor(native().create(bytes, shape, dtypeCodes[stored], dtypeCodes[dtype]));
 }
@@ -56,7 +55,6 @@ function factory(name: string, overload?: string): (shape: Shape, options?: Tens
     create(shape, dtypeCodes[options.dtype ?? "float32"], undefined, options.device ?? "cpu");
 }
 
-/** Creates a tensor of zeros: `zeros([2, 3], { dtype: "int64" })`. */
 export const zeros = factory("zeros");
 export const ones = factory("ones");
 export const empty = factory("empty", "memory_format");
@@ -74,7 +72,6 @@ export function dropoutMask(shape: Shape, p: number, dtype: "float32" | "float64
 
 const fullOp =
   operator<(shape: Shape, value: number, dtype: number, layout: undefined, device: Device) => Tensor>("full");
-/** Creates a tensor filled with one value. */
 export function full(shape: Shape, value: number, options: TensorOptions = {}): Tensor {
   return fullOp(shape, value, dtypeCodes[options.dtype ?? "float32"], undefined, options.device ?? "cpu");
 }
@@ -85,11 +82,6 @@ export function arange(n: number, device: Device = "cpu"): Tensor {
   return arangeOp(n, dtypeCodes.int64, undefined, device);
 }
 
-/** Creates zeros with the shape, dtype and device of another tensor. */
 export const zerosLike = operator<(self: Tensor) => Tensor>("zeros_like");
-/** Creates ones with the shape, dtype and device of another tensor. */
 export const onesLike = operator<(self: Tensor) => Tensor>("ones_like");
-/** Samples standard normal values with the shape, dtype and device of another tensor. */
-export const randnLike = operator<(self: Tensor) => Tensor>("randn_like");
-/** Creates an uninitialized tensor with the shape, dtype and device of another tensor. */
 export const emptyLike = operator<(self: Tensor) => Tensor>("empty_like");

@@ -14,7 +14,6 @@ export function allocatePinned(shape: readonly number[], dtype: DType): Tensor {
   return emptyPinnedOp(shape, dtypeCodes[dtype], undefined, "cpu", true);
 }
 
-/** GPU work that was captured once and can be replayed with a single launch. */
 export interface CudaGraph {
   replay(): void;
   free(): void;

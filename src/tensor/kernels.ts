@@ -36,7 +36,6 @@ export function findNvrtc(folders: readonly string[]): Nvrtc | null {
   return null;
 }
 
-/** Lists where pip and CUDA's installer put NVRTC, for a libtorch in `torchFolder`. */
 export function listNvrtcFolders(torchFolder: string): string[] {
   const packages = join(dirname(torchFolder), "nvidia");
   const names = existsSync(packages) ? readdirSync(packages).sort() : [];
@@ -44,7 +43,6 @@ export function listNvrtcFolders(torchFolder: string): string[] {
   return [...names.map((name) => join(packages, name, "lib")), join(torchFolder, "lib"), join(toolkit, "lib64")];
 }
 
-/** Compiles a file for one GPU architecture, such as sm_90. Returns machine code. */
 export function compileKernels(
   nvrtc: Nvrtc,
   file: KernelFile,
@@ -124,7 +122,6 @@ export function loadKernels(file: KernelFile, width: number, dtype: DType, devic
   }
 }
 
-/** Returns whether TEMPER_KERNELS allows the kernels of a file. */
 function isKernelFileEnabled(file: KernelFile): boolean {
   const excluded = (process.env.TEMPER_KERNELS ?? "").split(",");
   return !excluded.includes("0") && !excluded.includes(`-${file}`);

@@ -17,15 +17,11 @@ export interface NativeOperator {
   readonly schema: string;
 }
 
-/** Memory of CPU tensors. */
 export interface MemoryStats {
   tensors: number;
   bytes: number;
-  /** Highest value of `bytes` so far. */
   peakBytes: number;
-  /** Bytes cached for reuse. */
   cachedBytes: number;
-  /** Bytes that the host can still provide. */
   availableBytes: number;
 }
 
@@ -55,9 +51,6 @@ export interface Native {
     createGraph: boolean,
     allowUnused: boolean,
   ): (number | null)[];
-  backward(outputs: readonly number[], retainGraph: boolean): void;
-  accumulatedGrad(handle: number): number | null;
-  clearAccumulatedGrad(handle: number): void;
   setGradEnabled(enabled: boolean): boolean;
   versions(): { libtorch: string; configuration: string; library: string };
   setNumThreads(count: number): void;
@@ -138,7 +131,6 @@ export function getBuildFolder(): string {
   return resolve(packageRoot, process.env.TEMPER_BUILD ?? "build/native");
 }
 
-/** The compiled addon, whether it is there or not. */
 function getAddonFile(): string {
   return join(getBuildFolder(), "temper.node");
 }

@@ -23,7 +23,6 @@ function fromNative(kind: string | undefined, value: unknown): unknown {
   return new Tensor(value as number);
 }
 
-/** One call of an operator, with tensors as they were passed. */
 export interface OperatorCall {
   /** The name with its overload: `add.Tensor`, `linear`. */
   readonly operator: string;

@@ -8,7 +8,6 @@ import { scope } from "./scope.js";
 import type { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
-/** The meeting point of a group of processes, and the rank of this one. */
 export interface Rendezvous {
   readonly rank: number;
   readonly size: number;
@@ -40,10 +39,8 @@ export class ProcessGroup {
   readonly #host: number;
   #gpu: number | null = null;
   #isOpen = true;
-  /** Seconds that this process has waited for collectives. */
   waitedSeconds = 0;
 
-  /** Connects to the peers. Throws an error that names those that do not come. */
   static open(rendezvous: Rendezvous): ProcessGroup {
     const { rank, size, host, port, timeout, hasStore = true, secret = "" } = rendezvous;
     const native = nativeDistributed();
@@ -100,7 +97,6 @@ export class ProcessGroup {
     noGrad(() => foreachMulScalar_(tensors, 1 / this.size));
   }
 
-  /** Copies the tensors of process 0 to all others, in place. */
   broadcast_(tensors: Iterable<Tensor>): void {
     // A parameter is a leaf, which must not record that it is overwritten.
     scope(() => {
@@ -117,7 +113,6 @@ export class ProcessGroup {
     return output;
   }
 
-  /** Collects bytes of any number from every process. */
   gatherBytes(bytes: Uint8Array): Uint8Array[] {
     return scope(() => {
       const lengths = this.#gather(tensor(Int32Array.of(bytes.length), [1])).toInt32Array();
@@ -129,14 +124,12 @@ export class ProcessGroup {
     });
   }
 
-  /** Collects plain data from every process. */
   exchange<T>(value: T): T[] {
     return this.gatherBytes(Buffer.from(JSON.stringify(value))).map(
       (bytes) => JSON.parse(Buffer.from(bytes).toString()) as T,
     );
   }
 
-  /** Returns true if any process says so. All processes get the same answer. */
   any(flag: boolean): boolean {
     return scope(() => {
       const mean = tensor([flag ? 1 : 0]);
@@ -145,7 +138,6 @@ export class ProcessGroup {
     });
   }
 
-  /** Starts a collective on tensors of a device. Returns a function that waits for it. */
   #start(device: Device, start: (backend: number) => number): () => void {
     const backend = this.#getBackend(device);
     const work = this.#guard(() => start(backend));
@@ -202,7 +194,6 @@ export class ProcessGroup {
     return new Error(`The processes lost each other: ${getErrorMessage(error)}`, { cause: error });
   }
 
-  /** Ends the group after an error of this process, and tells the others the reason. */
   fail(error: unknown): void {
     if (this.#isOpen) this.#leave(getErrorMessage(error));
   }
@@ -232,7 +223,6 @@ export class ProcessGroup {
   }
 }
 
-/** Waits until every process has joined. Throws an error that names those that are missing. */
 function waitForPeers(native: NativeDistributed, { rank, size, timeout }: Rendezvous): void {
   native.storeSet(`joined/${rank}`, String(size));
   const deadline = performance.now() + 1000 * timeout;

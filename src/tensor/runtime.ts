@@ -3,17 +3,14 @@ import { UserError } from "../base/errors.js";
 import { getLoadedNative, type MemoryStats, native, nativeCuda } from "./native.js";
 import type { Device } from "./types.js";
 
-/** Returns the number of live tensors and the bytes in CPU tensors, for example to find a leak. */
 export function getMemoryStats(): MemoryStats {
   return native().memoryStats();
 }
 
-/** Returns cached CPU memory to the system if it has more than `limit` bytes. */
 export function emptyCache(limit = 0): void {
   native().emptyCpuCache(limit);
 }
 
-/** Returns all cached memory to the system and to the GPU, for other processes. */
 export function emptyAllCaches(): void {
   const addon = getLoadedNative();
   addon?.emptyCpuCache(0);

@@ -14,7 +14,6 @@ export function registerInScope(tensor: TensorHandle): void {
   scopes[scopes.length - 1]?.push(tensor);
 }
 
-/** Visits every tensor in a value: a tensor, or nested arrays, maps and plain objects. */
 function visitTensors(value: unknown, visit: (tensor: TensorHandle) => void): void {
   if (value === null || typeof value !== "object") return;
   if ("handle" in value && "kept" in value) visit(value as TensorHandle);

@@ -45,7 +45,6 @@ const methods = {
   sigmoid: operator<Unary>("sigmoid"),
   relu: operator<Unary>("relu"),
   logicalNot: operator<Unary>("logical_not"),
-  /** False at elements that are infinite or NaN. */
   isFinite: operator<Unary>("isfinite"),
   all: operator<Unary>("all"),
   clamp: operator<(self: Tensor, low: number | null, high?: number | null) => Tensor>("clamp"),
@@ -61,7 +60,6 @@ const methods = {
   logSoftmax: operator<(self: Tensor, dim: number) => Tensor>("log_softmax", "int"),
   logsumexp: operator<(self: Tensor, dims: readonly number[]) => Tensor>("logsumexp"),
   maskedFill: operator<(self: Tensor, mask: Tensor, value: number) => Tensor>("masked_fill", "Scalar"),
-  /** The same values without gradient history. */
   detach: operator<Unary>("detach"),
   clone: operator<Unary>("clone"),
   contiguous: operator<Unary>("contiguous"),
@@ -145,7 +143,6 @@ export class Tensor extends (class {} as new () => Methods) {
     return native().describe(this.handle)[1] === 1;
   }
 
-  /** Swaps the last two dimensions. */
   t(): Tensor {
     return this.transpose(-2, -1);
   }
@@ -156,7 +153,6 @@ export class Tensor extends (class {} as new () => Methods) {
     return expandOp(this, shape);
   }
 
-  /** The sum over the given dimensions, or over all of them. */
   sum(dims: readonly number[] | null = null, keepDim = false): Tensor {
     return sumOp(this, dims, keepDim);
   }
@@ -185,25 +181,20 @@ export class Tensor extends (class {} as new () => Methods) {
   toDevice(device: Device, nonBlocking = false): Tensor {
     return toDeviceOp(this, device, dtypeCodes[this.dtype], nonBlocking);
   }
-  /** Makes the tensor a leaf with a gradient. */
   requiresGrad_(on = true): this {
     requiresGradOp(this, on);
     return this;
   }
 
-  /** The values as 32-bit floats, row-major. */
   toFloat32Array(): Float32Array {
     return new Float32Array(native().read(this.handle, dtypeCodes.float32));
   }
-  /** The values as 32-bit integers, row-major. */
   toInt32Array(): Int32Array {
     return new Int32Array(native().read(this.handle, dtypeCodes.int32));
   }
-  /** The bytes of the values in the dtype of the tensor, row-major. */
   toBytes(): Uint8Array {
     return new Uint8Array(native().read(this.handle, dtypeCodes[this.dtype]));
   }
-  /** Overwrites the values of a contiguous CPU tensor. */
   write(values: ArrayBufferView): this {
     native().write(this.handle, values);
     return this;

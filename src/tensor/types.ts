@@ -1,4 +1,3 @@
-/** libtorch's numbers of the supported data types. */
 export const dtypeCodes = {
   uint8: 0,
   int8: 1,

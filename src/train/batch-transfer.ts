@@ -7,7 +7,6 @@ import type { TrainingJob, TrainingMethod } from "./training-method.js";
 /** GPU batches have few lengths, for few CUDA graphs. CPU batches have little padding. */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
-/** Returns the padding of texts on a device. */
 export function getPadding({ train, deviceConfig }: Pick<TrainingJob, "train" | "deviceConfig">): {
   readonly multiple: number;
   readonly maxLength?: number;
@@ -51,7 +50,6 @@ export function collectHostArrays(
   return arrays;
 }
 
-/** Copies a batch to the device. */
 export function toBatch(job: BatchJob, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
   const tensors = new Map(
@@ -60,7 +58,6 @@ export function toBatch(job: BatchJob, host: HostBatch): Batch {
   return createBatch(host, (name) => tensors.get(name) ?? null);
 }
 
-/** Creates a batch from the arrays of `collectHostArrays` on the device. */
 export function createBatch(host: HostBatch, get: (name: string) => Tensor | null): Batch {
   return {
     input: readStagedInput({ get }),

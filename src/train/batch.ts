@@ -17,7 +17,6 @@ export interface Batch {
   readonly labels: Tensor; // [batch]
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;
   hasExtra(name: string): boolean;
 }

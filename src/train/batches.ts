@@ -3,18 +3,15 @@ import type { Rng } from "../tensor/index.js";
 import { bucketBatches } from "../text/batch.js";
 import type { TrainSettings } from "./settings.js";
 
-/** The part of a dataset that batches need. */
-interface BatchedTexts {
-  readonly items: readonly { readonly example: { readonly label: number } }[];
-  readonly lengths: ArrayLike<number>;
-}
-
 /**
  * The batches of an epoch as positions in the dataset. Without `groupByLength`, the examples of a
  * batch are independent given the class, as RIFT's Lemma 1 assumes.
  */
 export function createEpochBatches(
-  dataset: BatchedTexts,
+  dataset: {
+    readonly items: readonly { readonly example: { readonly label: number } }[];
+    readonly lengths: ArrayLike<number>;
+  },
   numLabels: number,
   {
     batchSampler: sampler,

@@ -25,16 +25,8 @@ export interface StepBenchmark {
   readonly steps: readonly MeasuredStep[];
   /** How often the methods pass over the training data before the first step. */
   readonly passes: number;
-  /** Evaluations on the validation split, with the metrics of the methods. */
   readonly validateRate: number;
   readonly predictRate: number;
-}
-
-export interface BenchmarkOptions {
-  readonly stepsPerEpoch: number;
-  /** Larger steps are only measured within this time. Default: up to the largest batch of the run. */
-  readonly seconds?: number | undefined;
-  readonly now?: () => number;
 }
 
 /** Steps smaller than those of the run, from which larger ones can be extrapolated. */
@@ -49,13 +41,20 @@ const quickRepetitions = 3;
 /** On a GPU, the first step of a shape runs eagerly and the second one is captured. */
 const warmupSteps = { cpu: 1, gpu: 2 };
 
-/** Kinds of steps that are rarer than this are not measured. */
 const minFraction = 0.01;
 /** Steps whose kind is looked up. Their pattern repeats. */
 const maxListedSteps = 100_000;
 
 /** Measures steps of increasing size up to the largest batch. The weights stay the same. */
-export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions): Promise<StepBenchmark> {
+export async function benchmarkSteps(
+  job: TrainingJob,
+  options: {
+    readonly stepsPerEpoch: number;
+    /** Larger steps are only measured within this time. Default: up to the largest batch of the run. */
+    readonly seconds?: number | undefined;
+    readonly now?: () => number;
+  },
+): Promise<StepBenchmark> {
   const { stepsPerEpoch, seconds = Number.POSITIVE_INFINITY, now = () => performance.now() } = options;
   const { train, sizes } = createSteps(job);
   const isCpu = job.deviceConfig.device === "cpu";
@@ -125,7 +124,6 @@ export async function benchmarkSteps(job: TrainingJob, options: BenchmarkOptions
   }
 }
 
-/** A training set for the benchmark, and the batches of each step. */
 function createSteps(job: TrainingJob): { readonly train: Dataset; readonly sizes: readonly Int32Array[][] } {
   const { model, settings, train } = job;
   const { batchSize, gradientAccumulationSteps } = settings;

@@ -4,7 +4,6 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { createFileError, getErrorCode, readBytes, sha256File, writeFileAtomic } from "../base/files.js";
 
-/** The groups of tensors in a checkpoint, one file each. */
 export const checkpointGroups = ["weights", "moments", "buffers"] as const;
 export type CheckpointGroup = (typeof checkpointGroups)[number];
 
@@ -24,7 +23,6 @@ const stateSchema = z
     epoch: count,
     /** Optimizer steps done in this epoch. */
     stepInEpoch: count,
-    /** The step of the last finished evaluation. */
     lastEvaluatedStep: count,
     best: bestSchema.nullable(),
     evaluationsSinceBest: count,
@@ -53,7 +51,6 @@ export function getGroupPath(checkpoint: string, group: CheckpointGroup): string
   return join(checkpoint, `${group}.safetensors`);
 }
 
-/** Writes the state with the hashes of all groups, and a seal over both. */
 export async function writeCheckpointState(checkpoint: string, state: CheckpointState): Promise<void> {
   const hashes: Record<string, string> = {};
   for (const group of checkpointGroups) hashes[group] = await sha256File(getGroupPath(checkpoint, group));

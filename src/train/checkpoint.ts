@@ -20,7 +20,6 @@ import type { NamedTensors } from "./training-method.js";
 
 const checkpointPrefix = "step-";
 const checkpointPattern = /^step-\d{8,}$/;
-/** Prefix of a folder that is being written or removed. */
 const temporaryPrefix = ".writing-";
 /** Prefix of a damaged checkpoint. It is never used and never removed. */
 const damagedPrefix = "damaged-";
@@ -153,12 +152,10 @@ export class CheckpointStore {
     for (const step of steps.slice(0, -keepCount)) if (!bestSteps.has(step)) await this.#remove(step);
   }
 
-  /** Removes what only a continued training needs, and keeps the weights. */
   async removeOptimizerState(): Promise<void> {
     for (const path of await this.listOptimizerState()) await rm(path, { force: true });
   }
 
-  /** The files that only continuing the training would read. */
   async listOptimizerState(): Promise<string[]> {
     const groups = checkpointGroups.filter((group) => group !== "weights");
     const paths = (await this.listSteps()).flatMap((step) =>

@@ -11,7 +11,6 @@ export interface TokenizedExample {
 export interface Dataset {
   readonly items: readonly TokenizedExample[];
   readonly lengths: Int32Array;
-  /** Number of texts that were truncated to the maximum length. */
   readonly truncatedCount: number;
   /** Maximum padded length of a batch: the model may have no more positions. */
   readonly maxLength?: number;
@@ -36,7 +35,6 @@ export function toDataset(
   };
 }
 
-/** The word-level encoding of an item. Throws an error if the model uses subwords. */
 export function getWordLevelEncoding(item: TokenizedExample): WordLevelEncoding {
   if (!("words" in item.encoding)) throw new Error("This text was not tokenized at word level.");
   return item.encoding;

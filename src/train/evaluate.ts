@@ -40,13 +40,11 @@ export async function evaluateModel(
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
 }
 
-/** The better direction of a metric, as a method declares it, or as in the table. */
 export function getMetricDirection(name: string, methods: readonly TrainingMethod[]): MetricDescription["direction"] {
   const isLowerBetter = methods.some(({ lowerIsBetter }) => lowerIsBetter?.includes(name));
   return isLowerBetter ? "lower" : describeMetric(name).direction;
 }
 
-/** The metrics of a validation split, without those of the methods. */
 export function listValidationMetrics({ model }: Pick<TrainingJob, "model">, validation: Dataset): readonly string[] {
   const present = new Set(validation.items.map(({ example }) => example.label));
   const missing = new Set(model.labels.filter((_, label) => !present.has(label)).map(getRecallId));

@@ -25,7 +25,6 @@ export function collateTexts(
   };
 }
 
-/** The input of a forward pass over the texts of `collateTexts`. */
 export function readExtraTexts(prefix: string, batch: Batch, usesTypes: boolean): TokenInput {
   return {
     inputIds: batch.getExtra(`${prefix}.ids`),

@@ -5,7 +5,7 @@ export { benchmarkSteps, fitStepTime, type StepBenchmark } from "./benchmark-ste
 export * from "./dataset.js";
 export { collateTexts, readExtraTexts } from "./extra-texts.js";
 export { type Ranks, singleRank } from "./ranks.js";
-export { type TrainSettings, trainSettingsSchema } from "./settings.js";
+export { countWarmupSteps, type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { countLabels, resolveClassWeights } from "./task-loss.js";
 export { train } from "./trainer.js";

@@ -39,7 +39,6 @@ export class MethodStack {
     this.#outermostFirst = [...methods].reverse();
   }
 
-  /** Throws an error with the reason if the methods cannot work together. */
   checkCompatibility(job: TrainingJob): void {
     const owners = new Map<string, MethodTask>();
     const freezing = this.methods.find(({ traits }) => traits?.exclusiveRoles?.training);
@@ -87,12 +86,10 @@ export class MethodStack {
     this.#chain("afterStep", step, () => undefined);
   }
 
-  /** Returns whether a method takes over a part of the step. */
   hasHook(hook: "gradients" | "transformUpdates" | "afterStep"): boolean {
     return this.methods.some((method) => method[hook]);
   }
 
-  /** Identifies the work of a step: steps with equal keys can share a captured CUDA graph. */
   getGraphKey(stepIndex: number): string {
     return this.methods.map((method) => method.traits?.graphKey?.(stepIndex) ?? "").join("|");
   }

@@ -56,7 +56,6 @@ export class LowPrecisionWeights {
     );
   }
 
-  /** The copy that forward passes use instead of a parameter, if there is one. */
   getCopy(parameter: Tensor): LowPrecisionCopy | undefined {
     return this.#copies.get(parameter);
   }

@@ -6,7 +6,6 @@ import type { Ranks } from "./ranks.js";
 import type { NamedTensors, OptimizerStep, TrainingJob } from "./training-method.js";
 
 export interface UpdateStrategy {
-  /** Begins a step that sums the gradients of this many batches. */
   beginStep(numBatches: number): StepUpdate;
 }
 
@@ -14,11 +13,9 @@ export interface StepUpdate {
   /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype: boolean;
   clip(gradients: NamedTensors): {
-    /** The global norm before clipping. */
     readonly norm: Tensor;
     readonly gradients: NamedTensors;
   };
-  /** Lets the methods transform the update, and changes the parameters. */
   apply(step: OptimizerStep): void;
 }
 
@@ -37,7 +34,6 @@ export function chooseUpdate(training: UpdatedTraining): UpdateStrategy {
   return !needsGradients && hasFusedAdamW(job.deviceConfig.device) ? fusedUpdate(training) : plainUpdate(training);
 }
 
-/** Clips the gradients, lets the methods transform the updates, and applies them with AdamW. */
 function plainUpdate(training: UpdatedTraining): UpdateStrategy {
   return {
     beginStep() {

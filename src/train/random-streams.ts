@@ -20,7 +20,6 @@ function computeStreamSeed(rng: Rng, batchIndex: number, names: readonly string[
   return rng.fork("step", batchIndex, ...names).seed();
 }
 
-/** A random stream that a captured step enters. */
 export interface EnteredStream {
   readonly state: number;
   /** Batch index relative to the first batch of the step. */
@@ -75,7 +74,6 @@ export class CudaRandomStreams implements RandomStreams {
     }
   }
 
-  /** Seeds the streams of a captured step before it is replayed at another batch. */
   seed(firstBatchIndex: number, entered: readonly EnteredStream[]): void {
     for (const { state, offset, names } of entered)
       this.#generators.seedRandom(state, computeStreamSeed(this.#rng, firstBatchIndex + offset, names));

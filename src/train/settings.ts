@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { orNull } from "../base/validate.js";
-import { schedules } from "../nn/index.js";
 
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
@@ -123,17 +122,23 @@ export const trainSettingsSchema = z
 
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
-/** Computes the fraction of the peak learning rate. */
+/** The steps in which the learning rate rises linearly from 0. */
+export function countWarmupSteps({ warmupRatio }: Pick<TrainSettings, "warmupRatio">, totalSteps: number): number {
+  return Math.floor(warmupRatio * totalSteps);
+}
+
+/** The fraction of the peak learning rate at a step and an epoch, both counted from 0. */
 export function computeLearningRateFactor(
-  { lrScheduler, warmupRatio }: TrainSettings,
+  settings: Pick<TrainSettings, "lrScheduler" | "warmupRatio">,
   step: number,
   totalSteps: number,
   epoch: number,
 ): number {
-  const schedule = Array.isArray(lrScheduler)
-    ? schedules.epochFactors(lrScheduler)
-    : lrScheduler === "linear"
-      ? schedules.linear
-      : schedules.constant;
-  return schedules.withWarmup(warmupRatio, schedule)(step, totalSteps, epoch);
+  const { lrScheduler } = settings;
+  const warmupSteps = countWarmupSteps(settings, totalSteps);
+  if (step < warmupSteps) return step / warmupSteps;
+  if (lrScheduler === "constant") return 1;
+  // Later epochs have the last factor of a list (RIFT: 0.1, 0.55, 1).
+  if (lrScheduler !== "linear") return lrScheduler[Math.min(epoch, lrScheduler.length - 1)]!;
+  return Math.max(0, (totalSteps - step) / Math.max(1, totalSteps - warmupSteps));
 }

@@ -13,17 +13,14 @@ export interface BatchTraining extends TrainingContext {
   readonly ranks: Ranks;
   readonly streams: RandomStreams;
   readonly stack: MethodStack;
-  /** The weights in the compute dtype; null for float32. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
 }
 
-/** Replacements for the defaults of a batch context. */
 export interface BatchContextOptions {
   readonly stack?: MethodStack;
   readonly input?: EncoderInput;
   readonly extraLeaves?: NamedTensors;
   readonly log?: (name: string, value: Tensor) => void;
-  /** True if the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype?: boolean;
 }
 
@@ -148,7 +145,6 @@ export class StepBatch implements BatchContext {
   }
 }
 
-/** Repeats an input twice in one batch. */
 function duplicateInput(input: EncoderInput): EncoderInput {
   const duplicate = (tensor: Tensor): Tensor => cat([tensor, tensor], 0);
   const shared = {

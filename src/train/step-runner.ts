@@ -14,7 +14,6 @@ import { runOptimizerStep, type StepScalars } from "./optimizer-step.js";
 import { CudaRandomStreams, type EnteredStream } from "./random-streams.js";
 import type { ActiveTraining } from "./training-context.js";
 
-/** Runs optimizer steps on host batches and returns numbers to log. */
 export interface StepRunner {
   runStep(stepIndex: number, batches: readonly HostBatch[]): StepScalars;
   dispose(): void;

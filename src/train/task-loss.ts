@@ -36,7 +36,6 @@ export function resolveClassWeights(
 /** The loss from logits [batch, class]. The mean is over examples, so micro-batches add up. */
 export interface TaskLoss {
   (logits: Tensor, labels: Tensor): Tensor;
-  /** The loss of each example, before the mean. */
   perExample(logits: Tensor, labels: Tensor): Tensor;
 }
 

@@ -59,7 +59,6 @@ class Trainer {
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
   #state: CheckpointState;
-  /** The batches of the current epoch. */
   #epochBatches: { epoch: number; steps: Int32Array[][] } | null = null;
   #lastSave = { ended: performance.now(), seconds: 0 };
   /** Without checkpoints, the best weights are kept in memory. */
@@ -140,7 +139,6 @@ class Trainer {
     };
   }
 
-  /** Lets the methods prepare a step. */
   async #prepareStep(): Promise<void> {
     for (const method of this.#training.stack.methods)
       await method.beforeStep?.(this.#training, this.#state.step).catch((error: unknown) => {
@@ -191,7 +189,6 @@ class Trainer {
     onEvent?.({ type: "step", step, totalSteps, epoch, examples, seconds, loss, learningRate });
   }
 
-  /** Evaluates on the validation split if this step is due and has not been evaluated. */
   async #evaluateIfDue(): Promise<void> {
     const { validation, settings, onEvent, model } = this.#job;
     const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
@@ -228,7 +225,6 @@ class Trainer {
     if (improved) await this.#saveCheckpoint();
   }
 
-  /** Returns true if the model is evaluated after this step. The last step always is. */
   #isEvaluationStep(step: number): boolean {
     const { evalSteps, evalEpochs } = this.#job.settings;
     const { stepsPerEpoch, totalSteps } = this.#training;
@@ -313,7 +309,6 @@ class Trainer {
   }
 }
 
-/** Rejects the checkpoint of a run with other data or settings. */
 function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: TrainingContext): void {
   const { stepsPerEpoch, totalSteps } = training;
   if (step <= totalSteps && stepInEpoch < stepsPerEpoch && step === epoch * stepsPerEpoch + stepInEpoch) return;
@@ -328,7 +323,6 @@ function createCheckpointStore(path: string): CheckpointStore {
   return new CheckpointStore(path);
 }
 
-/** The tensors of a model in training: its weights, and the parameters of the methods. */
 function collectWeights({ job, parameters }: TrainingContext): NamedTensors {
   return new Map([...job.model.weights, ...parameters]);
 }

@@ -32,7 +32,6 @@ export async function createTrainingContext(
     restoredBuffers = null,
   }: {
     readonly ranks?: Ranks;
-    /** The buffers of the methods from a checkpoint; null in a new run. */
     readonly restoredBuffers?: NamedTensors | null;
   } = {},
 ): Promise<ActiveTraining> {
@@ -136,7 +135,6 @@ function createClassWeights({ task: { labels }, train, settings, deviceConfig }:
   return weights && keep(toWeightsTensor(weights, deviceConfig.device));
 }
 
-/** The batches of each optimizer step of an epoch. */
 function createEpochSteps({ train, task, settings }: TrainingJob, rng: Rng): Int32Array[][] {
   const size = settings.gradientAccumulationSteps;
   const batches = createEpochBatches(train, task.labels.length, settings, rng);

@@ -3,7 +3,6 @@ import type { Example } from "../tasks/example.js";
 export interface TextAttackRequest {
   /** An attack with its options, such as `genetic:population=20`. */
   readonly attack: string;
-  /** A masked language model, for attacks that need one. */
   readonly maskedLm: string | null;
   readonly examples: readonly Example[];
   readonly seed: string;
@@ -21,7 +20,6 @@ export interface TrainingFiles {
   readonly events: string;
   readonly timings: string;
   readonly checkpoints: string;
-  /** The folder of an adapter, if a method trains one. */
   readonly adapter: string;
 }
 
@@ -33,9 +31,7 @@ export interface TrainResult {
   readonly epochs: number;
   /** The step whose weights the model now has. */
   readonly bestStep: number;
-  /** The validation metrics of that step. */
   readonly validation: Metrics | null;
-  /** The reason why the model was degenerate on the validation split, or null. */
   readonly validationDegeneracy: string | null;
   readonly seconds: number;
 }

@@ -21,7 +21,6 @@ export class TrainingLogger {
   readonly #timings: JsonLinesFile | null;
   readonly #onEvent: ((event: TrainingEvent) => void) | undefined;
   readonly #pending: PendingStep[] = [];
-  /** The last loss that was read from the device. */
   loss = Number.NaN;
 
   constructor(
@@ -64,7 +63,6 @@ export class TrainingLogger {
     }
   }
 
-  /** Flushes both files to disk. */
   sync(): { readonly eventBytes: number; readonly timingBytes: number } {
     this.#events?.sync();
     this.#timings?.sync();

@@ -5,7 +5,6 @@ import {
   globalNorm,
   klDivergence,
   klDivergencePerExample,
-  schedules,
   symmetricKl,
 } from "../../src/nn/index.js";
 import { scope, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
@@ -79,29 +78,4 @@ describe("clipGradNorm_", () => {
       expect([...gradient.toFloat32Array()]).toEqual([0, 0, 0]);
       expect(globalNorm([tensor([3]), tensor([4])]).item()).toBe(5);
     }));
-});
-
-describe("schedules", () => {
-  const { constant, linear, withWarmup, epochFactors } = schedules;
-  const curve = (schedule: schedules.Schedule, totalSteps: number): number[] =>
-    Array.from({ length: totalSteps }, (_, step) => schedule(step, totalSteps, 0));
-
-  it("constant is always 1; linear falls from 1 to 0 after the last step", () => {
-    expect(curve(constant, 3)).toEqual([1, 1, 1]);
-    expect(curve(linear, 4)).toEqual([1, 0.75, 0.5, 0.25]);
-    expect(linear(4, 4, 0)).toBe(0);
-    expect(linear(0, 0, 0)).toBe(0);
-  });
-
-  it("warmup rises from 0 over its fraction of the steps, then the schedule falls", () => {
-    expect(curve(withWarmup(0.5, linear), 8)).toEqual([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25]);
-    expect(curve(withWarmup(0, linear), 2)).toEqual([1, 0.5]);
-    expect(curve(withWarmup(0.1, constant), 5)).toEqual([1, 1, 1, 1, 1]); // less than one step
-  });
-
-  it("epochFactors repeats the last factor", () => {
-    const schedule = epochFactors([0.1, 0.55, 1]);
-    expect([0, 1, 2, 3].map((epoch) => schedule(0, 10, epoch))).toEqual([0.1, 0.55, 1, 1]);
-    expect(epochFactors([])(0, 1, 0)).toBe(1);
-  });
 });

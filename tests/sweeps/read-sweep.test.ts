@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { acquireLock } from "../../src/base/lock.js";
 import type { Trust } from "../../src/base/trust.js";
-import { countRuns, type ExpandedSweep, expandSweep } from "../../src/sweeps/expand.js";
+import { countRuns, expandSweep } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { planSweep, sweep } from "../../src/sweeps/run-sweep.js";
@@ -23,7 +23,11 @@ function writeSweep(text: string): string {
 }
 
 /** Writes a sweep file and reads it. */
-async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<ExpandedSweep> {
+async function read(
+  text: string,
+  profile: string | null = null,
+  set: readonly string[] = [],
+): ReturnType<typeof expandSweep> {
   return expandSweep(await readSweep({ file: writeSweep(text), profile, set }));
 }
 

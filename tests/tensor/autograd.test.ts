@@ -1,28 +1,16 @@
 import { describe, expect, it } from "vitest";
-import {
-  backward,
-  clearAccumulatedGrad,
-  enableGrad,
-  getAccumulatedGrad,
-  grad,
-  gradOrNull,
-  noGrad,
-  scope,
-  type Tensor,
-  tensor,
-} from "../../src/tensor/index.js";
+import { grad, gradOrNull, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 
 const leaf = (...values: number[]): Tensor => tensor(values).requiresGrad_();
 
 describe("grad", () => {
-  it("returns the gradients of chosen inputs and accumulates nothing", () =>
+  it("returns the gradients of chosen inputs", () =>
     scope(() => {
       const a = leaf(1, 2);
       const b = leaf(3, 4);
       const [gradB, gradA] = grad(a.mul(a).mul(b).sum(), [b, a]) as [Tensor, Tensor];
       expect([...gradA.toFloat32Array()]).toEqual([6, 16]);
       expect([...gradB.toFloat32Array()]).toEqual([1, 4]);
-      expect(getAccumulatedGrad(a)).toBeNull();
     }));
 
   it("accepts several outputs and their gradients", () =>
@@ -69,26 +57,11 @@ describe("grad", () => {
     }));
 });
 
-describe("backward", () => {
-  it("accumulates gradients in the leaves", () =>
-    scope(() => {
-      const a = leaf(1, 2);
-      const loss = a.square().sum();
-      backward(loss, { retainGraph: true });
-      backward(loss);
-      expect([...(getAccumulatedGrad(a) as Tensor).toFloat32Array()]).toEqual([4, 8]);
-      clearAccumulatedGrad(a);
-      expect(getAccumulatedGrad(a)).toBeNull();
-      expect(() => backward(loss)).toThrow(/second time/);
-    }));
-});
-
 describe("gradient recording", () => {
-  it("is off in noGrad, on in enableGrad, and restored after an error", () =>
+  it("is off in noGrad, and restored after an error", () =>
     scope(() => {
       const a = leaf(1);
       expect(noGrad(() => a.mul(2)).requiresGrad).toBe(false);
-      expect(noGrad(() => enableGrad(() => a.mul(2))).requiresGrad).toBe(true);
       expect(() =>
         noGrad(() => {
           throw new Error("mine");

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
 import {
-  backward,
   emptyCache,
   free,
-  getAccumulatedGrad,
   getMemoryStats,
+  grad,
   keep,
   scope,
   type Tensor,
@@ -138,8 +137,8 @@ describe("keep and free", () => {
       return sum;
     });
     scope(() => {
-      backward(loss);
-      expect([...(getAccumulatedGrad(leaf) as Tensor).toFloat32Array()]).toEqual([4, 32, 108]);
+      const [gradient] = grad(loss, [leaf]) as [Tensor];
+      expect([...gradient.toFloat32Array()]).toEqual([4, 32, 108]);
     });
     free([leaf, loss]);
   });

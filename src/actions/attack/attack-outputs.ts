@@ -5,7 +5,6 @@ import { checkWritable, createFolder, writeFileAtomic } from "../../base/files.j
 import { getJournalPath } from "../../runs/attack-folder.js";
 import type { Task } from "../../tasks/index.js";
 
-/** Rejects a dataset that cannot be written, before the attack. */
 export function checkDatasetPath(path: string): void {
   if (extname(path) !== ".jsonl")
     throw new UserError(`--save-dataset: expected a path that ends with .jsonl, received "${path}".`);

@@ -10,7 +10,6 @@ import { readTiming } from "../../attacks/run-attack.js";
 import { UserError } from "../../base/errors.js";
 import { getShardFolder } from "../../runs/attack-folder.js";
 
-/** Some of the examples of an attack: those from `start` to `end` of the sample. */
 export interface Shard {
   readonly start: number;
   readonly end: number;

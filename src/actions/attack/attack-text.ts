@@ -16,7 +16,6 @@ import type { LoadedVictim } from "../load/load-victim.js";
 import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest, readBudget } from "./attack-request.js";
 import { openAttackedVictim, prepareAttacks } from "./prepare-attack.js";
 
-/** The state of an attack after one call of the victim. */
 export interface SearchStep {
   /** Texts that were scored in this call, and in all calls so far. */
   readonly texts: number;

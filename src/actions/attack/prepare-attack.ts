@@ -44,9 +44,7 @@ export async function prepareAttacks(
   return { attacks: attacks.map((attack) => equipAttack(attack, resources, constraints)), resources, constraints };
 }
 
-/** Everything an attack request names, loaded. */
 export interface LoadedRequest {
-  /** The attacks with their resources, and texts of other models as attacks. */
   readonly attacks: readonly ReadyAttack[];
   readonly resources: Partial<AttackResources>;
   readonly constraints: readonly Constraint[];
@@ -81,7 +79,6 @@ export async function prepareAttack(
   return { ...prepared, ...sample, attacks, request, victim, out };
 }
 
-/** Warns if English resources meet texts that do not look English: the model would seem robust. */
 function warnOfEnglishResources(
   { resources }: Pick<LoadedRequest, "resources">,
   examples: readonly Example[],

@@ -9,20 +9,6 @@ import type { Example } from "../../tasks/index.js";
 import { type AttackCallbacks, readBudget } from "./attack-request.js";
 import type { LoadedRequest } from "./prepare-attack.js";
 
-/** The differences of a journal that has some of the examples, or checks another one. */
-interface JournalPart {
-  readonly examples: readonly Example[];
-  readonly path: string;
-  readonly settings: Readonly<Record<string, unknown>>;
-  readonly budget?: QueryBudget;
-  /** True if the examples may all have no modifiable word. */
-  readonly isShard: boolean;
-  readonly stage: string;
-  /** The examples before this part, and all examples, in progress bars. Default: those of the part alone. */
-  readonly first?: number;
-  readonly total?: number;
-}
-
 export function getJournalSettings({ task, request, victim, resources }: LoadedRequest): Record<string, unknown> {
   const { split, attackedLabel, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const { protectedText, protect, maxLikelihoodDrop } = request;
@@ -57,7 +43,18 @@ export async function runJournal(
   pool: SearchPool,
   ready: ReadyAttack,
   callbacks: AttackCallbacks,
-  part: JournalPart | null = null,
+  part: {
+    readonly examples: readonly Example[];
+    readonly path: string;
+    readonly settings: Readonly<Record<string, unknown>>;
+    readonly budget?: QueryBudget;
+    /** True if the examples may all have no modifiable word. */
+    readonly isShard: boolean;
+    readonly stage: string;
+    /** The examples before this part, and all examples, in progress bars. Default: those of the part alone. */
+    readonly first?: number;
+    readonly total?: number;
+  } | null = null,
 ): Promise<void> {
   const { request, out } = prepared;
   const { examples } = part ?? prepared;

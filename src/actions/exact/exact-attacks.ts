@@ -21,7 +21,6 @@ import type { LoadedVictim } from "../load/load-victim.js";
 import type { ExactCallbacks, ParsedExactRequest } from "./exact-request.js";
 import type { ExactText } from "./prepare-exact.js";
 
-/** Everything that an exact evaluation needs, loaded. */
 export interface PreparedExact {
   readonly request: ParsedExactRequest;
   readonly victim: LoadedVictim;
@@ -97,7 +96,6 @@ export function chooseBound(
   return sets[0] ?? null;
 }
 
-/** Stops with what is done, if the user wants it. */
 export function stopIfAborted({ signal }: ExactCallbacks, done: number, examples: readonly Example[]): void {
   if (signal?.aborted)
     throw new Interrupted(

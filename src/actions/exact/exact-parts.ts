@@ -55,7 +55,6 @@ export async function countOpenTexts(proof: PartedProof): Promise<number> {
   return (await readParts(proof)).filter(({ length }) => length === 0).length;
 }
 
-/** Removes the parts, when the proof has their lines. */
 export async function removeParts({ folder }: Pick<PartedProof, "folder">): Promise<void> {
   await rm(folder, { recursive: true, force: true, maxRetries: 3 });
 }

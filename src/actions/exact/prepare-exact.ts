@@ -12,7 +12,6 @@ import { reduceSpace, type TokenReader, type WordSubstitutes } from "../../proof
 import type { Example } from "../../tasks/example.js";
 import type { LoadedVictim } from "../load/load-victim.js";
 
-/** A text with the substitutions that matter. */
 export interface ExactText {
   readonly original: EditedText;
   readonly words: readonly WordSubstitutes[];
@@ -21,7 +20,6 @@ export interface ExactText {
 /** Texts that are expanded together, so that a sentence encoder gets full batches. */
 const groupSize = 64;
 
-/** Lists the substitutions of each text and reduces them. */
 export async function prepareTexts(
   examples: readonly Pick<Example, "texts">[],
   { victim, local }: LoadedVictim,
@@ -63,7 +61,6 @@ function createTokenReader({
   return { read, maxLength };
 }
 
-/** The file of a proof. Its name depends on everything that decides the proof. */
 export function getProofPath(out: string, maxChanges: number, header: object): string {
   const hash = createHash("sha256").update(JSON.stringify(header)).digest("hex");
   return join(out, `k${maxChanges}-${hash.slice(0, 12)}.jsonl`);

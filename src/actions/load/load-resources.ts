@@ -46,7 +46,6 @@ export interface WantedResources {
   readonly caseSensitiveSubstitutes?: boolean | null;
   readonly minContextSimilarity?: number | null;
   readonly lmConstraint?: string | null;
-  /** True if similarities in context are stored on disk. */
   readonly cache?: boolean;
 }
 

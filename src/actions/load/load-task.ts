@@ -43,7 +43,6 @@ export async function loadRequestedTask(
   );
 }
 
-/** The column whose values divide the texts, if they are evaluated by its values. */
 interface SliceRequest {
   readonly slices?: string | null | undefined;
 }

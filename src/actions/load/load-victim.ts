@@ -19,18 +19,14 @@ import type { Tokenization } from "../../text/encoding.js";
 import { findAttackedModel, type GuardChoice } from "../predict/certified-model.js";
 import { loadLocalModel } from "./load-local-model.js";
 
-/** Something to attack, and how it reads text. */
 export interface LoadedVictim {
   readonly name: string;
   readonly victim: AbleVictim & Identified;
   /** The labels that an endpoint answers with, if they are known. */
   readonly labels?: readonly string[] | null;
-  /** Other settings that decide its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
-  /** The precision of the search; null for an endpoint. */
   readonly precision: RuntimeConfig["precision"] | null;
-  /** Concurrent searches that keep it busy. */
   readonly concurrency: number;
   /** The loaded model and the run that trained it; null for an endpoint. */
   readonly local: {
@@ -49,7 +45,6 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onEv
   readonly endpoint?: HttpVictimOptions;
   /** Confirm decisions in float32 on a GPU, too, as proofs need. On a CPU, they always are. */
   readonly isConfirmed?: boolean;
-  /** The use of the model as a guard: with windows, or with its calibrated threshold. */
   readonly guard?: GuardChoice;
 }
 

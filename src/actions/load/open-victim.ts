@@ -11,7 +11,6 @@ import { loadAttackResources, type WantedResources } from "./load-resources.js";
 import { loadRequestedTask } from "./load-task.js";
 import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load-victim.js";
 
-/** Examples to work on instead of a sample of the task that a request names. */
 export interface GivenExamples {
   readonly task: Task;
   readonly examples: readonly Example[];
@@ -19,13 +18,11 @@ export interface GivenExamples {
 
 export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   checkTask(task: Pick<Task, "name" | "labels">): void;
-  /** Loads the task of a request, which the model must have the labels of. */
   loadTask(request: DataRequest): Promise<Task>;
   loadExamples(
     request: DataRequest & SampleRequest,
     given: GivenExamples | null,
   ): Promise<DrawnSample & { readonly task: Task }>;
-  /** Loads attacks with the resources that they need. `needs` lists others. */
   loadAttacks(
     specs: readonly Parameters<typeof loadAttack>[0][],
     request: WantedResources,

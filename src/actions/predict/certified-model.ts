@@ -18,7 +18,6 @@ import type { RuntimeConfig } from "../../settings/runtime-config.js";
 import { findModifiableFields } from "../../tasks/index.js";
 import type { HiddenText } from "../../text/hidden-text.js";
 
-/** The certified model around a model, and the guard that flags texts. */
 export interface CertifiedUse {
   /** Null if complete texts are classified. */
   readonly certified: CertifiedModel | null;
@@ -49,7 +48,6 @@ export async function findCertifiedUse(
 export interface UsedAnswer extends Score {
   readonly truncated?: boolean;
   readonly certified?: CertifiedEdits;
-  /** True if the guard flags the text, if there is one. */
   readonly flagged?: boolean;
   /** Text that a language model reads, but a person does not see. */
   readonly hidden?: HiddenText;
@@ -91,7 +89,6 @@ export async function findAttackedModel(
   return null;
 }
 
-/** The keys of every request that uses a model as a guard. */
 export const guardOptions = {
   windows: orNull(countSchema.max(1000), "complete texts").describe(
     "score texts by their windows of at most this many words, so that text before or after, separated by white space, cannot hide them",
@@ -99,7 +96,6 @@ export const guardOptions = {
   positiveLabel: orNull(z.string(), "as calibrated, else the second").describe("label that the guard flags"),
 };
 
-/** The key of requests that classify texts of others. */
 export const hiddenOptions = {
   rejectHidden: z
     .boolean()

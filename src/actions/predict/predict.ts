@@ -55,16 +55,18 @@ export async function* predict<T extends Input>(
     );
 }
 
-interface InputRules {
-  /** The number of texts per input; 0: unknown. */
-  readonly expected: number;
-  readonly model: string;
-  readonly rejectHidden: boolean;
-}
-
 async function* checkInputs<T extends Input>(
   inputs: AsyncIterable<T>,
-  { expected, model, rejectHidden }: InputRules,
+  {
+    expected,
+    model,
+    rejectHidden,
+  }: {
+    /** The number of texts per input; 0: unknown. */
+    readonly expected: number;
+    readonly model: string;
+    readonly rejectHidden: boolean;
+  },
 ): AsyncGenerator<T> {
   for await (const input of inputs) {
     const place = input.line === undefined ? "an input" : `line ${input.line}`;

@@ -52,7 +52,6 @@ const idleMilliseconds = 20;
  *     console.log(first?.label, first?.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
-  /** The model without any vote. */
   readonly base: ModelPredictor;
   readonly predictor: Predictor<PreparedText, UsedAnswer>;
   #isClosed = false;

@@ -33,6 +33,7 @@ export const buildLmConstraintRequestSchema = z.strictObject({
   out: z.string().describe("the constraint, such as data/substitutions/imdb_test.lm.json"),
 });
 type ParsedLmRequest = z.output<typeof buildLmConstraintRequestSchema>;
+
 export interface BuiltLmConstraint {
   readonly out: string;
   readonly texts: number;
@@ -140,7 +141,6 @@ async function buildWithMaskedLm(
 
 type CachePart<T> = Pick<ResultCache<T>, "get" | "add">;
 
-/** Writes the constraint with OUT.part open, and removes it at the end. */
 async function withPart<T>(
   out: string,
   listTexts: (part: CachePart<T>) => AsyncIterable<LikelySubstitutes>,

@@ -90,7 +90,6 @@ async function readVocabulary(path: string): Promise<ReadonlySet<string>> {
   return new Set(words.filter((word) => word !== "").map((word) => word.toLowerCase()));
 }
 
-/** The place in the data folder where sweeps find a table by its name. */
 export function getTablePath(name: string): string {
   return join(getDataRoots()[0]!, "substitutions", name);
 }

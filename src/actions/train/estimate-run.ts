@@ -27,7 +27,6 @@ export interface RunEstimate extends Pick<RunWork, "examples" | "steps" | "evalu
   readonly seconds: { readonly prepare: number; readonly train: number; readonly evaluate: number };
 }
 
-/** A benchmark of a run: on which device, and with a model of how many parameters. */
 export interface RunBenchmark extends StepBenchmark, Pick<RuntimeConfig, "device" | "precision" | "threads"> {
   readonly modelParameters: number;
 }

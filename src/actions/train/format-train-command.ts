@@ -13,7 +13,6 @@ function hasFlag(key: string): boolean {
   return key.startsWith("train.") ? trainFlags.includes(key) : !unusualSettings.some((unusual) => unusual === key);
 }
 
-/** The command that repeats a run, with every setting that is not the default. */
 export function formatTrainCommand({ config, folder }: Pick<RunFolder, "config" | "folder">): string {
   const { model, train, textColumn, methods, ...rest } = config;
   const defaults = runConfigSchema.parse({ model });

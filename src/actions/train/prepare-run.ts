@@ -100,7 +100,6 @@ export async function prepareRun(
   };
 }
 
-/** Loads the task of a run, whose data may be an array of a program. */
 export function loadRunTask({ config, data }: ResolvedRun, callbacks: TaskCallbacks): Promise<Task> {
   return data ? loadTask({ data, onEvent: callbacks.onEvent }) : loadConfiguredTask(config, callbacks);
 }

@@ -22,7 +22,6 @@ export interface RunWork {
   readonly flops: { readonly step: number; readonly train: number; readonly validation: number; readonly test: number };
 }
 
-/** The texts of a split, of which all or some are tokenized. */
 interface CountedSplit {
   readonly tokenized: Dataset;
   readonly count: number;
@@ -31,7 +30,6 @@ interface CountedSplit {
 /** Texts per split that are tokenized to estimate the lengths of all. */
 const maxTokenized = 512;
 
-/** The work of several runs, and the texts of a sample for `measureRun`, the longest first. */
 export interface CountedWork {
   readonly works: readonly RunWork[];
   readonly sample: readonly Example[];

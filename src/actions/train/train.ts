@@ -214,7 +214,6 @@ export function estimateDiskBytes(
   return 3 * weights * checkpoints + weights;
 }
 
-/** Rejects a batch that the processes cannot share equally. */
 export function checkBatchSize(size: number, { train: { batchSize } }: Pick<RunConfig, "train">): void {
   if (batchSize % size === 0) return;
   throw new UserError(

@@ -6,7 +6,6 @@ import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
 import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
-/** Computes the fraction of texts that stay correct under the ASCC attack, and without it. */
 export async function computeRobustAccuracy(
   { job, rng, computeRows, reportProgress }: Pick<TrainingContext, "job" | "rng" | "computeRows" | "reportProgress">,
   items: readonly TokenizedExample[],

@@ -40,8 +40,6 @@ const optionsSchema = z
     path: ["queueSize"],
     error: "expected 0 with negatives: students, because the queue stores teachers",
   });
-type RiftOptions = z.output<typeof optionsSchema>;
-
 export const rift = defineMethod({
   name: "rift",
   summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
@@ -147,7 +145,7 @@ function computeInformationLoss(
   students: Tensor,
   teachers: Tensor,
   classes: Tensor,
-  { tau, negatives }: Pick<RiftOptions, "tau" | "negatives">,
+  { tau, negatives }: Pick<z.output<typeof optionsSchema>, "tau" | "negatives">,
   queue: MemoryQueue | null,
 ): Tensor {
   const computeScores = (anchors: Tensor, candidates: Tensor): Tensor => anchors.matmul(candidates.t()).div(tau);

@@ -1,7 +1,6 @@
 import { arange, foreachNorm, onesLike, operator, stack, type Tensor, where, zerosLike } from "../../tensor/index.js";
 import { computeQuantile } from "../quantile.js";
 
-/** Sorts so that equal values keep their order. Returns values and indices. */
 const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descending: boolean) => [Tensor, Tensor]>(
   "sort",
   "stable",

@@ -2,10 +2,11 @@ import { z } from "zod";
 import { groupBy } from "../../base/group-by.js";
 import { orNull } from "../../base/validate.js";
 import { getLayerIndex } from "../../models/index.js";
-import { computeClipFactor, lerpAll_, schedules, symmetricKl } from "../../nn/index.js";
+import { computeClipFactor, lerpAll_, symmetricKl } from "../../nn/index.js";
 import { noGrad, ones, onesLike, type Tensor } from "../../tensor/index.js";
 import {
   type BatchContext,
+  countWarmupSteps,
   getModelParameters,
   type NamedTensors,
   type OptimizerStep,
@@ -39,16 +40,13 @@ const optionsSchema = z.strictObject({
 
 type RoseOptions = z.output<typeof optionsSchema>;
 
-/** The name of the divergence's gradients, which `gradients` passes on to `transformUpdates`. */
 const divergenceKey = "rose.divergence";
 
-/** The weights of the layers, which can be frozen, in the order of the model. */
 function getMaskableParameters(training: TrainingContext): NamedTensors {
   const isMaskable = (name: string): boolean => getLayerIndex(name) !== null && name.endsWith(".weight");
   return new Map([...getModelParameters(training)].filter(([name]) => isMaskable(name)));
 }
 
-/** A maskable parameter, in the order of the vector of risks. */
 interface MaskedParameter {
   readonly name: string;
   readonly gradient: Tensor;
@@ -115,7 +113,6 @@ function applyMask(updates: ParameterUpdates, parameters: readonly MaskedParamet
   for (const [i, { name, gradient }] of parameters.entries()) updates.set(name, { gradient, mask: mask.select(0, i) });
 }
 
-/** Logs the updated fraction, in total and per layer. */
 function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly MaskedParameter[]): void {
   step.log("rose.updateRatio", mask.mean());
   const layers = groupBy([...parameters.keys()], (i) => getLayerIndex(parameters[i]!.name));
@@ -127,7 +124,6 @@ function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly
 function createRose(options: RoseOptions): TrainingMethod {
   const usesFirstOrder = options.variant !== "second";
   const usesSecondOrder = options.variant !== "first";
-  /** Steps without masks, before all others. */
   let numUnmaskedSteps = 0;
   const isMasked = (stepIndex: number): boolean => stepIndex >= numUnmaskedSteps;
 
@@ -144,8 +140,7 @@ function createRose(options: RoseOptions): TrainingMethod {
       graphKey: (stepIndex) => (isMasked(stepIndex) ? (stepIndex === 0 ? "first" : "") : "unmasked"),
     },
     async prepare({ totalSteps, job }) {
-      if (!options.maskDuringWarmup)
-        numUnmaskedSteps = schedules.countWarmupSteps(job.settings.warmupRatio, totalSteps);
+      if (!options.maskDuringWarmup) numUnmaskedSteps = countWarmupSteps(job.settings, totalSteps);
     },
     transformUpdates(step, next) {
       const updates = next();

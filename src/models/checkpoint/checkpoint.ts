@@ -35,7 +35,6 @@ export async function openCheckpoint(folder: string): Promise<SafetensorsFile> {
   return weights.kind === "single" ? openSafetensors(path) : openShards(folder, path);
 }
 
-/** Explains why a folder or repository with these files has no usable weights. */
 export function describeMissingWeights(model: string, names: readonly string[]): string {
   const pickles = names.filter(isPickleFile);
   if (pickles.length > 0) return explainPickleRejection(pickles, model);

@@ -27,7 +27,6 @@ export interface LoadModelOptions extends ReadWeightsOptions {
   tokenization?: Tokenization;
   normalize?: Normalization;
   maxLength?: number;
-  /** The folder of the model, if it has been found already. */
   folder?: string;
   /** Called during a download from the hub, and if a head is replaced because its labels differ. */
   readonly onEvent?: Callbacks["onEvent"];
@@ -139,7 +138,6 @@ export async function checkWeights(folder: string, hashes: Readonly<Record<strin
   }
 }
 
-/** Throws if a trained head does not have these labels in this order. */
 export function checkLabels(
   reference: string,
   modelLabels: readonly string[],

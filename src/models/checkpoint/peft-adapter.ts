@@ -9,10 +9,8 @@ import { toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 export interface LowRankAdapter {
   readonly rank: number;
   readonly alpha: number;
-  /** The names of the adapted modules. */
   readonly names: readonly string[];
   readonly factors: Weights;
-  /** The weights of the model that were not trained. */
   readonly frozen: ReadonlySet<string>;
 }
 

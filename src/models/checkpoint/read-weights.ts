@@ -26,7 +26,6 @@ const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
   F64: "float64",
 };
 
-/** The places of a model's parameters, by their name in a checkpoint with a head. */
 export type CheckpointNames = Map<string, { file: SafetensorsFile; stored: string }>;
 
 /** Maps the names of a checkpoint with a head to the names in the files, with or without prefix. */

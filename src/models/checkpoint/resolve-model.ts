@@ -2,15 +2,10 @@ import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { readBackend } from "../../base/backend.js";
 import { UserError } from "../../base/errors.js";
+import type { Callbacks } from "../../base/events.js";
 import { exists } from "../../base/files.js";
 import { findPackage } from "../../base/find-package.js";
-import {
-  downloadHubSnapshot,
-  type HubFile,
-  type HubOptions,
-  listHubFiles,
-  openHubSnapshot,
-} from "../../hub/hub-cache.js";
+import { downloadHubSnapshot, type HubFile, listHubFiles, openHubSnapshot } from "../../hub/hub-cache.js";
 import { prefersOnnx } from "../../tensor/native.js";
 import { sentencePieceFile } from "../../text/deberta-sentencepiece.js";
 import { SUBWORD_TOKENIZER } from "../../text/tokenizer.js";
@@ -21,7 +16,6 @@ export interface ModelFolder {
   /** The display name: the name of the folder, the package, or the Hugging Face model ID. */
   readonly name: string;
   readonly source: "folder" | "npm" | "hub";
-  /** The ONNX file, if the reference names it. */
   readonly onnxFile?: string;
 }
 
@@ -41,11 +35,14 @@ export function findOnnxPath(paths: readonly string[]): { path: string; precisio
 }
 
 /** Finds a model: a folder, an ONNX file, npm:PACKAGE, or [hf:]name[@revision] on the hub. */
-export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
+export async function resolveModel(
+  reference: string,
+  callbacks: Pick<Callbacks, "onEvent"> = {},
+): Promise<ModelFolder> {
   if (reference.trim() === "")
     throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
-  if (reference.startsWith("hf:")) return resolveHubModel(reference.slice("hf:".length), options);
+  if (reference.startsWith("hf:")) return resolveHubModel(reference.slice("hf:".length), callbacks);
   const kind = await getPathKind(reference);
   if (kind === "folder") return resolveFolder(reference);
   if (kind === "file" && reference.endsWith(".onnx")) return resolveOnnxFile(resolve(reference));
@@ -57,7 +54,7 @@ export async function resolveModel(reference: string, options: HubOptions = {}):
     throw new UserError(
       `${reference}: no such folder. Pass a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base.`,
     );
-  return resolveHubModel(reference, options);
+  return resolveHubModel(reference, callbacks);
 }
 
 async function resolveFolder(reference: string): Promise<ModelFolder> {
@@ -99,10 +96,10 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   throw new UserError(`npm:${specifier} contains several models. Choose one: ${choices}`);
 }
 
-async function resolveHubModel(reference: string, options: HubOptions): Promise<ModelFolder> {
+async function resolveHubModel(reference: string, callbacks: Pick<Callbacks, "onEvent">): Promise<ModelFolder> {
   const [name = "", revision] = reference.split(/@(.*)/, 2);
   const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
-  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
+  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), callbacks);
   if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }

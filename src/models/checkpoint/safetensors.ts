@@ -156,7 +156,6 @@ export function quoteName(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }
 
-/** An open safetensors file with a checked header. Tensors are read on demand. */
 export interface SafetensorsFile extends SafetensorsHeader {
   readonly path: string;
   /** Reads the bytes of a tensor (little endian, row-major). */
@@ -237,7 +236,6 @@ export function isPickleFile(path: string): boolean {
   return /\.(bin|pt|pth|ckpt|pkl|pickle)$/i.test(path);
 }
 
-/** Explains why pickles are rejected, and how to convert a model (a folder or model ID). */
 export function explainPickleRejection(files: readonly string[], model: string): string {
   const names = files.map((file) => basename(file));
   const target = `${basename(model)}-safetensors`;

@@ -10,7 +10,6 @@ import type { InputLimits } from "../model-input.js";
 const tokenizerFiles =
   /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.+\.model)$/;
 
-/** A tokenizer, the folder that it was read from, and how its model uses it. */
 export interface TokenizerSource {
   readonly folder: string;
   readonly tokenizer: Tokenizer;

@@ -27,7 +27,6 @@ import { createMaskedLmHead, linearHead } from "./shared-heads.js";
 interface AlbertConfig extends EncoderConfig, LearnedPositions {
   /** The layers are divided into groups, and the layers of a group have the same weights. */
   readonly numHiddenGroups: number;
-  /** The number of blocks in each layer. */
   readonly innerGroupNum: number;
 }
 
@@ -43,7 +42,6 @@ const lmNames = {
 const getBlockName = (group: number, block: number): string =>
   `${prefix}encoder.albert_layer_groups.${group}.albert_layers.${block}`;
 
-/** Lists the names of all blocks: `innerGroupNum` per group. */
 function listBlocks({ numHiddenGroups, innerGroupNum }: AlbertConfig): string[] {
   return Array.from({ length: numHiddenGroups * innerGroupNum }, (_, i) =>
     getBlockName(Math.floor(i / innerGroupNum), i % innerGroupNum),

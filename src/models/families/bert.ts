@@ -6,7 +6,6 @@ import { createMaskedLmHead, linearHead } from "./shared-heads.js";
 
 const prefix = "bert.";
 
-/** The names of BERT's masked language model. */
 export const bertLmNames = {
   decoder: "cls.predictions.decoder",
   bias: "cls.predictions.bias",

@@ -56,7 +56,6 @@ export function mergeHeads(tensor: Tensor): Tensor {
   return tensor.transpose(1, 2).reshape(batch, length, heads * width);
 }
 
-/** Returns true if an attention gets the texts without padding. */
 function isPacked(mask: Tensor | Packing | null): mask is Packing {
   return mask !== null && "starts" in mask;
 }
@@ -78,9 +77,7 @@ export function addAndNormalize(
   return denseResidualNorm(weights, names.dense, names.norm, input, shortcut, options);
 }
 
-/** The settings of an embedding layer with learned positions. */
 export interface LearnedPositions {
-  /** Rows of the position embedding table. */
   readonly maxPositionEmbeddings: number;
   /** The row of the first token. RoBERTa skips the rows up to the ID of its padding token. */
   readonly positionOffset: number;
@@ -120,7 +117,6 @@ function embedTokensLikeBert(
   );
 }
 
-/** Adds word, type and position embeddings, then applies layer normalization and dropout. */
 export function embedLikeBert(
   config: EncoderConfig & LearnedPositions,
   weights: Weights,
@@ -216,7 +212,6 @@ function attendPacked(
   return packedAttention(query, key, value, queries, { starts, maxLength }, p).reshape(1, query.size(0), -1);
 }
 
-/** The part of a layer after the attention. */
 export function applyBertOutput(
   config: EncoderConfig,
   weights: Weights,
@@ -267,15 +262,12 @@ export function listBertAttentions(config: EncoderConfig, prefix: string): strin
 
 export const bertLayerPattern = /\.encoder\.layer\.(\d+)\./;
 
-/** BERT's pooler: a dense layer and tanh. */
 export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
   return {
     getShapes: ({ hiddenSize }) => new ShapeList(prefix).addDense(name, hiddenSize, hiddenSize).shapes,
     apply: (weights, features) => dense(weights, `${prefix}${name}`, features).tanh(),
   };
 }
-
-type BertConfig = EncoderConfig & LearnedPositions;
 
 /** What BERT, RoBERTa and ELECTRA share: everything but the heads. ELECTRA's embeddings are narrower. */
 export function createBertCore(prefix: string) {
@@ -297,5 +289,5 @@ export function createBertCore(prefix: string) {
       const context = selfAttend(config, weights, attention, bertProjections, hidden, state, mode, firstOnly);
       return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, state), mode);
     },
-  } satisfies Partial<EncoderFamily<BertConfig, Tensor | Packing | null>>;
+  } satisfies Partial<EncoderFamily<EncoderConfig & LearnedPositions, Tensor | Packing | null>>;
 }

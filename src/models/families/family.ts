@@ -58,7 +58,6 @@ export interface LayerInput<State> {
 export type PoolingMode = "cls" | "pooler" | "mean";
 
 export interface ClassificationHead<Config> {
-  /** The pooling of the last hidden states into the input of the head. */
   pooling(config: Config): PoolingMode;
   getShapes(config: Config, numLabels: number): ParameterShapes;
   /** Computes logits [batch, label] from pooled hidden states [batch, hidden]. */
@@ -75,7 +74,6 @@ export interface MaskedLmHead {
   transform(weights: Weights, hidden: Tensor): Tensor;
 }
 
-/** A layer that some encoders have on top of the first token. */
 export interface Pooler {
   getShapes(config: EncoderConfig): ParameterShapes;
   apply(weights: Weights, features: Tensor): Tensor;
@@ -90,16 +88,13 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly prefix: string;
   /** The name of the word embeddings, without `.weight`. */
   readonly wordEmbeddings: string;
-  /** Finds the number of the layer in the name of a parameter. */
   readonly layerPattern: RegExp;
-  /** The name of the layer normalization after the last layer, if there is one. */
   readonly finalNorm?: string;
   /** Validates config.json. The defaults are those of transformers. */
   readonly configSchema: z.ZodType<Raw>;
   readConfig(
     raw: Raw,
   ): Omit<Config, "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw" | "floatKeys">;
-  /** The parameters of the encoder, without a pooler. */
   getShapes(config: Config): ParameterShapes;
   /** The names of the query, key and value projections of an attention. Null: one fused matrix. */
   readonly projections: readonly [string, string, string] | null;

@@ -31,7 +31,6 @@ export function getHeadDropout({ classifierDropout, hiddenDropout }: EncoderConf
   return classifierDropout ?? hiddenDropout;
 }
 
-/** The head of most masked language models: dense, activation and layer normalization. */
 export function createMaskedLmHead(
   names: { readonly decoder: string; readonly bias: string; readonly dense: string; readonly norm: string },
   { hiddenSize, layerNormEps }: EncoderConfig,
