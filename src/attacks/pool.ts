@@ -145,15 +145,17 @@ export class SearchPool implements Disposable {
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[], options: RunOptions): Promise<void> {
-    await answerRequests(searches, this.counters, options);
     const pending: PendingText[] = [];
     const { maxTokens = Number.POSITIVE_INFINITY } = this.victim.callLimits;
     let [count, tokens] = [0, 0];
-    while (count < searches.length && pending.length < this.#maxPendingTexts && tokens < 2 * maxTokens)
-      for (const each of this.#collect(searches[count++]!)) {
+    while (count < searches.length && pending.length < this.#maxPendingTexts && tokens < 2 * maxTokens) {
+      const next = searches[count++]!;
+      if (next.request) await answerRequests(selectRequesting(searches, count - 1), this.counters, options);
+      for (const each of this.#collect(next)) {
         pending.push(each);
         tokens += each.prepared.length;
       }
+    }
     await this.#score(pending, options);
     for (const running of searches.slice(0, count))
       if (running.result === undefined) await advanceSearch(running, running.scores, options);
@@ -242,8 +244,27 @@ async function advanceSearch(
   else running.request = step.value as ResourceRequest;
 }
 
+/** A call of a resource with this many inputs is a full one. */
+const fullRequest = 2048;
+
 /**
- * Answers the requests of all searches, until each has texts for the victim. The inputs of all
+ * The next searches that wait for a resource, enough for a full call. Later ones wait until the victim needs their texts,
+ * so that the first texts are scored soon.
+ */
+function selectRequesting(searches: readonly RunningSearch[], start: number): RunningSearch[] {
+  const chosen: RunningSearch[] = [];
+  let inputs = 0;
+  for (let i = start; i < searches.length && inputs < fullRequest; i++) {
+    const { request } = searches[i]!;
+    if (!request) continue;
+    chosen.push(searches[i]!);
+    inputs += request.inputs.length;
+  }
+  return chosen;
+}
+
+/**
+ * Answers the requests of some searches, until each has texts for the victim. The inputs of these
  * searches for the same resource are one call.
  */
 async function answerRequests(

@@ -47,11 +47,10 @@ export class Rng {
     return Math.floor(this.next() * n);
   }
 
-  /** Draws as many of the values as there are, with replacement, and adds them up: the sum over `integer`. */
-  sumDraws(values: Float64Array): number {
-    const { length } = values;
+  /** Fills a list with indices of its entries, drawn with replacement: those that `integer` draws. */
+  fillIndices(indices: Uint32Array): void {
+    const { length } = indices;
     let [a, b, c, d] = this.#state as unknown as [number, number, number, number];
-    let total = 0;
     // The state in local variables: a method call per draw takes three times as long.
     for (let i = 0; i < length; i++) {
       const high = (a + b + d) >>> 0;
@@ -65,10 +64,9 @@ export class Rng {
       b = (c + (c << 3)) | 0;
       c = (((c << 21) | (c >>> 11)) + low) | 0;
       // Products with powers of two are exact, so this is the index that `integer` draws.
-      total += values[(((high >>> 5) * 67108864 + (low >>> 6)) * 2 ** -53 * length) | 0]!;
+      indices[i] = ((high >>> 5) * 67108864 + (low >>> 6)) * 2 ** -53 * length;
     }
     this.#state.set([a, b, c, d]);
-    return total;
   }
 
   normal(): number {

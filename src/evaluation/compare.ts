@@ -2,10 +2,19 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { type Callbacks, warn } from "../base/events.js";
 import { formatPercent, formatPoints, formatPValue } from "../base/format.js";
+import { groupBy } from "../base/group-by.js";
 import { Rng } from "../base/rng.js";
 import { describeMetric } from "./metric-table.js";
 import type { ModelOutcomes } from "./outcomes.js";
-import { describePower, holmCorrection, mcNemar, mean, pairedBootstrap, pairedTTest } from "./statistics.js";
+import {
+  type BootstrapResult,
+  bootstrapPairs,
+  describePower,
+  holmCorrection,
+  mcNemar,
+  mean,
+  pairedTTest,
+} from "./statistics.js";
 import { unifyWorstCase } from "./worst-case.js";
 
 /** Two models on one metric. */
@@ -75,21 +84,29 @@ export function compareModels(given: readonly ModelOutcomes[], options: CompareO
   if (!first || others.length === 0)
     throw new UserError(`compare: expected two or more models, received ${given.length}`);
   const rng = new Rng(options.seed ?? 0);
-  const comparePair = (other: ModelOutcomes) => {
-    const pair = alignSeeds(first, other, options);
-    return selectMetrics(pair, options).map((metric) =>
-      compareMetric(metric, pair, rng.fork("compare", streamNames[metric] ?? metric)),
-    );
-  };
-  const comparisons = others.flatMap((other) => {
+  const found = others.flatMap((other) => {
     try {
-      return comparePair(other);
+      const pair = alignSeeds(first, other, options);
+      return selectMetrics(pair, options).map((metric) => listScores(metric, pair));
     } catch (error) {
       if (!options.skipIncomparable || !(error instanceof UserError)) throw error;
       warn(options, error.message);
       return [];
     }
   });
+  const bootstraps = new Map<MetricScores, BootstrapResult>();
+  // Tests of one metric and size have the same random stream, so they share its resamples.
+  const getStream = ({ metric, ids, scores }: MetricScores): string => `${scores[0].length} ${ids.length} ${metric}`;
+  for (const group of groupBy(found, getStream).values()) {
+    const { metric } = group[0]!;
+    const stream = rng.fork("compare", streamNames[metric] ?? metric);
+    const results = bootstrapPairs(
+      group.map(({ scores }) => scores),
+      stream,
+    );
+    for (const [i, each] of group.entries()) bootstraps.set(each, results[i]!);
+  }
+  const comparisons = found.map((each) => compareMetric(each, bootstraps.get(each)!));
   const corrected = holmCorrection(comparisons.map(({ p }) => p.mcNemar ?? p.bootstrap));
   return comparisons.map((comparison, i) => {
     const p = { ...comparison.p, corrected: corrected[i]! };
@@ -170,12 +187,19 @@ function findCommonExamples(metric: string, pair: Pair): string[] {
   return [...one!.keys()].filter((id) => others.every((outcomes) => outcomes.has(id)));
 }
 
-function compareMetric(metric: string, pair: Pair, rng: Rng) {
+type MetricScores = ReturnType<typeof listScores>;
+
+/** The outcomes of both models on the examples that they have in common: a row per seed. */
+function listScores(metric: string, pair: Pair) {
   const ids = findCommonExamples(metric, pair);
-  const [ours, theirs] = pair.map(({ outcomesPerSeed }) =>
+  const scores = pair.map(({ outcomesPerSeed }) =>
     outcomesPerSeed.map((outcomes) => Uint8Array.from(ids, (id) => Number(outcomes.get(metric)!.get(id)))),
   ) as [Uint8Array[], Uint8Array[]];
-  const { difference, low, high, p } = pairedBootstrap(ours, theirs, rng);
+  return { metric, pair, ids, scores };
+}
+
+function compareMetric({ metric, pair, ids, scores: [ours, theirs] }: MetricScores, bootstrap: BootstrapResult) {
+  const { difference, low, high, p } = bootstrap;
   const [scores, others] = [ours.map(mean), theirs.map(mean)];
   const countOnly = (a: Uint8Array, b: Uint8Array) => a.filter((value, i) => value > b[i]!).length;
   const isSingle = ours.length === 1;

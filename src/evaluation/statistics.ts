@@ -134,42 +134,91 @@ export interface BootstrapResult extends Interval {
   readonly p: number;
 }
 
+/** Accuracies of two models: rows are seeds, columns are examples, and entries are 1 (correct) or 0. */
+export type ModelPair = readonly [first: readonly ArrayLike<number>[], second: readonly ArrayLike<number>[]];
+
 /**
- * Paired bootstrap of a difference in accuracy. Rows are seeds, columns are examples, and entries
- * are 1 (correct) or 0. It resamples seeds and examples with replacement, the same for both models,
- * so the interval covers the random variation of both. Resamples of equal gaps have no variation,
+ * Paired bootstraps of differences in accuracy. They resample seeds and examples with replacement, the same for both
+ * models, so the interval covers the random variation of both. Pairs of one size share the resamples, because drawing
+ * takes most of the time. Resamples of equal gaps have no variation,
  * but more examples could: then the interval is as wide as that of 0 of `examples` (Wilson). A small
  * p-value is computed from the distribution of all resamples, so that it can survive the correction of a
  * table with hundreds of tests. It is at least that of one resample in ten times as many.
  */
+export function bootstrapPairs(pairs: readonly ModelPair[], rng: Rng, samples = 10_000): BootstrapResult[] {
+  const resamplings = pairs.map((pair) => createResampling(pair, samples));
+  if (new Set(resamplings.map(({ gaps }) => `${gaps.length} ${gaps[0]!.length}`)).size > 1)
+    throw new RangeError("expected pairs with the same numbers of seeds and examples");
+  drawResamples(resamplings, samples, rng);
+  for (const each of resamplings)
+    if (isRare(each)) each.tail = computeResampleTail(each.gaps, each.atMostZero < each.atLeastZero ? 1 : -1);
+  const unknown = resamplings.filter((each) => isRare(each) && each.tail === null);
+  drawResamples(unknown, 9 * samples, rng);
+  return resamplings.map(summarizeResampling);
+}
+
 export function pairedBootstrap(
-  first: readonly ArrayLike<number>[],
-  second: readonly ArrayLike<number>[],
-  rng: Rng,
-  samples = 10_000,
+  ...[first, second, rng, samples]: [...ModelPair, rng: Rng, samples?: number]
 ): BootstrapResult {
-  const seeds = first.length;
+  return bootstrapPairs([[first, second]], rng, samples)[0]!;
+}
+
+/** The gaps of a pair, and what its resamples have given so far. */
+interface Resampling {
+  readonly gaps: readonly Float64Array[];
+  /** Adds up seeds that were drawn so often. */
+  readonly sumSeeds: (counts: Uint32Array) => Float64Array;
+  /** The means of the first resamples. */
+  readonly means: Float64Array;
+  draws: number;
+  atMostZero: number;
+  atLeastZero: number;
+  /** The exact probability of the rarer side of zero, if it is rare and could be computed. */
+  tail: number | null;
+}
+
+function createResampling([first, second]: ModelPair, samples: number): Resampling {
   const examples = first[0]?.length ?? 0;
   const isPaired =
-    second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
+    second.length === first.length && examples > 0 && [...first, ...second].every((row) => row.length === examples);
   if (!isPaired) throw new RangeError("expected the same seeds and examples for both models");
   const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
-  const drawExampleSums = createSeedResampler(gaps, rng);
-  const drawMean = (): number => rng.sumDraws(drawExampleSums()) / (seeds * examples);
   const means = new Float64Array(samples);
-  for (let i = 0; i < samples; i++) means[i] = drawMean();
-  let [draws, atMostZero, atLeastZero] = [0, 0, 0];
-  const count = (value: number): void => {
-    draws++;
-    if (value <= 0) atMostZero++;
-    if (value >= 0) atLeastZero++;
-  };
-  means.forEach(count);
-  const isRare = Math.min(atMostZero, atLeastZero) < rareResamples;
-  const tail = isRare ? computeResampleTail(gaps, atMostZero < atLeastZero ? 1 : -1) : null;
-  if (isRare && tail === null) while (draws < 10 * samples) count(drawMean());
+  return { gaps, sumSeeds: createSeedSums(gaps), means, draws: 0, atMostZero: 0, atLeastZero: 0, tail: null };
+}
+
+function isRare({ atMostZero, atLeastZero }: Resampling): boolean {
+  return Math.min(atMostZero, atLeastZero) < rareResamples;
+}
+
+function drawResamples(resamplings: readonly Resampling[], count: number, rng: Rng): void {
+  if (resamplings.length === 0) return;
+  const { gaps } = resamplings[0]!;
+  const counts = new Uint32Array(gaps.length);
+  const indices = new Uint32Array(gaps[0]!.length);
+  for (let i = 0; i < count; i++) {
+    counts.fill(0);
+    for (let seed = 0; seed < counts.length; seed++) counts[rng.integer(counts.length)]!++;
+    rng.fillIndices(indices);
+    for (const each of resamplings) {
+      const value = sumAt(each.sumSeeds(counts), indices) / (counts.length * indices.length);
+      if (each.draws < each.means.length) each.means[each.draws] = value;
+      each.draws++;
+      if (value <= 0) each.atMostZero++;
+      if (value >= 0) each.atLeastZero++;
+    }
+  }
+}
+
+function sumAt(values: Float64Array, indices: Uint32Array): number {
+  let sum = 0;
+  for (let i = 0; i < indices.length; i++) sum += values[indices[i]!]!;
+  return sum;
+}
+
+function summarizeResampling({ gaps, means, draws, atMostZero, atLeastZero, tail }: Resampling): BootstrapResult {
   const same = gaps.every((row) => row.every((gap) => gap === gaps[0]![0])) ? gaps[0]![0]! : null;
-  const unseen = wilsonInterval(0, examples).high;
+  const unseen = wilsonInterval(0, gaps[0]!.length).high;
   return {
     difference: mean(gaps.map(mean)),
     low: same === null ? quantile(means, (1 - confidence) / 2) : Math.max(-1, same - unseen),
@@ -177,7 +226,7 @@ export function pairedBootstrap(
     p:
       tail === null
         ? Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (draws + 1))
-        : Math.min(1, Math.max(2 * tail, 2 / (10 * samples + 1))),
+        : Math.min(1, Math.max(2 * tail, 2 / (10 * means.length + 1))),
   };
 }
 
@@ -213,16 +262,10 @@ function computeResampleTail(gaps: readonly Float64Array[], sign: 1 | -1): numbe
   return tail;
 }
 
-/**
- * Returns a function that draws as many rows as there are, with replacement, and adds them up. A few
- * rows have few sums, so they are remembered.
- */
-function createSeedResampler(rows: readonly Float64Array[], rng: Rng): () => Float64Array {
+/** A few rows have few sums, so they are remembered. */
+function createSeedSums(rows: readonly Float64Array[]): (counts: Uint32Array) => Float64Array {
   const known = new Map<number, Float64Array>();
-  const counts = new Uint32Array(rows.length);
-  return () => {
-    counts.fill(0);
-    for (let i = 0; i < rows.length; i++) counts[rng.integer(rows.length)]!++;
+  return (counts) => {
     const key = counts.reduce((number, count) => number * (rows.length + 1) + count, 0);
     const found = known.get(key);
     if (found) return found;

@@ -3,8 +3,10 @@ import { describe, expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
+  bootstrapPairs,
   describePower,
   holmCorrection,
+  type ModelPair,
   mcNemar,
   mean,
   median,
@@ -196,6 +198,19 @@ describe("pairedBootstrap", () => {
       covered += Number(low <= 0.1 && 0.1 <= high);
     }
     expect(covered).toBeGreaterThan(180);
+  });
+
+  test("pairs of one size share the resamples, and each has the result that it has alone", () => {
+    const first = rows(7, 40, 0.8, new Rng(1));
+    // The last one is far worse, so its p-value takes more resamples.
+    const pairs = [0.8, 0.7, 0.1].map(
+      (accuracy, i): ModelPair => [first, rows(7, 40, accuracy, new Rng(`other ${i}`))],
+    );
+    const alone = pairs.map(([one, other]) => pairedBootstrap(one, other, new Rng(2), 100));
+    expect(bootstrapPairs(pairs, new Rng(2), 100)).toEqual(alone);
+    expect(() =>
+      bootstrapPairs([pairs[0]!, [rows(7, 9, 1, new Rng(3)), rows(7, 9, 1, new Rng(3))]], new Rng(2)),
+    ).toThrow("the same numbers of seeds and examples");
   });
 
   test("is deterministic for a seed, and requires pairs", () => {
